@@ -1,0 +1,159 @@
+// Package finding holds the one value that rules produce and renderers tell.
+//
+// A Finding says what was found, where, what was expected, and how to repair
+// it. It has no behaviour but its order and the quoting of untrusted text, so
+// that every other package can depend on it.
+package finding
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Severity of a finding. The zero value is Off.
+type Severity int
+
+// Severities, in rising order.
+const (
+	Off Severity = iota
+	Warning
+	Error
+)
+
+// String returns "off", "warning" or "error", the words of the policy file.
+func (s Severity) String() string {
+	switch s {
+	case Warning:
+		return "warning"
+	case Error:
+		return "error"
+	}
+	return "off"
+}
+
+// ParseSeverity reads the words of the policy file; ok is false for any other.
+func ParseSeverity(word string) (s Severity, ok bool) {
+	switch word {
+	case "off":
+		return Off, true
+	case "warning":
+		return Warning, true
+	case "error":
+		return Error, true
+	}
+	return Off, false
+}
+
+// A Finding is one violation of one rule at one place.
+//
+// Message is one sentence without a final period; untrusted text in it has
+// gone through Quote. Hint, if any, is the exact command or line that repairs
+// it, also with untrusted text quoted. Path is raw: renderers quote it.
+type Finding struct {
+	Rule     string   // stable rule id, see docs/rules.md
+	Severity Severity // as the rule's default says, until the policy maps it
+	Path     string   // path in the repository, raw bytes, "" if none
+	Line     int      // counted from 1; 0: no place in the file
+	Col      int      // in code points, counted from 1; 0: no place
+	Commit   string   // full object id, "" if none
+	Ref      string   // full ref name, raw bytes, "" if none
+	Message  string
+	Hint     string
+}
+
+// Compare is the total order of findings: path, line, column, rule, then
+// ref, commit, severity and text, so that equal input prints equal output.
+func Compare(a, b Finding) int {
+	return cmp.Or(
+		cmp.Compare(a.Path, b.Path),
+		cmp.Compare(a.Line, b.Line),
+		cmp.Compare(a.Col, b.Col),
+		cmp.Compare(a.Rule, b.Rule),
+		cmp.Compare(a.Ref, b.Ref),
+		cmp.Compare(a.Commit, b.Commit),
+		cmp.Compare(a.Severity, b.Severity),
+		cmp.Compare(a.Message, b.Message),
+		cmp.Compare(a.Hint, b.Hint),
+	)
+}
+
+// Sort orders findings by Compare.
+func Sort(fs []Finding) { slices.SortFunc(fs, Compare) }
+
+// Worst returns the highest severity among fs, Off if there is none.
+func Worst(fs []Finding) Severity {
+	w := Off
+	for _, f := range fs {
+		w = max(w, f.Severity)
+	}
+	return w
+}
+
+// Quote returns untrusted text between double quotes with every character
+// escaped that could forge a line, act on a terminal or reorder text: C0, DEL,
+// C1, U+2028, U+2029, bidi controls, U+FEFF, other non-printing characters and
+// invalid UTF-8. The result is one line of printable text.
+func Quote(s string) string {
+	var b strings.Builder
+	b.Grow(len(s) + 2)
+	b.WriteByte('"')
+	escapeTo(&b, s, true)
+	b.WriteByte('"')
+	return b.String()
+}
+
+// QuoteMax is Quote of at most max code points, with "…" where it was cut.
+func QuoteMax(s string, max int) string {
+	n := 0
+	for i := range s {
+		if n == max {
+			q := Quote(s[:i])
+			return q[:len(q)-1] + "…\""
+		}
+		n++
+	}
+	return Quote(s)
+}
+
+// Path returns a path as it is if it is plain, else as Quote does. Plain is
+// what no reader can take for something else: printable, without blanks,
+// quotes, backslashes or colons, and not empty.
+func Path(p string) string {
+	if p == "" {
+		return `""`
+	}
+	for _, r := range p {
+		if r == ' ' || r == '"' || r == '\\' || r == ':' || !printable(r) || r == 0xFFFD {
+			return Quote(p)
+		}
+	}
+	return p
+}
+
+func escapeTo(b *strings.Builder, s string, quotes bool) {
+	for i, r := range s {
+		switch {
+		case quotes && (r == '"' || r == '\\'):
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == 0xFFFD && !strings.HasPrefix(s[i:], "\uFFFD"):
+			fmt.Fprintf(b, `\x%02x`, s[i])
+		case printable(r):
+			b.WriteRune(r)
+		case r < 0x80:
+			fmt.Fprintf(b, `\x%02x`, r)
+		case r < 0x10000:
+			fmt.Fprintf(b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(b, `\U%08x`, r)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package finding
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+func TestQuote(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                        `""`,
+		"plain":                   `"plain"`,
+		"a\"b\\c":                 `"a\"b\\c"`,
+		"x\n::error::y":           `"x\n::error::y"`,
+		"\x1b[31m":                `"\x1b[31m"`,
+		"\u009b31m":               `"\u009b31m"`,
+		"a\u202eb":                `"a\u202eb"`,
+		"a\u2028b\u2029c":         `"a\u2028b\u2029c"`,
+		"\ufeffx":                 `"\ufeffx"`,
+		"bad\xff\xc3":             `"bad\xff\xc3"`,
+		"\ufffd":                  "\"\ufffd\"",
+		"é ▶ 🎯":                   `"é ▶ 🎯"`,
+		"\U000e0001":              `"\U000e0001"`,
+		"tab\tcr\rdel\x7fnul\x00": `"tab\tcr\rdel\x7fnul\x00"`,
+	} {
+		if got := Quote(in); got != want {
+			t.Errorf("Quote(%q) = %s, want %s", in, got, want)
+		}
+	}
+	if got, want := QuoteMax("abcdef", 3), `"abc…"`; got != want {
+		t.Errorf("QuoteMax = %s, want %s", got, want)
+	}
+}
+
+func TestPath(t *testing.T) {
+	for in, want := range map[string]string{
+		"t-one/REQUEST.md":    "t-one/REQUEST.md",
+		"t-one/ÜBER.md":       "t-one/ÜBER.md",
+		"t/a b.md":            `"t/a b.md"`,
+		"x\n::add-mask::a.md": `"x\n::add-mask::a.md"`,
+		"a:1:2":               `"a:1:2"`,
+		"":                    `""`,
+		"\xff":                `"\xff"`,
+	} {
+		if got := Path(in); got != want {
+			t.Errorf("Path(%q) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestSortIsTotal(t *testing.T) {
+	a := Finding{Path: "a", Line: 2, Rule: "x"}
+	b := Finding{Path: "a", Line: 10, Rule: "a"}
+	c := Finding{Path: "b", Rule: "a"}
+	fs := []Finding{c, b, a}
+	Sort(fs)
+	if fs[0] != a || fs[1] != b || fs[2] != c {
+		t.Errorf("order: %+v", fs)
+	}
+	if Worst(fs) != Off || Worst([]Finding{{Severity: Warning}, {Severity: Error}}) != Error {
+		t.Error("Worst")
+	}
+}
+
+func FuzzQuote(f *testing.F) {
+	f.Add("a\n\x1b\u202e\xff")
+	f.Fuzz(func(t *testing.T, s string) {
+		q := Quote(s)
+		if !utf8.ValidString(q) || strings.ContainsAny(q, "\n\r\x1b\u2028\u2029\u202e\u009b") {
+			t.Errorf("Quote(%q) = %q", s, q)
+		}
+	})
+}

@@ -157,3 +157,13 @@ func escapeTo(b *strings.Builder, s string, quotes bool) {
 		}
 	}
 }
+
+// Clean returns s with everything escaped that Quote would escape, but
+// without quotes around it and with quotes and backslashes left alone. It is
+// the renderers' last guard: messages are one line whatever is in them.
+func Clean(s string) string {
+	var b strings.Builder
+	b.Grow(len(s))
+	escapeTo(&b, s, false)
+	return b.String()
+}

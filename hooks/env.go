@@ -1,0 +1,40 @@
+// Package hooks holds the gates that git itself calls: one file per hook, and
+// the installer that puts them in place. A hook knows its own input (argument
+// words, lines on standard input, the index) and nothing of rules: it turns
+// that input into a change, lets pkg/policy judge it, and tells the result
+// through pkg/report.
+//
+// Hooks only read. They write nothing to index, work tree, refs or objects,
+// and never use the network.
+package hooks
+
+import (
+	"io"
+	"strings"
+	"time"
+)
+
+// Env is all that a hook may know of the process around it.
+type Env struct {
+	Args       []string // words after the hook's name
+	Stdin      io.Reader
+	Stdout     io.Writer
+	Stderr     io.Writer
+	Environ    []string // KEY=value, as from os.Environ
+	Dir        string   // current directory
+	Executable string   // absolute path of the running program
+	Now        func() time.Time
+	Rand       io.Reader // random bytes; for names of scratch directories and the demo's keys
+	StdinTTY   bool      // standard input is a terminal
+	StderrTTY  bool      // standard error is a terminal
+}
+
+// Getenv returns the last value of a variable in Environ, "" if unset.
+func (e *Env) Getenv(key string) string {
+	for i := len(e.Environ) - 1; i >= 0; i-- {
+		if v, ok := strings.CutPrefix(e.Environ[i], key+"="); ok {
+			return v
+		}
+	}
+	return ""
+}

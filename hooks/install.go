@@ -1,0 +1,205 @@
+package hooks
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// ClientHooks and ServerHooks are the names that Install writes.
+var (
+	ClientHooks = []string{"pre-commit", "commit-msg", "pre-push"}
+	ServerHooks = []string{"pre-receive", "update"}
+)
+
+// marker is the second line of every shim; a file without it is foreign.
+const marker = "# rigward hook shim; remove with: rig-hook uninstall"
+
+// chainedSuffix is added to the name of a foreign hook that a shim runs first.
+const chainedSuffix = ".before-rigward"
+
+// Shim returns the script for one hook: run the foreign hook of that name
+// first if there was one, then the program. It is plain sh with LF line ends
+// on every system, since git runs hooks through its own sh on Windows too.
+func Shim(hook, program string, chained bool) []byte {
+	var b strings.Builder
+	b.WriteString("#!/bin/sh\n" + marker + "\n")
+	run := fmt.Sprintf("exec %s %s \"$@\"\n", shellQuote(filepath.ToSlash(program)), hook)
+	first := fmt.Sprintf("\"${0%%/*}/%s%s\" \"$@\"", hook, chainedSuffix)
+	switch {
+	case !chained:
+		b.WriteString(run)
+	case readsStdin(hook):
+		// Both read the ref lines: they are kept and given to each.
+		b.WriteString("lines=$(cat)\n")
+		b.WriteString("lines() { test -z \"$lines\" || printf '%s\\n' \"$lines\"; }\n")
+		b.WriteString("lines | " + first + " || exit $?\n")
+		b.WriteString("lines | " + strings.TrimPrefix(run, "exec "))
+	default:
+		b.WriteString(first + " || exit $?\n")
+		b.WriteString(run)
+	}
+	return []byte(b.String())
+}
+
+func readsStdin(hook string) bool {
+	return hook == "pre-push" || hook == "pre-receive" || hook == "post-receive"
+}
+
+func shellQuote(s string) string {
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// IsShim tells whether a hook file is one of ours.
+func IsShim(data []byte) bool {
+	_, rest, _ := bytes.Cut(data, []byte("\n"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	return string(bytes.TrimSuffix(line, []byte("\r"))) == marker
+}
+
+// Installed says what Install or Uninstall did to one hook.
+type Installed struct {
+	Hook string
+	Did  string // "installed", "already there", "updated", "chained", "removed", "restored", "not ours", "absent"
+}
+
+// Install writes a shim for each named hook into dir, which is created if it
+// is missing. A foreign hook is kept beside it and run first. Running Install
+// again changes nothing. If one hook cannot be written, those already written
+// by this call are taken back.
+func Install(dir, program string, names []string) (done []Installed, err error) {
+	made := false
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, writeProblem(dir, err)
+		}
+		made = true
+	}
+	var undo []func()
+	defer func() {
+		if err == nil {
+			return
+		}
+		for i := len(undo) - 1; i >= 0; i-- {
+			undo[i]()
+		}
+		if made {
+			os.Remove(dir)
+		}
+		done = nil
+	}()
+	for _, name := range names {
+		file := filepath.Join(dir, name)
+		old, readErr := os.ReadFile(file)
+		if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) {
+			return done, writeProblem(file, readErr)
+		}
+		kept := file + chainedSuffix
+		_, statErr := os.Lstat(kept)
+		chained := statErr == nil
+		did := "installed"
+		switch {
+		case readErr != nil:
+			undo = append(undo, func() { os.Remove(file) })
+		case IsShim(old):
+			if bytes.Equal(old, Shim(name, program, chained)) && executable(file) {
+				done = append(done, Installed{name, "already there"})
+				continue
+			}
+			did = "updated"
+			undo = append(undo, func() { replaceFile(file, old) })
+		case chained:
+			return done, fmt.Errorf("both %s and %s are foreign hooks; remove one of them", finding.Quote(file), finding.Quote(kept))
+		default:
+			if err := os.Rename(file, kept); err != nil {
+				return done, writeProblem(file, err)
+			}
+			chained, did = true, "chained"
+			undo = append(undo, func() { os.Remove(file); os.Rename(kept, file) })
+		}
+		if err := replaceFile(file, Shim(name, program, chained)); err != nil {
+			return done, writeProblem(file, err)
+		}
+		done = append(done, Installed{name, did})
+	}
+	return done, nil
+}
+
+// Uninstall removes our shims from dir and puts foreign hooks back under
+// their own names. Foreign files are left alone.
+func Uninstall(dir string, names []string) ([]Installed, error) {
+	var done []Installed
+	for _, name := range names {
+		file := filepath.Join(dir, name)
+		data, err := os.ReadFile(file)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			done = append(done, Installed{name, "absent"})
+			continue
+		case err != nil:
+			return done, writeProblem(file, err)
+		case !IsShim(data):
+			done = append(done, Installed{name, "not ours"})
+			continue
+		}
+		did := "removed"
+		kept := file + chainedSuffix
+		if _, err := os.Lstat(kept); err == nil {
+			did = "restored"
+			err = os.Rename(kept, file)
+			if err != nil {
+				return done, writeProblem(file, err)
+			}
+		} else if err := os.Remove(file); err != nil {
+			return done, writeProblem(file, err)
+		}
+		done = append(done, Installed{name, did})
+	}
+	return done, nil
+}
+
+// replaceFile writes an executable file so that a reader sees the old or the
+// new content, never a part.
+func replaceFile(file string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(file), ".rigward-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), 0o755)
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), file)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+func executable(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().IsRegular() && hasExecBit(info.Mode())
+}
+
+func writeProblem(path string, err error) error {
+	var pe *fs.PathError
+	var le *os.LinkError
+	switch {
+	case errors.As(err, &pe):
+		err = pe.Err
+	case errors.As(err, &le):
+		err = le.Err
+	}
+	return fmt.Errorf("cannot write %s: %w", finding.Quote(path), err)
+}

@@ -1,0 +1,122 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// ServerColumns is the most columns of a line that a server hook prints: git
+// puts "remote: " before it, and a terminal has 80.
+const ServerColumns = 71
+
+// WriteServer renders r for the person who pushed: the verdict in the first
+// line, at most maxLines lines, no colour, worst findings first. prefix
+// stands before every line; GitLab shows only those with "GL-HOOK-ERR: ".
+// A push that passes without a finding prints nothing.
+func WriteServer(w io.Writer, r *Report, maxLines int, prefix string) error {
+	if r.Problem == nil && len(r.Findings) == 0 {
+		return nil
+	}
+	if maxLines < 3 {
+		maxLines = 3
+	}
+	lines := wrap("rigward: "+r.headline(), "")
+	if r.Problem != nil {
+		lines = append(lines, wrap(finding.Clean(r.Problem.Error()), "  ")...)
+		if r.Hint != "" {
+			lines = append(lines, wrap("hint: "+finding.Clean(r.Hint), "  ")...)
+		}
+	}
+	shown := 0
+	for _, f := range worstFirst(r.Findings) {
+		block := findingLines(f)
+		room := maxLines - len(lines) - 1 // one for the line that counts the rest
+		if shown > 0 && len(block) > room || room < 1 {
+			break
+		}
+		lines = append(lines, block[:min(len(block), room)]...)
+		shown++
+	}
+	if rest := len(r.Findings) - shown; rest > 0 {
+		lines = append(lines[:min(len(lines), maxLines-1)], fmt.Sprintf("%s more; `rig-hook check` lists all", plural(rest, "finding")))
+	}
+	var b strings.Builder
+	for _, l := range lines[:min(len(lines), maxLines)] {
+		b.WriteString(prefix)
+		b.WriteString(strings.TrimRight(l, " "))
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// headline is the verdict in one short line.
+func (r *Report) headline() string {
+	if r.Problem != nil {
+		return "push refused: cannot decide"
+	}
+	s := plural(r.count(finding.Error), "error")
+	if n := r.count(finding.Warning); n > 0 {
+		s += ", " + plural(n, "warning")
+	}
+	if r.ExitCode() == ExitFindings {
+		return "push refused: " + s
+	}
+	return "push accepted: " + s
+}
+
+func findingLines(f finding.Finding) []string {
+	lines := wrap(fmt.Sprintf("%s: %s [%s]", place(f), f.Severity, f.Rule), "")
+	msg := finding.Clean(f.Message)
+	if f.Commit != "" {
+		msg += " (commit " + short(f.Commit) + ")"
+	}
+	lines = append(lines, wrap(msg, "  ")...)
+	if f.Hint != "" {
+		lines = append(lines, wrap("hint: "+finding.Clean(f.Hint), "  ")...)
+	}
+	return lines
+}
+
+// wrap breaks text at blanks into lines of at most ServerColumns columns, each
+// after indent; a longer word is cut hard.
+func wrap(text, indent string) []string {
+	width := ServerColumns - len(indent)
+	var lines []string
+	line, n := "", 0
+	flush := func() {
+		lines = append(lines, indent+line)
+		line, n = "", 0
+	}
+	for word := range strings.FieldsSeq(text) {
+		wn := utf8.RuneCountInString(word)
+		if n > 0 && n+1+wn > width {
+			flush()
+		}
+		for wn > width {
+			cut := 0
+			for range width {
+				_, size := utf8.DecodeRuneInString(word[cut:])
+				cut += size
+			}
+			line = word[:cut]
+			flush()
+			word = word[cut:]
+			wn -= width
+		}
+		if n > 0 {
+			line += " "
+			n++
+		}
+		line += word
+		n += wn
+	}
+	if n > 0 || len(lines) == 0 {
+		flush()
+	}
+	return lines
+}

@@ -1,0 +1,174 @@
+// Package policy keeps the rules: the registry with its severities, the policy
+// file, and the evaluation of a change, rule by rule, over the pure packages
+// envelope, relay and sshsign. It knows no hook and no output format.
+package policy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// A Policy is the content of one policy file over the defaults of
+// spec/policy.md.
+type Policy struct {
+	Protect       []string // patterns of protected refs; empty: the branch HEAD points to
+	OtherRefsDeny bool
+	AllowRefs     []string
+
+	Root        string   // directory that holds the thread directories, "" for the top
+	Ignore      []string // doublestar globs of paths that are never envelopes
+	OutsideDeny bool
+
+	MaxFrontmatter int64 // bytes
+	MaxFile        int64 // bytes
+	MaxCommits     int
+	MaxChanges     int
+	Timeout        time.Duration // 0: the gate's own default
+
+	Levels    map[string]finding.Severity // only what the file names
+	FailLevel finding.Severity
+
+	RequireSigned RequireSigned
+	Signers       string // path in the tree
+	Revoked       string // path in the tree, "" for none
+	MinRSABits    int
+	Forge         Forge
+	PushCert      bool
+	ClockSkew     time.Duration
+
+	RelayTypes    []string
+	RelayClock    time.Duration
+	NonceRefs     bool // nonces are unique over all protected refs
+	FreezeMinutes int
+	DeniedAuthors []string
+	PathKey       finding.Severity // of an attested_by that is a path
+
+	Bundles  []Bundle
+	MaxLines int // of a server report
+}
+
+// RequireSigned says which commits need a signature besides relays.
+type RequireSigned int
+
+// The words of require-signed.
+const (
+	RequireRelay RequireSigned = iota // commits that add a relay
+	RequireAll
+	RequireNone // the word "none": relays need one all the same
+)
+
+// Forge says what is done with commits that a forge makes by itself.
+type Forge struct {
+	EmptyMerge bool     // unsigned merges that change nothing themselves pass
+	Keys       []string // SHA256 fingerprints of keys whose commits pass
+}
+
+// A Bundle is one entry of the policy's bundles section.
+type Bundle struct {
+	Format, Source, Output string
+	Name, Version          string
+	Root, Signer           string
+	Options                map[string]string
+}
+
+// Default returns the policy of a repository without a policy file.
+func Default() *Policy {
+	return &Policy{
+		Ignore:         []string{".github/**", ".bridge/**"},
+		MaxFrontmatter: 64 << 10,
+		MaxFile:        8 << 20,
+		MaxCommits:     100_000,
+		MaxChanges:     1_000_000,
+		FailLevel:      finding.Error,
+		Signers:        ".bridge/allowed_signers",
+		MinRSABits:     3072,
+		ClockSkew:      300 * time.Second,
+		RelayTypes:     []string{"DECISIONS", "RESPONSE", "ACK"},
+		RelayClock:     600 * time.Second,
+		FreezeMinutes:  30,
+		PathKey:        finding.Warning,
+		MaxLines:       20,
+	}
+}
+
+// Level returns the severity of a rule under this policy.
+func (p *Policy) Level(rule string) finding.Severity {
+	if l, ok := p.Levels[rule]; ok {
+		return l
+	}
+	if r, ok := RuleByID(rule); ok {
+		return r.Default
+	}
+	return finding.Error
+}
+
+// apply maps a finding's severity by the policy; ok is false if the rule is
+// off. A rule may produce a finding below its default (a missing body_hash is
+// a warning): raising the rule raises it, and lowering never raises.
+func (p *Policy) apply(f finding.Finding) (finding.Finding, bool) {
+	level, named := p.Levels[f.Rule]
+	if !named {
+		if r, ok := RuleByID(f.Rule); ok && r.Default == finding.Off {
+			return f, false
+		}
+		return f, true
+	}
+	switch {
+	case level == finding.Off:
+		return f, false
+	case level == finding.Warning:
+		f.Severity = finding.Warning
+	default:
+		if r, _ := RuleByID(f.Rule); f.Severity == finding.Warning && r.Default == finding.Error {
+			return f, true // a milder case of an error rule stays mild
+		}
+		f.Severity = finding.Error
+	}
+	return f, true
+}
+
+// Protected tells whether history rules hold on a ref. head is the full name
+// of the branch that the repository's HEAD points to, "" if unknown.
+func (p *Policy) Protected(ref, head string) bool {
+	if len(p.Protect) == 0 {
+		return ref == head && head != ""
+	}
+	return matchAny(p.Protect, ref)
+}
+
+// Tighten returns p made stricter by a client's own policy: severities only
+// rise, limits only fall, patterns are only added.
+func (p *Policy) Tighten(own *Policy) *Policy {
+	q := *p
+	q.Levels = map[string]finding.Severity{}
+	for _, r := range rules {
+		if l := max(p.Level(r.ID), own.Level(r.ID)); l != r.Default {
+			q.Levels[r.ID] = l
+		}
+	}
+	if len(p.Protect) > 0 || len(own.Protect) > 0 {
+		q.Protect = slices.Concat(p.Protect, own.Protect)
+	}
+	q.OtherRefsDeny = p.OtherRefsDeny || own.OtherRefsDeny
+	q.OutsideDeny = p.OutsideDeny || own.OutsideDeny
+	q.MaxFrontmatter = min(p.MaxFrontmatter, own.MaxFrontmatter)
+	q.MaxFile = min(p.MaxFile, own.MaxFile)
+	q.MaxCommits = min(p.MaxCommits, own.MaxCommits)
+	q.MaxChanges = min(p.MaxChanges, own.MaxChanges)
+	q.FailLevel = min(p.FailLevel, own.FailLevel)
+	if own.Timeout > 0 && (p.Timeout == 0 || own.Timeout < p.Timeout) {
+		q.Timeout = own.Timeout
+	}
+	if own.RequireSigned == RequireAll {
+		q.RequireSigned = RequireAll
+	}
+	q.MinRSABits = max(p.MinRSABits, own.MinRSABits)
+	q.ClockSkew = min(p.ClockSkew, own.ClockSkew)
+	q.RelayClock = min(p.RelayClock, own.RelayClock)
+	q.NonceRefs = p.NonceRefs || own.NonceRefs
+	q.PathKey = max(p.PathKey, own.PathKey)
+	q.DeniedAuthors = slices.Concat(p.DeniedAuthors, own.DeniedAuthors)
+	return &q
+}

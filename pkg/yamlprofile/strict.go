@@ -1,0 +1,192 @@
+package yamlprofile
+
+import (
+	"fmt"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// strict closes what the library accepts and YAML 1.2 does not: rule 6 of
+// spec/envelope.md section 4. Places come from the library's nodes, the text
+// between them is read again.
+func (p *parser) strict(root *yaml.Node) error {
+	p.line = 0 // begin again
+	if err := p.block(root, -1); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (p *parser) refuse(at int, message, hint string) *Error {
+	line, col := p.place(at)
+	return &Error{Line: line, Col: col, Message: message, Hint: hint}
+}
+
+// block judges a node that stands in a block collection indented by indent
+// blanks (-1: the document itself).
+func (p *parser) block(y *yaml.Node, indent int) *Error {
+	at := p.offset(y.Line, y.Column)
+	switch {
+	case y.Kind == yaml.ScalarNode:
+		if y.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
+			_, err := p.quoted(at, indent)
+			return err
+		}
+		return nil
+	case y.Style&yaml.FlowStyle != 0:
+		return p.flow(y, at, indent)
+	}
+	indent = y.Column - 1
+	if y.Kind == yaml.SequenceNode {
+		for _, item := range y.Content {
+			if err := p.inside(item, indent); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for i := 0; i+1 < len(y.Content); i += 2 {
+		k, v := y.Content[i], y.Content[i+1]
+		if err := p.block(k, indent); err != nil {
+			return err
+		}
+		if k.Column > y.Column && v.Line > k.Line && !isEmpty(v) {
+			return p.refuse(p.offset(k.Line, k.Column), "key and value are on two lines, each with a mark of its own", "write key: value")
+		}
+		if v.Kind == yaml.SequenceNode && v.Style&yaml.FlowStyle == 0 && v.Column == y.Column {
+			if err := p.block(v, indent); err != nil { // a list may stand right below its key
+				return err
+			}
+		} else if err := p.inside(v, indent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inside judges a node that must be indented by more than indent blanks.
+func (p *parser) inside(y *yaml.Node, indent int) *Error {
+	if !isEmpty(y) && y.Column-1 <= indent {
+		return p.refuse(p.offset(y.Line, y.Column), notIndented(indent), "")
+	}
+	return p.block(y, indent)
+}
+
+func isEmpty(y *yaml.Node) bool {
+	return y.Kind == yaml.ScalarNode && y.Style == 0 && y.Value == ""
+}
+
+func notIndented(indent int) string {
+	return fmt.Sprintf("the value goes on in a line that is indented too little, expected at least %d blank(s)", indent+1)
+}
+
+// quoted judges the quoted scalar at at and returns its end.
+func (p *parser) quoted(at, indent int) (end int, err *Error) {
+	end = p.quotedEnd(at)
+	t := p.text[at:end]
+	for i := 0; ; {
+		n := strings.IndexByte(t[i:], '\n')
+		if n < 0 {
+			break
+		}
+		i += n + 1
+		if blanks, first := indentation(t[i:]); first != '\n' && blanks <= indent {
+			return end, p.refuse(at, notIndented(indent), "")
+		}
+	}
+	if t[0] == '"' {
+		for i := 1; i+1 < len(t); i++ {
+			if t[i] == '\\' {
+				if i++; t[i] == '\n' {
+					return end, p.refuse(at, "a backslash at the end of a line of a double-quoted value is not allowed", "write the value on one line")
+				}
+			}
+		}
+	}
+	return end, p.closed(at, end)
+}
+
+// closed judges what follows a closing quote or bracket.
+func (p *parser) closed(at, end int) *Error {
+	if end == len(p.text) || strings.IndexByte(" \t\n,]}:", p.text[end]) >= 0 {
+		return nil
+	}
+	return p.refuse(at, fmt.Sprintf("there is no blank after the closing %c of this value", p.text[end-1]), "put a blank after it, or the whole value in double quotes")
+}
+
+// indentation counts the blanks at the begin of a line, and returns the first
+// character that is neither blank nor TAB, LF at the end.
+func indentation(s string) (blanks int, first byte) {
+	for blanks < len(s) && s[blanks] == ' ' {
+		blanks++
+	}
+	for i := blanks; i < len(s); i++ {
+		if s[i] != ' ' && s[i] != '\t' {
+			return blanks, s[i]
+		}
+	}
+	return blanks, '\n'
+}
+
+// flow judges an outermost flow collection, at at, in the block collection
+// indented by indent blanks.
+func (p *parser) flow(y *yaml.Node, at, indent int) *Error {
+	var quotes []int // where quoted scalars begin: elsewhere a quote is text
+	p.quotes(y, &quotes)
+	var open []int
+	for i := at; i < len(p.text); {
+		if len(quotes) > 0 && quotes[0] == i {
+			end, err := p.quoted(i, indent)
+			if err != nil {
+				return err
+			}
+			i, quotes = end, quotes[1:]
+			continue
+		}
+		switch p.text[i] {
+		case '[', '{':
+			open = append(open, i)
+		case ']', '}':
+			begin := open[len(open)-1]
+			open = open[:len(open)-1]
+			if err := p.closed(begin, i+1); err != nil {
+				return err
+			}
+			if len(open) == 0 {
+				return nil
+			}
+		case '#':
+			switch p.text[i-1] {
+			case ' ', '\t', '\n':
+				if n := strings.IndexByte(p.text[i:], '\n'); n > 0 {
+					i += n
+				} else {
+					i = len(p.text)
+				}
+				continue
+			case ',', '[', '{':
+				return p.refuse(i, "there is no blank before this comment", "put a blank before the #")
+			}
+		case '\n':
+			if blanks, first := indentation(p.text[i+1:]); first != '\n' && first != '#' && blanks <= indent {
+				return p.refuse(at, notIndented(indent), "")
+			}
+		}
+		i++
+	}
+	return nil
+}
+
+// quotes collects the offsets of the quoted scalars below y, in order.
+func (p *parser) quotes(y *yaml.Node, offsets *[]int) {
+	for _, c := range y.Content {
+		if c.Kind == yaml.ScalarNode {
+			if c.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
+				*offsets = append(*offsets, p.offset(c.Line, c.Column))
+			}
+			continue
+		}
+		p.quotes(c, offsets)
+	}
+}

@@ -1,0 +1,398 @@
+package bundle
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Compression is what a file's first bytes say it is.
+type Compression int
+
+// The kinds of file that [Sniff] knows.
+const (
+	Unknown Compression = iota
+	Empty               // no bytes at all
+	Gzip
+	Zstd // also a file that starts with a skippable frame
+	Tar  // not compressed
+)
+
+// String returns the name that messages use.
+func (c Compression) String() string {
+	return [...]string{"unknown", "empty", "gzip", "zstd", "tar"}[c]
+}
+
+// SniffLen is the number of bytes that Sniff looks at.
+const SniffLen = 262
+
+// Sniff tells the kind of a file by its first SniffLen bytes, fewer if the
+// file is shorter.
+func Sniff(head []byte) Compression {
+	switch {
+	case len(head) == 0:
+		return Empty
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return Gzip
+	case len(head) >= 4 && (binary.LittleEndian.Uint32(head) == zstdMagic || binary.LittleEndian.Uint32(head)&^0xf == zstdSkippable):
+		return Zstd
+	case len(head) >= SniffLen && string(head[257:262]) == "ustar":
+		return Tar
+	}
+	return Unknown
+}
+
+// A container reads what a compressed file holds, through the whole file.
+// Read gives a *Finding for a fault of the container.
+type container interface {
+	io.Reader
+	// members counts the gzip members or zstd frames begun so far.
+	members() int
+}
+
+func openContainer(c Compression, r io.Reader, l *Limits) (container, error) {
+	switch c {
+	case Gzip:
+		return &gzipReader{src: bufio.NewReaderSize(r, 64<<10)}, nil
+	case Zstd:
+		w := &zstdFrames{src: bufio.NewReaderSize(r, 64<<10), maxWindow: l.Window}
+		d, err := zstd.NewReader(w, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(uint64(max(l.Window, 1<<10))), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			return nil, fmt.Errorf("zstd decoder: %w", err)
+		}
+		return &zstdReader{frames: w, dec: d}, nil
+	case Tar:
+		return &plainReader{r}, nil
+	}
+	return nil, fmt.Errorf("no reader for %v", c)
+}
+
+type plainReader struct{ io.Reader }
+
+func (*plainReader) members() int { return 1 }
+
+// gzipReader reads gzip members back to back up to the last byte.
+type gzipReader struct {
+	src *bufio.Reader
+	zr  *gzip.Reader
+	n   int
+	err error
+}
+
+func (g *gzipReader) members() int { return g.n }
+
+func (g *gzipReader) Read(p []byte) (int, error) {
+	for g.err == nil {
+		if g.zr == nil || g.n == 0 {
+			g.err = g.open()
+			continue
+		}
+		n, err := g.zr.Read(p)
+		if err == io.EOF {
+			if err = g.open(); err == nil && n == 0 {
+				continue
+			}
+		}
+		if err != nil {
+			g.err = gzipFault(err)
+		}
+		if n > 0 {
+			return n, nil
+		}
+	}
+	return 0, g.err
+}
+
+// open begins the next member; io.EOF if the file ends here.
+func (g *gzipReader) open() error {
+	head, err := g.src.Peek(4)
+	if len(head) == 0 {
+		return err
+	}
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if g.n > 0 && !bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
+		return Faultf(ContainerTrailingData, "", "bytes follow the end of the gzip stream")
+	}
+	if len(head) == 4 && (head[2] != 8 || head[3]&0xe0 != 0) {
+		return Faultf(ContainerCorrupt, "", "gzip header names an unknown method or reserved flags")
+	}
+	g.n++
+	if g.zr == nil {
+		g.zr, err = gzip.NewReader(g.src)
+	} else {
+		err = g.zr.Reset(g.src)
+	}
+	if err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		return gzipFault(err)
+	}
+	g.zr.Multistream(false)
+	return nil
+}
+
+func gzipFault(err error) error {
+	var corrupt flate.CorruptInputError
+	var internal flate.InternalError
+	switch {
+	case err == io.EOF || AsFinding(err) != nil:
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return Faultf(ContainerTruncated, "", "the gzip stream ends too early")
+	case errors.Is(err, gzip.ErrChecksum):
+		return Faultf(ContainerCorrupt, "", "the gzip checksum or length does not match the data")
+	case errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt), errors.As(err, &internal):
+		return Faultf(ContainerCorrupt, "", "the gzip stream is damaged")
+	}
+	return err
+}
+
+const (
+	zstdMagic     = 0xFD2FB528
+	zstdSkippable = 0x184D2A50
+)
+
+// zstdFrames passes the bytes of a zstd file on while it follows the frames
+// (RFC 8878 section 3): it sees what the decoder does not tell, such as bytes
+// after the last frame, a window over the limit, or a dictionary.
+type zstdFrames struct {
+	src       *bufio.Reader
+	maxWindow int64
+	n         int    // frames begun
+	pass      int64  // bytes to hand on unseen
+	pending   []byte // header bytes read, to hand on
+	state     int    // what comes after pass and pending
+	checksum  bool   // the frame ends with a checksum
+	err       error
+}
+
+const (
+	zstdAtFrame = iota
+	zstdAtBlock
+	zstdAtChecksum
+)
+
+func (z *zstdFrames) Read(p []byte) (int, error) {
+	for {
+		switch {
+		case len(z.pending) > 0:
+			n := copy(p, z.pending)
+			z.pending = z.pending[n:]
+			return n, nil
+		case z.pass > 0:
+			n, err := z.src.Read(p[:min(int64(len(p)), z.pass)])
+			z.pass -= int64(n)
+			if n > 0 {
+				return n, nil
+			}
+			if err == io.EOF {
+				err = z.truncated()
+			}
+			z.err = err
+			return 0, err
+		case z.err != nil:
+			return 0, z.err
+		}
+		z.err = z.step()
+	}
+}
+
+func (z *zstdFrames) truncated() error {
+	return Faultf(ContainerTruncated, "", "the zstd stream ends too early")
+}
+
+// take reads n header bytes and queues them.
+func (z *zstdFrames) take(n int) ([]byte, error) {
+	b := make([]byte, n)
+	if _, err := io.ReadFull(z.src, b); err != nil {
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			err = z.truncated()
+		}
+		return nil, err
+	}
+	z.pending = append(z.pending, b...)
+	return b, nil
+}
+
+func (z *zstdFrames) step() error {
+	switch z.state {
+	case zstdAtChecksum:
+		z.state = zstdAtFrame
+		z.pass = 4
+		return nil
+	case zstdAtBlock:
+		b, err := z.take(3)
+		if err != nil {
+			return err
+		}
+		h := uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16
+		z.pass = int64(h >> 3)
+		switch h >> 1 & 3 {
+		case 1: // RLE
+			z.pass = 1
+		case 3:
+			return Faultf(ContainerCorrupt, "", "the zstd stream has a block of the reserved type")
+		}
+		if h&1 == 1 { // last block
+			z.state = zstdAtFrame
+			if z.checksum {
+				z.state = zstdAtChecksum
+			}
+		}
+		return nil
+	}
+	head, err := z.src.Peek(4)
+	if len(head) == 0 {
+		return err // io.EOF: the file ends between frames
+	}
+	if len(head) < 4 && err != io.EOF {
+		return err
+	}
+	magic := uint32(0)
+	if len(head) == 4 {
+		magic = binary.LittleEndian.Uint32(head)
+	}
+	switch {
+	case magic&^0xf == zstdSkippable:
+		b, err := z.take(8)
+		if err != nil {
+			return err
+		}
+		z.n++
+		z.pass = int64(binary.LittleEndian.Uint32(b[4:]))
+		return nil
+	case magic != zstdMagic:
+		return Faultf(ContainerTrailingData, "", "bytes follow the end of the zstd stream")
+	}
+	return z.frameHeader()
+}
+
+// frameHeader follows RFC 8878 section 3.1.1.1.
+func (z *zstdFrames) frameHeader() error {
+	b, err := z.take(5)
+	if err != nil {
+		return err
+	}
+	z.n++
+	d := b[4]
+	single := d&0x20 != 0
+	if d&0x08 != 0 {
+		return Faultf(ContainerCorrupt, "", "the zstd frame header has a reserved bit set")
+	}
+	window := uint64(0)
+	if !single {
+		w, err := z.take(1)
+		if err != nil {
+			return err
+		}
+		base := uint64(1) << (10 + w[0]>>3)
+		window = base + base/8*uint64(w[0]&7)
+	}
+	dict := uint64(0)
+	if n := []int{0, 1, 2, 4}[d&3]; n > 0 {
+		id, err := z.take(n)
+		if err != nil {
+			return err
+		}
+		dict = littleEndian(id)
+	}
+	size := []int{0, 2, 4, 8}[d>>6]
+	if single && size == 0 {
+		size = 1
+	}
+	if size > 0 {
+		s, err := z.take(size)
+		if err != nil {
+			return err
+		}
+		content := littleEndian(s)
+		if size == 2 {
+			content += 256
+		}
+		if single {
+			window = content
+		}
+	}
+	if dict != 0 {
+		return Faultf(ContainerUnsupported, "", "the zstd frame needs dictionary %d, dictionaries are not supported", dict)
+	}
+	if window > uint64(max(z.maxWindow, 0)) {
+		return Faultf(LimitWindow, "", "the zstd window is %d bytes, the limit is %d", window, z.maxWindow)
+	}
+	z.checksum = d&0x04 != 0
+	z.state = zstdAtBlock
+	return nil
+}
+
+func littleEndian(b []byte) (v uint64) {
+	for i, c := range b {
+		v |= uint64(c) << (8 * i)
+	}
+	return v
+}
+
+type zstdReader struct {
+	frames *zstdFrames
+	dec    *zstd.Decoder
+}
+
+func (z *zstdReader) members() int { return z.frames.n }
+
+func (z *zstdReader) Read(p []byte) (int, error) {
+	n, err := z.dec.Read(p)
+	if err == nil {
+		return n, nil
+	}
+	// What the frames said weighs more than how the decoder words it.
+	if fault := z.frames.err; fault != nil && fault != io.EOF {
+		return n, fault
+	}
+	switch {
+	case err == io.EOF:
+		return n, io.EOF
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return n, Faultf(ContainerTruncated, "", "the zstd stream ends too early")
+	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		return n, Faultf(LimitWindow, "", "the zstd window is over the limit of %d bytes", z.frames.maxWindow)
+	}
+	return n, Faultf(ContainerCorrupt, "", "the zstd stream is damaged")
+}
+
+// Close frees the decoder.
+func (z *zstdReader) Close() error {
+	z.dec.Close()
+	return nil
+}
+
+// NewGzipWriter returns the gzip writer whose bytes spec/rigbundle.md section
+// 4 pins: best compression, one member, no name, no time, OS 255. The result
+// does not depend on how the input is cut into writes.
+func NewGzipWriter(w io.Writer) io.WriteCloser {
+	zw, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err != nil {
+		panic(err) // the level is a constant
+	}
+	zw.OS = 255
+	zw.ModTime = time.Unix(0, 0) // written as 0, which means none
+	return zw
+}
+
+// canonicalGzip is the header that NewGzipWriter writes.
+var canonicalGzip = [10]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255}
+
+// NewZstdWriter returns a zstd writer of one frame with a checksum and a
+// window of at most 8 MiB (spec/agentbundle.md section 10).
+func NewZstdWriter(w io.Writer) (io.WriteCloser, error) {
+	return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithWindowSize(8<<20), zstd.WithEncoderCRC(true), zstd.WithEncoderConcurrency(1))
+}

@@ -1,0 +1,179 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// ExtractOptions say how [Archive.Extract] writes.
+type ExtractOptions struct {
+	// Include chooses members; nil takes all.
+	Include func(m *Member) bool
+	// ModTime is set on everything that is written; zero leaves the clock's.
+	ModTime time.Time
+}
+
+// Extract writes an accepted archive below an empty directory: directories
+// first, files created exclusively with mode 0644 or 0755, hard links as
+// copies, symlinks last. Nothing is written through a link or outside the
+// directory. The caller has judged the tree with [CheckTree] and all links.
+func (a *Archive) Extract(ctx context.Context, d *Dirs, o ExtractOptions) error {
+	take := func(m *Member) bool { return o.Include == nil || o.Include(m) }
+	var dirs []string
+	for i := range a.Members {
+		m := &a.Members[i]
+		if !take(m) {
+			continue
+		}
+		dir := path.Dir(m.Name)
+		if m.Type == Dir {
+			dir = m.Name
+		}
+		made, err := d.MkdirAll(dir)
+		if err != nil {
+			return err
+		}
+		dirs = append(dirs, made...)
+	}
+	copies := map[string][]string{} // file to the hard links that name it
+	for i := range a.Members {
+		if m := &a.Members[i]; m.Type == Hardlink && take(m) {
+			copies[m.Link] = append(copies[m.Link], m.Name)
+		}
+	}
+	buf := make([]byte, 64<<10)
+	err := a.Walk(ctx, func(m *Member, r io.Reader) error {
+		if m.Type != File {
+			return nil
+		}
+		var names []string
+		if take(m) {
+			names = append(names, m.Name)
+		}
+		names = append(names, copies[m.Name]...)
+		return writeFiles(d, names, m.Mode, r, buf)
+	})
+	if err != nil {
+		return err
+	}
+	for i := range a.Members {
+		m := &a.Members[i]
+		if m.Type != Symlink || !take(m) {
+			continue
+		}
+		r, base, err := d.at(m.Name)
+		if err != nil {
+			return err
+		}
+		if err := r.Symlink(filepath.FromSlash(m.Link), base); err != nil {
+			return err
+		}
+	}
+	if o.ModTime.IsZero() {
+		return nil
+	}
+	for i := range a.Members {
+		m := &a.Members[i]
+		if m.Type == Dir || !take(m) {
+			continue
+		}
+		r, base, err := d.at(m.Name)
+		if err != nil {
+			return err
+		}
+		if m.Type == Symlink {
+			err = lutimes(r, base, o.ModTime)
+		} else {
+			err = r.Chtimes(base, o.ModTime, o.ModTime)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for i := len(dirs) - 1; i >= 0; i-- {
+		r, base, err := d.at(dirs[i])
+		if err != nil {
+			return err
+		}
+		if err := r.Chtimes(base, o.ModTime, o.ModTime); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFiles writes one content to several new files.
+func writeFiles(d *Dirs, names []string, mode uint32, r io.Reader, buf []byte) (err error) {
+	var files []io.Writer
+	defer func() {
+		for _, f := range files {
+			if cerr := f.(*os.File).Close(); err == nil {
+				err = cerr
+			}
+		}
+	}()
+	for _, n := range names {
+		f, err := d.Create(n, mode)
+		if err != nil {
+			return err
+		}
+		files = append(files, f)
+	}
+	var w io.Writer
+	switch len(files) {
+	case 0:
+		return nil
+	case 1:
+		w = files[0]
+	default:
+		w = io.MultiWriter(files...)
+	}
+	_, err = io.CopyBuffer(struct{ io.Writer }{w}, r, buf)
+	return err
+}
+
+// ExtractNew extracts into a directory that does not exist yet, or is empty:
+// a sibling is filled, fill may add to it, and a rename puts it in place. An
+// error leaves nothing behind.
+func (a *Archive) ExtractNew(ctx context.Context, dir string, o ExtractOptions, fill func(d *Dirs) error) (err error) {
+	switch entries, err := os.ReadDir(dir); {
+	case err == nil && len(entries) > 0:
+		return fmt.Errorf("%s is not empty", finding.QuoteMax(dir, 200))
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(filepath.Clean(dir)), ".rigward-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(tmp)
+		}
+	}()
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return err
+	}
+	d, err := OpenDirs(tmp)
+	if err != nil {
+		return err
+	}
+	if err = a.Extract(ctx, d, o); err == nil && fill != nil {
+		err = fill(d)
+	}
+	if cerr := d.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(tmp, dir) // replaces an empty directory
+}

@@ -1,0 +1,96 @@
+package bundle
+
+import (
+	"fmt"
+
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// A Finding is one fault of a bundle. Code is stable and documented by the
+// format (spec/rigbundle.md section 18, spec/agentbundle.md section 8.1,
+// spec/ryebundle.md section 13).
+type Finding struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`          // one sentence, untrusted text quoted
+	Path    string `json:"path,omitempty"`   // member or source path, raw bytes
+	Field   string `json:"field,omitempty"`  // field of a document, as agents[0].name
+	Line    int    `json:"line,omitempty"`   // counted from 1; 0: no place in the file
+	Column  int    `json:"column,omitempty"` // in code points, counted from 1
+	Hint    string `json:"hint,omitempty"`   // the exact command or line that repairs it
+}
+
+// Error returns the message, so that readers can hand a Finding up as an
+// error; [AsFinding] gets it back.
+func (f *Finding) Error() string { return f.Message }
+
+// Finding converts to the value that policies and reports use. The rule id is
+// "bundle-" and the code; path is that of the bundle file in the repository.
+func (f *Finding) Finding(path string, s finding.Severity) finding.Finding {
+	msg := f.Message
+	if f.Path != "" {
+		msg = finding.QuoteMax(f.Path, 200) + ": " + msg
+	}
+	return finding.Finding{Rule: "bundle-" + f.Code, Severity: s, Path: path, Message: msg, Hint: f.Hint}
+}
+
+// AsFinding returns the Finding that err is, nil if it is an ordinary error.
+func AsFinding(err error) *Finding {
+	f, _ := err.(*Finding)
+	return f
+}
+
+// A Note tells something worth knowing that does not change the verdict.
+type Note struct {
+	Code   string `json:"code"`
+	Path   string `json:"path,omitempty"` // raw bytes
+	Detail string `json:"detail,omitempty"`
+}
+
+// Faultf returns a Finding. Untrusted text among the arguments must have gone
+// through finding.Quote.
+func Faultf(code, path, format string, args ...any) *Finding {
+	return &Finding{Code: code, Path: path, Message: fmt.Sprintf(format, args...)}
+}
+
+// Codes that the core itself gives; the formats add their own.
+const (
+	ContainerEmpty        = "container-empty"
+	ContainerUnknown      = "container-unknown"
+	ContainerMismatch     = "container-mismatch"
+	ContainerUnsupported  = "container-unsupported"
+	ContainerCorrupt      = "container-corrupt"
+	ContainerTruncated    = "container-truncated"
+	ContainerTrailingData = "container-trailing-data"
+	ContainerNoEntries    = "container-no-entries"
+	ContainerPaxGlobal    = "container-pax-global"
+
+	LimitTotalSize  = "limit-total-size"
+	LimitMemberSize = "limit-member-size"
+	LimitEntries    = "limit-entries"
+	LimitManifest   = "limit-manifest"
+	LimitPath       = "limit-path"
+	LimitWindow     = "limit-window"
+	LimitRatio      = "limit-ratio"
+
+	MemberType             = "member-type"
+	MemberName             = "member-name"
+	MemberPath             = "member-path"
+	MemberMode             = "member-mode"
+	MemberXattr            = "member-xattr"
+	MemberDuplicate        = "member-duplicate"
+	MemberConflict         = "member-conflict"
+	MemberThroughLink      = "member-through-link"
+	MemberCaseCollision    = "member-case-collision"
+	MemberUnicodeCollision = "member-unicode-collision"
+
+	ChecksumMismatch = "checksum-mismatch"
+	ChecksumFormat   = "checksum-format"
+	ChecksumName     = "checksum-name"
+	ChecksumConflict = "checksum-conflict"
+	ChecksumMissing  = "checksum-missing"
+
+	NotePaxIgnored     = "pax-ignored"
+	NoteModeNormalized = "mode-normalized"
+	NoteWindowsName    = "windows-name"
+	NoteNotCanonical   = "not-canonical"
+)

@@ -1,0 +1,240 @@
+package bundle
+
+import (
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"golang.org/x/text/unicode/norm"
+)
+
+// CheckName judges a member name by spec/rigbundle.md section 6, which
+// spec/agentbundle.md section 6 shares: valid UTF-8, not empty, no control or
+// bidi controls (code member-name); relative, components separated by "/",
+// none empty, "." or "..", no backslash, no drive letter (member-path). Lengths
+// are judged by [Limits.CheckPath]. It returns nil for a good name.
+func CheckName(name string) *Finding {
+	if code, why := nameFault(name); code != "" {
+		return Faultf(code, name, "member name %s %s", finding.QuoteMax(name, 200), why)
+	}
+	return nil
+}
+
+// CleanPath reports whether a path in a manifest obeys the rules of
+// [CheckName].
+func CleanPath(p string) bool {
+	code, _ := nameFault(p)
+	return code == ""
+}
+
+func nameFault(name string) (code, why string) {
+	if name == "" {
+		return MemberName, "is empty"
+	}
+	if !utf8.ValidString(name) {
+		return MemberName, "is not valid UTF-8"
+	}
+	for _, r := range name {
+		if controlRune(r) {
+			return MemberName, "holds a control character"
+		}
+		if bidiRune(r) {
+			return MemberName, "holds a bidirectional control character"
+		}
+	}
+	if strings.Contains(name, `\`) {
+		return MemberPath, "holds a backslash"
+	}
+	if name[0] == '/' {
+		return MemberPath, "is absolute"
+	}
+	if len(name) >= 2 && name[1] == ':' && isLetter(name[0]) {
+		return MemberPath, "begins with a drive letter"
+	}
+	for c := range strings.SplitSeq(name, "/") {
+		switch c {
+		case "":
+			return MemberPath, "has an empty component"
+		case ".", "..":
+			return MemberPath, "has a component " + c
+		}
+	}
+	return "", ""
+}
+
+// Printable reports whether s is valid UTF-8 without control characters (C0,
+// DEL, C1) and without bidi controls (U+202A–202E, U+2066–2069).
+func Printable(s string) bool {
+	if !utf8.ValidString(s) {
+		return false
+	}
+	for _, r := range s {
+		if controlRune(r) || bidiRune(r) {
+			return false
+		}
+	}
+	return true
+}
+
+func controlRune(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }
+func bidiRune(r rune) bool    { return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 }
+func isLetter(c byte) bool    { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// CheckPath judges the lengths of a name: code limit-path.
+func (l *Limits) CheckPath(name string) *Finding {
+	if int64(len(name)) > l.Path {
+		return Faultf(LimitPath, name, "name %s is %d bytes long, the limit is %d", finding.QuoteMax(name, 60), len(name), l.Path)
+	}
+	depth := int64(0)
+	for c := range strings.SplitSeq(name, "/") {
+		depth++
+		if int64(len(c)) > l.Component {
+			return Faultf(LimitPath, name, "component %s is %d bytes long, the limit is %d", finding.QuoteMax(c, 60), len(c), l.Component)
+		}
+	}
+	if depth > l.Depth {
+		return Faultf(LimitPath, name, "name %s has %d components, the limit is %d", finding.QuoteMax(name, 60), depth, l.Depth)
+	}
+	return nil
+}
+
+// WindowsName reports whether Windows cannot hold a path: a device name, a
+// trailing dot or blank, or one of < > : " | ? * in a component. It is a note,
+// never a fault.
+func WindowsName(name string) bool {
+	for c := range strings.SplitSeq(name, "/") {
+		if c == "" {
+			continue
+		}
+		if last := c[len(c)-1]; last == '.' || last == ' ' || strings.ContainsAny(c, `<>:"|?*`) || DeviceName(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// DeviceName reports whether a path component is a Windows device name, with
+// or without an extension.
+func DeviceName(component string) bool {
+	base, _, _ := strings.Cut(component, ".")
+	base = strings.ToUpper(strings.TrimRight(base, " "))
+	switch base {
+	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$":
+		return true
+	}
+	for _, p := range []string{"COM", "LPT"} {
+		if d, ok := strings.CutPrefix(base, p); ok {
+			switch d {
+			case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// SimpleFold returns the NFC form of s with simple case folding applied: two
+// names that a case-insensitive file system holds for one have equal results.
+func SimpleFold(s string) string {
+	ascii := true
+	for i := 0; i < len(s); i++ {
+		if s[i] >= utf8.RuneSelf {
+			ascii = false
+			break
+		}
+	}
+	if ascii {
+		return strings.ToLower(s)
+	}
+	return norm.NFC.String(strings.Map(foldRune, norm.NFC.String(s)))
+}
+
+// foldRune returns the smallest rune of r's simple folding orbit, with ASCII
+// letters in lower case.
+func foldRune(r rune) rune {
+	least := r
+	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+		least = min(least, f)
+	}
+	if least >= 'A' && least <= 'Z' {
+		least += 'a' - 'A'
+	}
+	return least
+}
+
+// A Name is a path with what it stands for, as [CheckTree] takes it.
+type Name struct {
+	Path string
+	Type Type
+}
+
+// maxDirs bounds the directories that a tree may imply, so that deep names
+// can't use memory out of proportion.
+const maxDirs = 1 << 18
+
+// CheckTree judges the paths of a whole tree. First, in the order given,
+// parents: no path lies below a file (member-conflict) or a symlink
+// (member-through-link). Then, in the same order, collisions: no two different
+// paths, implied parents included, are equal in NFC (member-unicode-collision)
+// or after fold (member-case-collision). Fold is [SimpleFold] unless a format
+// needs another. All faults of the first step that has any are returned; the
+// first decides. A tree of more than 262,144 directories is limit-path.
+func CheckTree(names []Name, fold func(string) string) []*Finding {
+	var faults []*Finding
+	types := make(map[string]Type, len(names))
+	for _, n := range names {
+		types[n.Path] = n.Type
+	}
+	dirs := map[string]bool{} // parents seen, all of them directories or implied
+	for _, n := range names {
+		for dir := path.Dir(n.Path); dir != "." && !dirs[dir]; dir = path.Dir(dir) {
+			if t, ok := types[dir]; ok && t != Dir {
+				code, what := MemberConflict, "a file"
+				if t == Symlink {
+					code, what = MemberThroughLink, "a symlink"
+				}
+				faults = append(faults, Faultf(code, n.Path, "%s lies below %s, which is %s", finding.QuoteMax(n.Path, 200), finding.QuoteMax(dir, 200), what))
+				break
+			}
+			if len(dirs) == maxDirs {
+				return append(faults, Faultf(LimitPath, n.Path, "the tree has more than %d directories", maxDirs))
+			}
+			dirs[dir] = true
+		}
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	seen := make(map[string]string, len(names)+len(dirs)) // folded path to the path that came first
+	add := func(p string) {
+		key := fold(p)
+		first, ok := seen[key]
+		if !ok {
+			seen[key] = p
+			return
+		}
+		if first == p {
+			return
+		}
+		code, how := MemberCaseCollision, "case"
+		if norm.NFC.String(first) == norm.NFC.String(p) {
+			code, how = MemberUnicodeCollision, "Unicode normalisation"
+		}
+		faults = append(faults, Faultf(code, p, "%s and %s differ only in %s", finding.QuoteMax(first, 200), finding.QuoteMax(p, 200), how))
+	}
+	var chain []string
+	for _, n := range names {
+		chain = chain[:0]
+		for dir := path.Dir(n.Path); dirs[dir]; dir = path.Dir(dir) {
+			delete(dirs, dir) // each parent is judged once, outermost first
+			chain = append(chain, dir)
+		}
+		for i := len(chain) - 1; i >= 0; i-- {
+			add(chain[i])
+		}
+		add(n.Path)
+	}
+	return faults
+}

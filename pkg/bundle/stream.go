@@ -1,0 +1,147 @@
+package bundle
+
+import (
+	"context"
+	"crypto/sha256"
+	"hash"
+	"io"
+)
+
+// chunkSize and chunks bound the memory between decompressor and judge.
+const (
+	chunkSize = 256 << 10
+	chunks    = 4
+)
+
+type chunk struct {
+	b   []byte
+	err error // after b
+}
+
+// stream is the decompressed side of a file. A second goroutine reads and
+// decompresses while the first one judges and hashes.
+type stream struct {
+	full   chan chunk
+	free   chan []byte
+	done   chan struct{} // closed by stop
+	exited chan struct{} // closed when the second goroutine is gone
+
+	cur    []byte // rest of the chunk in hand
+	held   []byte // the whole chunk in hand, to give back
+	err    error  // after cur
+	offset int64  // bytes consumed
+	hash   hash.Hash
+
+	fileSize int64
+	maxRatio int64
+}
+
+func startStream(ctx context.Context, c container, fileSize, maxRatio int64) *stream {
+	s := &stream{
+		full: make(chan chunk, chunks), free: make(chan []byte, chunks),
+		done: make(chan struct{}), exited: make(chan struct{}),
+		hash: sha256.New(), fileSize: fileSize, maxRatio: maxRatio,
+	}
+	for range chunks {
+		s.free <- make([]byte, chunkSize)
+	}
+	go s.pump(ctx, c)
+	return s
+}
+
+func (s *stream) pump(ctx context.Context, c container) {
+	defer close(s.exited)
+	for {
+		var b []byte
+		select {
+		case b = <-s.free:
+		case <-s.done:
+			return
+		}
+		n, err := 0, ctx.Err()
+		for n < len(b) && err == nil {
+			var m int
+			m, err = c.Read(b[n:])
+			n += m
+		}
+		s.full <- chunk{b[:n], err} // never blocks: at most as many as free holds
+		if err != nil {
+			return
+		}
+	}
+}
+
+// stop ends the second goroutine and waits for it.
+func (s *stream) stop() {
+	close(s.done)
+	<-s.exited
+}
+
+// next gets the next chunk in hand; false at the end of the stream or at an
+// error, which s.err tells.
+func (s *stream) next() bool {
+	if s.held != nil {
+		s.free <- s.held[:cap(s.held)]
+		s.held = nil
+	}
+	if s.err != nil {
+		return false
+	}
+	c := <-s.full
+	s.cur, s.held, s.err = c.b, c.b, c.err
+	s.hash.Write(c.b)
+	return len(s.cur) > 0
+}
+
+// fail returns the error that ended the stream, nil for its proper end.
+func (s *stream) fail() error {
+	if s.err == io.EOF {
+		return nil
+	}
+	return s.err
+}
+
+// readFull fills p; n is less than len(p) only at the end of the stream.
+func (s *stream) readFull(p []byte) (n int, err error) {
+	for n < len(p) {
+		if len(s.cur) == 0 && !s.next() {
+			return n, s.fail()
+		}
+		m := copy(p[n:], s.cur)
+		s.cur = s.cur[m:]
+		s.offset += int64(m)
+		n += m
+	}
+	return n, nil
+}
+
+// copyN hands size bytes to fn; n is less only at the end of the stream.
+func (s *stream) copyN(size int64, fn func([]byte)) (n int64, err error) {
+	for n < size {
+		if len(s.cur) == 0 && !s.next() {
+			return n, s.fail()
+		}
+		m := min(int64(len(s.cur)), size-n)
+		fn(s.cur[:m])
+		s.cur = s.cur[m:]
+		s.offset += m
+		n += m
+	}
+	return n, nil
+}
+
+// ratio judges the decompression ratio as it will be after size more bytes.
+func (s *stream) ratio(size int64) *Finding {
+	out := s.offset + size
+	if out > ratioFloor && out > s.maxRatioBytes() {
+		return Faultf(LimitRatio, "", "%d bytes come out of a file of %d bytes, the limit is %d times", out, s.fileSize, s.maxRatio)
+	}
+	return nil
+}
+
+func (s *stream) maxRatioBytes() int64 {
+	if s.maxRatio > 0 && s.fileSize > (1<<62)/s.maxRatio {
+		return 1 << 62
+	}
+	return max(1, s.fileSize*s.maxRatio)
+}

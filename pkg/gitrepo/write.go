@@ -9,17 +9,18 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // A Runner runs the git commands with which the client writes: commit, push,
 // fetch and the plumbing that moves a branch. Gates only read and use Repo.
 //
-// The child sees the variables of Environ, so that a repository chosen by
-// GIT_DIR, the user's identity and the user's ssh agent work as for git itself,
-// with LC_ALL=C, because its messages are looked at.
+// The child sees all variables of Env, so that a repository chosen by GIT_DIR,
+// the user's identity and the user's ssh agent work as for git itself, with
+// LC_ALL=C, because its messages are looked at.
 type Runner struct {
-	Environ []string
-	Dir     string
+	Env Env
 	// Now kills a running child at once when it is closed. May be nil.
 	Now <-chan struct{}
 }
@@ -46,9 +47,6 @@ type Result struct {
 // Timeout.
 var ErrTimeout = errors.New("timed out")
 
-// ErrNoGit is returned by Run if git could not be started.
-var ErrNoGit = errors.New("git could not be started")
-
 // grace is how long a child that was told to end is waited for before it is
 // killed (spec/cli.md section 12).
 const grace = 5 * time.Second
@@ -67,9 +65,13 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 		work, cancel = context.WithTimeoutCause(ctx, c.Timeout, ErrTimeout)
 		defer cancel()
 	}
-	cmd := exec.CommandContext(work, "git", c.Args...)
-	cmd.Dir = r.Dir
-	cmd.Env = childEnviron(r.Environ, c)
+	program, err := r.Env.program()
+	if err != nil {
+		return Result{Code: -1}, err
+	}
+	cmd := exec.CommandContext(work, program, c.Args...)
+	cmd.Dir = r.Env.Dir
+	cmd.Env = childEnviron(r.Env.Environ, c)
 	if c.Stdin != nil {
 		cmd.Stdin = bytes.NewReader(c.Stdin)
 	}
@@ -81,7 +83,7 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	cmd.WaitDelay = grace
 	cmd.Cancel = func() error { return tell(cmd.Process, context.Cause(work)) }
 	if err := cmd.Start(); err != nil {
-		return Result{Code: -1}, fmt.Errorf("%w: %w", ErrNoGit, err)
+		return Result{Code: -1}, &Error{Kind: ErrNoGit, Message: "git could not be started: " + finding.Quote(err.Error()), Cause: err}
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -91,7 +93,7 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 		case <-ended:
 		}
 	}()
-	err := cmd.Wait()
+	err = cmd.Wait()
 	close(ended)
 	res := Result{Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Code: cmd.ProcessState.ExitCode()}
 	if work.Err() != nil {

@@ -1,0 +1,210 @@
+package gitrepo
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// A Commit is a commit object, parsed as strictly as git fsck does.
+type Commit struct {
+	ID        ID
+	Raw       []byte // the object's bytes; not to be changed
+	Tree      ID
+	Parents   []ID
+	Author    Ident
+	Committer Ident
+	Headers   []CommitHeader // those after committer, in order: encoding, gpgsig, mergetag …
+	Message   []byte         // what follows the first empty line; part of Raw
+}
+
+// An Ident is who did something, and when.
+type Ident struct {
+	Name, Email string // raw bytes, without the blanks around the name
+	When        int64  // Unix time in seconds
+	Zone        string // "+hhmm" or "-hhmm"
+}
+
+// A CommitHeader is one more header of a commit; continuation lines are joined
+// with "\n", without the blank that marks them.
+type CommitHeader struct {
+	Key, Value string
+}
+
+// A MalformedCommitError says that a commit breaks the form of commits.
+type MalformedCommitError struct {
+	ID     ID
+	Reason string // one phrase
+}
+
+// Error names the commit and the reason.
+func (e *MalformedCommitError) Error() string {
+	return "commit " + e.ID + " is malformed: " + e.Reason
+}
+
+// Commit reads and parses one commit of at most MaxCommit bytes. Errors are
+// those of Object, ErrType and *MalformedCommitError.
+func (r *Repo) Commit(id ID) (*Commit, error) {
+	commits, err := r.Commits([]ID{id})
+	if err != nil {
+		return nil, err
+	}
+	return commits[0], nil
+}
+
+// Commits reads and parses commits, in the order of ids. The first one that
+// can't be read or parsed ends it.
+func (r *Repo) Commits(ids []ID) ([]*Commit, error) {
+	commits := make([]*Commit, 0, len(ids))
+	err := r.Objects(ids, MaxCommit, func(o Object) error {
+		if o.Err != nil {
+			return o.Err
+		}
+		if o.Type != "commit" {
+			return wrongType(o.ID, o.Type, "commit")
+		}
+		c, err := ParseCommit(o.ID, o.Data)
+		if err == nil {
+			commits = append(commits, c)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return commits, nil
+}
+
+// ParseCommit parses the bytes of the commit id. Ids in it must have as many
+// digits as id. What git fsck calls an error in a commit is a
+// *MalformedCommitError: headers missing, repeated or in another order, bad
+// ids, identities without "<", ">" or a date, NUL in a header.
+func ParseCommit(id ID, raw []byte) (*Commit, error) {
+	c := &Commit{ID: id, Raw: raw}
+	bad := func(reason string) (*Commit, error) {
+		return nil, &MalformedCommitError{ID: id, Reason: reason}
+	}
+	end := bytes.Index(raw, []byte("\n\n"))
+	if end >= 0 {
+		c.Message = raw[end+2:]
+	} else if end = len(raw) - 1; end < 0 || raw[end] != '\n' {
+		return bad("its headers do not end with a line feed")
+	}
+	head := string(raw[:end+1])
+	if strings.IndexByte(head, 0) >= 0 {
+		return bad("a NUL byte in its headers")
+	}
+	// next takes the line of a key that comes in its fixed place.
+	next := func(key string) (value string, ok bool) {
+		rest, ok := strings.CutPrefix(head, key+" ")
+		if !ok {
+			return "", false
+		}
+		value, head, _ = strings.Cut(rest, "\n")
+		return value, true
+	}
+	tree, ok := next("tree")
+	if !ok || len(tree) != len(id) || !isHex(tree) {
+		return bad("it does not begin with the id of a tree")
+	}
+	c.Tree = tree
+	for {
+		parent, ok := next("parent")
+		if !ok {
+			break
+		}
+		if len(parent) != len(id) || !isHex(parent) {
+			return bad("a parent is no object id")
+		}
+		c.Parents = append(c.Parents, parent)
+	}
+	for _, who := range []struct {
+		key   string
+		ident *Ident
+	}{{"author", &c.Author}, {"committer", &c.Committer}} {
+		line, ok := next(who.key)
+		if !ok {
+			return bad("no " + who.key + " in its place")
+		}
+		ident, reason := parseIdent(line)
+		if reason != "" {
+			return bad(who.key + " " + finding.QuoteMax(line, 100) + " " + reason)
+		}
+		*who.ident = ident
+	}
+	for head != "" {
+		var line string
+		line, head, _ = strings.Cut(head, "\n")
+		if more, ok := strings.CutPrefix(line, " "); ok {
+			if len(c.Headers) == 0 {
+				return bad("a continuation line without a header")
+			}
+			// Lines are joined below; keep them apart until then.
+			h := &c.Headers[len(c.Headers)-1]
+			h.Value += "\n" + more
+			continue
+		}
+		key, value, ok := strings.Cut(line, " ")
+		if key == "" {
+			return bad("an empty header line")
+		}
+		switch key {
+		case "tree", "parent", "author", "committer":
+			return bad("header " + key + " is repeated or out of order")
+		}
+		if !ok {
+			value = ""
+		}
+		c.Headers = append(c.Headers, CommitHeader{key, value})
+	}
+	return c, nil
+}
+
+// parseIdent parses `name <email> seconds zone`; reason is "" if it is well
+// formed.
+func parseIdent(line string) (id Ident, reason string) {
+	name, rest, ok := strings.Cut(line, "<")
+	if !ok {
+		return id, `has no "<"`
+	}
+	if strings.Contains(name, ">") {
+		return id, `has ">" in the name`
+	}
+	if name != "" && !strings.HasSuffix(name, " ") {
+		return id, `has no blank before "<"`
+	}
+	email, rest, ok := strings.Cut(rest, ">")
+	if !ok {
+		return id, `has no ">"`
+	}
+	if strings.Contains(email, "<") {
+		return id, `has "<" in the address`
+	}
+	rest, ok = strings.CutPrefix(rest, " ")
+	if !ok {
+		return id, `has no blank after ">"`
+	}
+	seconds, zone, ok := strings.Cut(rest, " ")
+	if !ok || !isDigits(seconds) || len(seconds) > 1 && seconds[0] == '0' {
+		return id, "has no date in seconds"
+	}
+	when, err := strconv.ParseInt(seconds, 10, 64)
+	if err != nil {
+		return id, "has a date out of range"
+	}
+	if len(zone) != 5 || zone[0] != '+' && zone[0] != '-' || !isDigits(zone[1:]) {
+		return id, "has no time zone of the form +hhmm"
+	}
+	return Ident{Name: strings.Trim(name, " "), Email: email, When: when, Zone: zone}, ""
+}
+
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}

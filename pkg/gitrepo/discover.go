@@ -1,0 +1,206 @@
+package gitrepo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing/format/config"
+
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// findPlain finds the repository without a process in the two places where a
+// hook usually finds itself: in a worktree's top with a .git directory, or in
+// a git directory with GIT_DIR naming it. It says no (ok false) wherever git
+// might see something else: linked worktrees, extensions, SHA-256, reftable,
+// includes, a configured worktree, variables that redirect git, or a
+// configuration written in a way that go-git might read differently.
+func findPlain(env Env) (p place, ok bool) {
+	for _, key := range []string{"GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_NAMESPACE"} {
+		if _, set := env.Lookup(key); set {
+			return place{}, false
+		}
+	}
+	dir, given := env.Lookup("GIT_DIR")
+	if !given {
+		dir = ".git"
+	}
+	p.gitDir = env.path(dir)
+	if resolved, err := filepath.EvalSymlinks(p.gitDir); err != nil || resolved != p.gitDir {
+		return place{}, false
+	}
+	p.commonDir = p.gitDir
+	for name, wantDir := range map[string]bool{"HEAD": false, "config": false, "objects": true, "refs": true} {
+		st, err := os.Lstat(filepath.Join(p.gitDir, name))
+		if err != nil || wantDir != st.IsDir() || !wantDir && !st.Mode().IsRegular() {
+			return place{}, false
+		}
+	}
+	for _, name := range []string{"commondir", "reftable", "config.worktree", "gitdir"} {
+		if _, err := os.Lstat(filepath.Join(p.gitDir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return place{}, false
+		}
+	}
+	p.bare, ok = plainConfig(filepath.Join(p.gitDir, "config"))
+	if !ok || !given && p.bare {
+		return place{}, false
+	}
+	if !p.bare {
+		p.workTree = env.path("")
+	}
+	p.format, p.plain = "sha1", true
+	return p, true
+}
+
+// maxConfig is the largest configuration file read here, in bytes.
+const maxConfig = 1 << 20
+
+// plainConfig reads core.bare with go-git from a configuration without
+// anything that could make it mean something else to git.
+func plainConfig(file string) (bare, ok bool) {
+	f, err := os.Open(file)
+	if err != nil {
+		return false, false
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err != nil || len(text) > maxConfig || !plainText(text) {
+		return false, false
+	}
+	cfg := config.New()
+	if err := config.NewDecoder(bytes.NewReader(text)).Decode(cfg); err != nil {
+		return false, false
+	}
+	for _, s := range cfg.Sections {
+		switch strings.ToLower(s.Name) {
+		case "include", "includeif", "extensions":
+			return false, false
+		}
+	}
+	core := cfg.Section("core")
+	versions, bares := core.OptionAll("repositoryformatversion"), core.OptionAll("bare")
+	if len(versions) > 1 || len(versions) == 1 && versions[0] != "0" || len(bares) != 1 || core.HasOption("worktree") {
+		return false, false
+	}
+	switch bares[0] {
+	case "true":
+		return true, true
+	case "false":
+		return false, true
+	}
+	return false, false
+}
+
+// plainText tells whether every line of a configuration is blank, a section in
+// its usual form or `key = value` without quotes, escapes and comments.
+func plainText(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		s := strings.Trim(string(line), " \t\r\n")
+		if strings.ContainsAny(s, "\\#;\x00\r") {
+			return false
+		}
+		if s == "" {
+			continue
+		}
+		if s[0] == '[' {
+			if s[len(s)-1] != ']' || strings.Count(s, "]") != 1 {
+				return false
+			}
+			name, sub, _ := strings.Cut(s[1:len(s)-1], " ")
+			if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
+				return false
+			}
+			if sub != "" && (len(sub) < 3 || sub[0] != '"' || sub[len(sub)-1] != '"' || strings.Count(sub, `"`) != 2) {
+				return false
+			}
+			continue
+		}
+		key, _, found := strings.Cut(s, "=")
+		key = strings.TrimRight(key, " \t")
+		if !found || key == "" || strings.Contains(s, `"`) ||
+			strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// askPlace asks git, in one process.
+func askPlace(ctx context.Context, env Env, git string) (place, error) {
+	// The last question fails where there is no worktree, after the others
+	// have been answered.
+	stdout, stderr, code, err := env.output(ctx, git, nil, "rev-parse", "--path-format=absolute",
+		"--show-object-format", "--is-bare-repository", "--is-inside-work-tree",
+		"--git-dir", "--git-common-dir", "--show-toplevel")
+	if err != nil {
+		return place{}, err
+	}
+	lines := strings.Split(strings.TrimSuffix(string(stdout), "\n"), "\n")
+	if code == 129 {
+		return place{}, (&session{ctx: ctx, env: env, git: git}).tooOld()
+	}
+	if code != 0 && (code != 128 || len(lines) != 5 || lines[2] != "false") {
+		return place{}, failure(ctx, "git rev-parse", stderr, nil)
+	}
+	if len(lines) != 5 && len(lines) != 6 {
+		return place{}, &Error{Kind: ErrNotRepository, Message: "the path of the repository holds a line feed, which is not supported"}
+	}
+	if lines[0] != "sha1" && lines[0] != "sha256" {
+		return place{}, &Error{Kind: ErrNotRepository, Message: "object format " + finding.QuoteMax(lines[0], 40) + " is not supported, expected sha1 or sha256"}
+	}
+	p := place{format: lines[0], bare: lines[1] == "true", gitDir: filepath.FromSlash(lines[3]), commonDir: filepath.FromSlash(lines[4])}
+	if len(lines) == 6 {
+		p.workTree = filepath.FromSlash(lines[5])
+	}
+	return p, nil
+}
+
+// HooksPath is the absolute path of the directory where git looks for hooks,
+// core.hooksPath and worktrees considered.
+func (r *Repo) HooksPath(ctx context.Context) (string, error) {
+	stdout, stderr, code, err := r.env.output(ctx, r.git, nil, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
+	if err != nil {
+		return "", err
+	}
+	path, ok := strings.CutSuffix(string(stdout), "\n")
+	if code != 0 || !ok || path == "" {
+		return "", failure(ctx, "git rev-parse", stderr, nil)
+	}
+	return filepath.FromSlash(path), nil
+}
+
+func isEOF(err error) bool { return errors.Is(err, io.EOF) }
+
+// osReason is the operating system's reason without the path, which the
+// message has already named.
+func osReason(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "no such file or directory"
+	case errors.Is(err, fs.ErrPermission):
+		return "permission denied"
+	}
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return finding.QuoteMax(err.Error(), 100)
+}
+
+// shellQuote quotes a path for a POSIX shell; what can't be shown on a line is
+// shown as finding.Quote does.
+func shellQuote(s string) string {
+	if finding.Path(s) == s {
+		return s
+	}
+	if q := finding.Quote(s); q != `"`+s+`"` && strings.ContainsFunc(s, func(r rune) bool { return r < ' ' }) {
+		return q
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

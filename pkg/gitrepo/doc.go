@@ -1,0 +1,40 @@
+// Package gitrepo is the one door to git: the only package that starts a git
+// process, and the only one that knows how git finds, stores and names things.
+//
+// A Repo is one repository as git itself sees it from a directory and an
+// environment: with the quarantine of a push, alternates, linked worktrees,
+// SHA-256, reftable, partial and shallow clones. Nothing here writes: not the
+// index, not refs, not objects, not the worktree; and nothing fetches.
+//
+// # Objects
+//
+// All objects come through one long-lived `git cat-file --batch-command
+// --buffer` (git 2.36 or newer), with sizes asked for before contents, so that
+// a limit holds before anything is read. Object reads one, Objects many,
+// Commit parses. ScanCommits walks commits with their changes against each
+// parent and reads ahead while the caller works. Replace refs, grafts and the
+// shallow file are not obeyed: objects are the real ones, and a history that
+// is cut off says so (ErrCut) instead of looking short.
+//
+// # Trees
+//
+// Trees are parsed here, strictly, and never by a tool that repairs or skips:
+// an entry that git would read in some forgiving way is a MalformedTreeError.
+// Differences are computed on those trees (DiffTrees), because a tool that
+// overlooks an entry lets a change pass unseen.
+//
+// # Errors
+//
+// "Could not read" is always an error and never an empty answer; callers turn
+// it into exit code 2. Errors are of type *Error where a person can repair the
+// cause, with the command that does; the sentinels (ErrMissing, ErrTooLarge,
+// ErrCut …) are found with errors.Is.
+//
+// # Processes
+//
+// Children get an environment made on purpose from Env.Environ: git's own
+// variables for this repository stay as given, whatever changes output, writes
+// or asks questions goes. Ids and paths travel on standard input and separated
+// by NUL; no output that git quotes or translates is read. Nothing here reads
+// the clock or this process's environment.
+package gitrepo

@@ -1,0 +1,280 @@
+package gitrepo
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A Rev is one commit of a walk.
+type Rev struct {
+	ID      ID
+	Parents []ID // all of them, as the commit names them
+}
+
+// RevListOptions says how RevList walks.
+type RevListOptions struct {
+	Reverse bool // parents before children; without it children come first
+	Max     int  // at most so many commits; 0: no limit
+}
+
+const (
+	cutMessage = "the history is cut: commits of the range, or their parents, are not present in this shallow or partial repository"
+	cutHint    = "git fetch --unshallow (in a GitHub workflow: fetch-depth: 0)"
+)
+
+// RevList yields the commits that are reachable from include but not from
+// exclude, in topological order. The sequence ends with the first error; a
+// walk that failed is never an empty or short one. Annotated tags count as
+// what they tag.
+//
+// The shallow file is not obeyed: where a commit that belongs to the walk is
+// not present, the error is ErrCut. A commit of the excluded side that is not
+// present does not stop git, and makes old commits look new; see CutIn.
+func (r *Repo) RevList(ctx context.Context, include, exclude []ID, opt RevListOptions) iter.Seq2[Rev, error] {
+	return func(yield func(Rev, error) bool) {
+		if len(include) == 0 {
+			return
+		}
+		var stdin bytes.Buffer
+		for i, ids := range [][]ID{include, exclude} {
+			for _, id := range ids {
+				if err := r.checkID(id); err != nil {
+					yield(Rev{}, err)
+					return
+				}
+				if i == 1 {
+					stdin.WriteByte('^')
+				}
+				stdin.WriteString(id + "\n")
+			}
+		}
+		args := []string{"rev-list", "--parents", "--topo-order"}
+		if opt.Reverse {
+			args = append(args, "--reverse")
+		}
+		if opt.Max > 0 {
+			args = append(args, "--max-count="+strconv.Itoa(opt.Max))
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		stop := context.AfterFunc(r.ctx, cancel)
+		defer stop()
+		cmd, stderr := r.env.process(ctx, r.git, append(args, "--stdin")...)
+		cmd.Stdin = &stdin
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			yield(Rev{}, failure(ctx, "git rev-list", nil, err))
+			return
+		}
+		finish := func() error {
+			_, _ = io.Copy(io.Discard, out)
+			return cmd.Wait()
+		}
+		lines := bufio.NewReaderSize(out, 64<<10)
+		for {
+			line, err := lines.ReadString('\n')
+			if errors.Is(err, io.EOF) && line == "" {
+				break
+			}
+			rev, ok := r.parseRev(line)
+			if !ok || err != nil {
+				cancel()
+				_ = finish()
+				if err := r.ctx.Err(); err != nil {
+					yield(Rev{}, failure(r.ctx, "git rev-list", nil, err))
+				} else {
+					yield(Rev{}, &Error{Kind: ErrDied, Message: "git rev-list gave an answer of unknown form"})
+				}
+				return
+			}
+			if !yield(rev, nil) {
+				cancel()
+				_ = finish()
+				return
+			}
+		}
+		if err := finish(); err != nil {
+			yield(Rev{}, failure(ctx, "git rev-list", stderr.Bytes(), err))
+		}
+	}
+}
+
+// parseRev parses `<id> (SP <parent>)* LF`.
+func (r *Repo) parseRev(line string) (Rev, bool) {
+	line, ok := strings.CutSuffix(line, "\n")
+	if !ok {
+		return Rev{}, false
+	}
+	ids := strings.Split(line, " ")
+	for _, id := range ids {
+		if !r.ValidID(id) {
+			return Rev{}, false
+		}
+	}
+	return Rev{ID: ids[0], Parents: ids[1:]}, true
+}
+
+// IsAncestor tells whether a is b or can be reached from b. "No" in a history
+// that is cut is ErrCut instead.
+func (r *Repo) IsAncestor(ctx context.Context, a, b ID) (bool, error) {
+	for _, err := range r.RevList(ctx, []ID{a}, []ID{b}, RevListOptions{Max: 1}) {
+		if err != nil {
+			return false, err
+		}
+		cut, err := r.cutBoundary()
+		if err != nil {
+			return false, err
+		}
+		if len(cut) > 0 {
+			return false, &Error{Kind: ErrCut, Message: cutMessage, Hint: cutHint}
+		}
+		return false, nil
+	}
+	return true, nil
+}
+
+// MergeBases returns all best common ancestors of a and b; none means that
+// they have no common history. In a history that is cut, none is ErrCut.
+func (r *Repo) MergeBases(ctx context.Context, a, b ID) ([]ID, error) {
+	for _, id := range []ID{a, b} {
+		if err := r.checkID(id); err != nil {
+			return nil, err
+		}
+	}
+	stdout, stderr, code, err := r.env.output(ctx, r.git, nil, "merge-base", "--all", a, b)
+	if err != nil {
+		return nil, err
+	}
+	ids := strings.Fields(string(stdout))
+	for _, id := range ids {
+		if !r.ValidID(id) {
+			return nil, &Error{Kind: ErrDied, Message: "git merge-base gave an answer of unknown form"}
+		}
+	}
+	switch {
+	case code == 0 && len(ids) > 0:
+		return ids, nil
+	case code > 1:
+		return nil, failure(ctx, "git merge-base", stderr, nil)
+	}
+	cut, err := r.cutBoundary()
+	if err != nil {
+		return nil, err
+	}
+	if len(cut) > 0 || len(stderr) > 0 {
+		return nil, &Error{Kind: ErrCut, Message: cutMessage, Hint: cutHint}
+	}
+	return nil, nil
+}
+
+// Shallow returns the commits at which the history was cut off when it was
+// fetched, as the shallow file lists them; none if there is no such file.
+// Whether that matters to a walk is for RevList and CutIn to say.
+func (r *Repo) Shallow() (map[ID]bool, error) {
+	file := filepath.Join(r.commonDir, "shallow")
+	if v, ok := r.env.Lookup("GIT_SHALLOW_FILE"); ok {
+		if v == "" {
+			return nil, nil
+		}
+		file = r.env.path(v)
+	}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	bad := &Error{Kind: ErrCut, Message: "the list of shallow commits cannot be read", Hint: cutHint, Cause: err}
+	if err != nil {
+		return nil, bad
+	}
+	ids := make(map[ID]bool)
+	for line := range strings.Lines(string(text)) {
+		id := strings.TrimSuffix(line, "\n")
+		if !r.ValidID(id) {
+			return nil, bad
+		}
+		ids[id] = true
+	}
+	return ids, nil
+}
+
+// cutBoundary returns those shallow commits which really lack a parent.
+func (r *Repo) cutBoundary() (map[ID]bool, error) {
+	shallow, err := r.Shallow()
+	if err != nil || len(shallow) == 0 {
+		return nil, err
+	}
+	ids := make([]ID, 0, len(shallow))
+	for id := range shallow {
+		ids = append(ids, id)
+	}
+	types, err := r.Has(ids)
+	if err != nil {
+		return nil, err
+	}
+	var present []ID
+	for i, id := range ids {
+		if types[i] == "commit" {
+			present = append(present, id)
+		}
+	}
+	commits, err := r.Commits(present)
+	if err != nil {
+		return nil, err
+	}
+	var parents []ID
+	for _, c := range commits {
+		parents = append(parents, c.Parents...)
+	}
+	types, err = r.Has(parents)
+	if err != nil {
+		return nil, err
+	}
+	cut := make(map[ID]bool)
+	for _, c := range commits {
+		for range c.Parents {
+			if types[0] == "" {
+				cut[c.ID] = true
+			}
+			types = types[1:]
+		}
+	}
+	return cut, nil
+}
+
+// CutIn returns ErrCut if the commits of a walk with RevList may include old
+// ones that only look new, because the history of the excluded side is cut:
+// some shallow commit really lacks a parent, and the walk went down to a root
+// instead of ending at the excluded side. Without excluded commits every
+// commit belongs to the walk, and nothing is cut that RevList has not refused.
+func (r *Repo) CutIn(walk []Rev, exclude []ID) error {
+	if len(exclude) == 0 {
+		return nil
+	}
+	root := false
+	for _, rev := range walk {
+		root = root || len(rev.Parents) == 0
+	}
+	if !root {
+		return nil
+	}
+	cut, err := r.cutBoundary()
+	if err != nil {
+		return err
+	}
+	if len(cut) > 0 {
+		return &Error{Kind: ErrCut, Message: cutMessage, Hint: cutHint}
+	}
+	return nil
+}

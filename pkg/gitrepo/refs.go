@@ -1,0 +1,249 @@
+package gitrepo
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
+)
+
+// A Ref is one ref as stored.
+type Ref struct {
+	Name   string // full name, raw bytes
+	ID     ID     // what it points at in the end; of an annotated tag, the tag object
+	Target string // name of the ref that a symbolic ref names, else ""
+}
+
+// maxSymbolic is how many symbolic refs are followed, as in git.
+const maxSymbolic = 5
+
+// HEAD returns the full name of the branch that is checked out ("" if HEAD is
+// detached) and the id of its commit ("" if the branch is unborn).
+func (r *Repo) HEAD() (ref string, id ID, err error) {
+	if target, ok, err := r.SymbolicTarget("HEAD"); err != nil {
+		return "", "", err
+	} else if ok {
+		id, _, err := r.Ref(target)
+		return target, id, err
+	}
+	id, ok, err := r.Ref("HEAD")
+	if err == nil && !ok {
+		err = &Error{Kind: ErrNotRepository, Message: "HEAD cannot be read"}
+	}
+	return "", id, err
+}
+
+// Ref returns the id that a ref of exactly this full name points at. ok is
+// false if there is no such ref, or if it is a symbolic ref to one that does
+// not exist.
+func (r *Repo) Ref(name string) (id ID, ok bool, err error) {
+	ref, ok, err := r.ref(name)
+	return ref.ID, ok && ref.ID != "", err
+}
+
+// SymbolicTarget returns the name of the ref that a symbolic ref names; ok is
+// false if there is no ref of that name or it is not symbolic.
+func (r *Repo) SymbolicTarget(name string) (target string, ok bool, err error) {
+	if err := checkRefName(name); err != nil {
+		return "", false, err
+	}
+	if r.plain {
+		if ref, state := r.plainRef(name); state == refFound || state == refAbsent {
+			return ref.Target, ref.Target != "", nil
+		}
+	}
+	stdout, stderr, code, err := r.env.output(r.ctx, r.git, nil, "symbolic-ref", "--no-recurse", "-q", name)
+	if err == nil && code == 129 { // --no-recurse is new in git 2.40
+		stdout, stderr, code, err = r.env.output(r.ctx, r.git, nil, "symbolic-ref", "-q", name)
+	}
+	switch {
+	case err != nil:
+		return "", false, err
+	case code == 1 && len(stderr) == 0:
+		return "", false, nil
+	case code != 0:
+		return "", false, failure(r.ctx, "git symbolic-ref", stderr, nil)
+	}
+	return strings.TrimSuffix(string(stdout), "\n"), true, nil
+}
+
+// ref reads one ref; ok is false if it does not exist.
+func (r *Repo) ref(name string) (ref Ref, ok bool, err error) {
+	if err := checkRefName(name); err != nil {
+		return Ref{}, false, err
+	}
+	if r.plain {
+		switch ref, state := r.plainRef(name); state {
+		case refFound:
+			return ref, true, nil
+		case refAbsent:
+			return Ref{}, false, nil
+		}
+	}
+	if !strings.HasPrefix(name, "refs/") {
+		return r.pseudoRef(name)
+	}
+	for ref, err := range r.askRefs(r.ctx, name) {
+		if err != nil {
+			return Ref{}, false, err
+		}
+		if ref.Name == name {
+			return ref, true, nil
+		}
+	}
+	return Ref{}, false, nil
+}
+
+// pseudoRef reads HEAD and its like through git.
+func (r *Repo) pseudoRef(name string) (Ref, bool, error) {
+	stdout, stderr, code, err := r.env.output(r.ctx, r.git, nil, "rev-parse", "--verify", "-q", name)
+	if err != nil {
+		return Ref{}, false, err
+	}
+	id := strings.TrimSuffix(string(stdout), "\n")
+	switch {
+	case code == 1 && len(stderr) == 0:
+		return Ref{}, false, nil
+	case code != 0 || !r.ValidID(id):
+		return Ref{}, false, failure(r.ctx, "git rev-parse", stderr, nil)
+	}
+	return Ref{Name: name, ID: id}, true, nil
+}
+
+// Refs yields all refs whose name begins with one of the prefixes, each of
+// which ends in "/" or is a whole name; none means all. Sorted by name. A ref
+// that can't be read is an error, not a gap; the sequence ends with the first
+// error. Symbolic refs to refs that do not exist are left out, as git does.
+func (r *Repo) Refs(ctx context.Context, prefixes ...string) iter.Seq2[Ref, error] {
+	for _, p := range prefixes {
+		if err := checkRefName(strings.TrimSuffix(p, "/")); err != nil {
+			return func(yield func(Ref, error) bool) { yield(Ref{}, err) }
+		}
+	}
+	return r.askRefs(ctx, prefixes...)
+}
+
+// askRefs lists refs with for-each-ref.
+func (r *Repo) askRefs(ctx context.Context, prefixes ...string) iter.Seq2[Ref, error] {
+	return func(yield func(Ref, error) bool) {
+		args := []string{"for-each-ref", "--format=%(objectname) %(refname)%00%(symref)%00", "--"}
+		stdout, stderr, code, err := r.env.output(ctx, r.git, nil, append(args, prefixes...)...)
+		if err == nil && (code != 0 || len(stderr) > 0) {
+			err = failure(ctx, "git for-each-ref", stderr, nil)
+		}
+		if err != nil {
+			yield(Ref{}, err)
+			return
+		}
+		rest := string(stdout)
+		for rest != "" {
+			var ref Ref
+			head, after, ok := strings.Cut(rest, "\x00")
+			target, after, ok2 := strings.Cut(after, "\x00\n")
+			id, name, ok3 := strings.Cut(head, " ")
+			if !ok || !ok2 || !ok3 || !r.ValidID(id) {
+				yield(Ref{}, &Error{Kind: ErrDied, Message: "git for-each-ref gave an answer of unknown form"})
+				return
+			}
+			ref.ID, ref.Name, ref.Target, rest = id, name, target, after
+			if !yield(ref, nil) {
+				return
+			}
+		}
+	}
+}
+
+// hasRefNamed tells whether a ref exists that git prefers to an abbreviated
+// object id of the same spelling (gitrevisions, <refname>).
+func (r *Repo) hasRefNamed(word string) bool {
+	for _, name := range []string{word, "refs/" + word, "refs/tags/" + word, "refs/heads/" + word,
+		"refs/remotes/" + word, "refs/remotes/" + word + "/HEAD"} {
+		if !r.plain {
+			return true // not worth a process; the caller asks git another way
+		}
+		if _, state := r.plainRef(name); state != refAbsent {
+			return true
+		}
+	}
+	return false
+}
+
+type refState int
+
+const (
+	refAbsent  refState = iota
+	refFound            // Ref.ID is "" if it is symbolic and leads nowhere
+	refUnclear          // git has to say
+)
+
+// plainRef reads a ref with go-git where refs are plain files.
+func (r *Repo) plainRef(name string) (Ref, refState) {
+	git := dotgit.New(osfs.New(r.gitDir))
+	result := Ref{Name: name}
+	for range maxSymbolic {
+		// go-git reads through symbolic links, git reads the link.
+		if st, err := os.Lstat(filepath.Join(r.gitDir, filepath.FromSlash(name))); err == nil && !st.Mode().IsRegular() {
+			return Ref{}, refUnclear
+		}
+		ref, err := git.Ref(plumbing.ReferenceName(name))
+		switch {
+		case errors.Is(err, plumbing.ErrReferenceNotFound):
+			if result.Target != "" {
+				return result, refFound
+			}
+			return Ref{}, refAbsent
+		case err != nil:
+			return Ref{}, refUnclear
+		case ref.Type() == plumbing.HashReference:
+			id := ref.Hash().String()
+			if r.IsZero(id) { // go-git's answer for what is no id
+				return Ref{}, refUnclear
+			}
+			result.ID = id
+			return result, refFound
+		case ref.Type() == plumbing.SymbolicReference:
+			next := ref.Target().String()
+			if checkRefName(next) != nil {
+				return Ref{}, refUnclear
+			}
+			if result.Target == "" {
+				result.Target = next
+			}
+			name = next
+		default:
+			return Ref{}, refUnclear
+		}
+	}
+	return Ref{}, refUnclear
+}
+
+// checkRefName applies the rules of git-check-ref-format to a full name: one
+// below refs/, or HEAD and its like.
+func checkRefName(name string) error {
+	bad := func() error { return invalid("a full ref name", name) }
+	if !strings.HasPrefix(name, "refs/") && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" ||
+		name == "" || strings.HasSuffix(name, ".") || strings.Contains(name, "..") || strings.Contains(name, "@{") {
+		return bad()
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part[0] == '.' || strings.HasSuffix(part, ".lock") {
+			return bad()
+		}
+	}
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c == 0x7f || strings.IndexByte(`~^:?*[\`, c) >= 0 {
+			return bad()
+		}
+	}
+	return nil
+}
+
+// CheckRefName is nil for a name that git takes as a full ref name: one below
+// "refs/", or HEAD and its like in capital letters (git-check-ref-format).
+func CheckRefName(name string) error { return checkRefName(name) }

@@ -1,0 +1,373 @@
+package agent
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rigward/rigward/pkg/bundle"
+)
+
+// expectations is testdata/agentbundle/expectations.json.
+type expectations struct {
+	Cases []struct {
+		ID, File, Generate, Code, Why string
+		TarDigest                     string `json:"tar_digest"`
+		Limits                        map[string]string
+		Notes                         []string
+	}
+	Diff []struct {
+		ID, A, B, Code string
+		SameBytes      bool              `json:"same_bytes"`
+		SameTar        bool              `json:"same_tar"`
+		SameContent    bool              `json:"same_content"`
+		Changes        []json.RawMessage `json:"changes"`
+	}
+	Rebuild []struct {
+		ID, File, Code string
+		TarDigest      string `json:"tar_digest"`
+		Rebuilt        string `json:"rebuilt_tar_digest"`
+	}
+	Sidecar []struct {
+		ID, Bundle, File, Code string
+		Require                bool
+	}
+	Signature []struct {
+		ID, Bundle, File, Code, Signer string
+		AllowedSigners                 string `json:"allowed_signers"`
+		Require                        bool
+	}
+	Compat []struct {
+		ID, File, Target, Runtime, Code string
+		Notes                           []string
+	}
+	Refs []struct {
+		ID, Ref, Code, Mirror, Target, Want string
+		Parsed                              map[string]string
+	}
+	CacheKey []struct {
+		ID                         string
+		Tree                       []treeEntry
+		Lock, Runtime, Target, Key string
+	} `json:"cache_key"`
+}
+
+type treeEntry struct{ Path, Mode, Text, Link string }
+
+// vectorDir unpacks testdata/agentbundle once and returns its path.
+var vectorDir = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "agentbundle")
+	if err != nil {
+		return "", err
+	}
+	src := filepath.Join("..", "..", "..", "testdata", "agentbundle")
+	put := func(name string, data []byte) error {
+		p := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(p, data, 0o644)
+	}
+	err = filepath.WalkDir(src, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, _ := filepath.Rel(src, p)
+		data, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		if whole, ok := strings.CutSuffix(name, ".gz"); ok && strings.Contains(whole, ".tar.") {
+			name = whole
+			zr, err := gzip.NewReader(bytes.NewReader(data))
+			if err != nil {
+				return err
+			}
+			if data, err = io.ReadAll(zr); err != nil {
+				return err
+			}
+		}
+		return put(name, data)
+	})
+	if err != nil {
+		return "", err
+	}
+	const stem = "agent-bundle-agent-demo-0.1.0-linux-amd64-glibc"
+	for _, cut := range []struct{ from, to, ext string }{
+		{"c10-gzip-bad-crc", "c08-gzip-truncated-half", extGzip},
+		{"c13-zstd-bad-checksum", "c12-zstd-truncated", extZstd},
+	} {
+		data, err := os.ReadFile(filepath.Join(dir, "cases", cut.from, stem+cut.ext))
+		if err != nil {
+			return "", err
+		}
+		if err := put(filepath.Join("cases", cut.to, stem+cut.ext), data[:len(data)/2]); err != nil {
+			return "", err
+		}
+	}
+	return dir, generate(dir, stem)
+})
+
+// generate makes what is too big to store: b04, a bundle of 250,000 members.
+func generate(dir, stem string) error {
+	from, err := os.ReadFile(filepath.Join(dir, "cases", "v01-script-dotslash", stem+extGzip))
+	if err != nil {
+		return err
+	}
+	zr, err := gzip.NewReader(bytes.NewReader(from))
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	zw, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	tr, tw := tar.NewReader(zr), tar.NewWriter(zw)
+	for {
+		h, err := tr.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := tw.WriteHeader(h); err != nil {
+			return err
+		}
+		if _, err := io.Copy(tw, tr); err != nil {
+			return err
+		}
+	}
+	for i := range 250_000 {
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprintf("./assets/%06d", i), Mode: 0o644, Format: tar.FormatUSTAR}
+		if err := tw.WriteHeader(h); err != nil {
+			return err
+		}
+	}
+	if err := tw.Close(); err != nil {
+		return err
+	}
+	if err := zw.Close(); err != nil {
+		return err
+	}
+	p := filepath.Join(dir, "cases", "b04-250k-entries")
+	if err := os.MkdirAll(p, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(p, stem+extGzip), out.Bytes(), 0o644)
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, err := vectorDir(); err == nil {
+		os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+func vectors(t testing.TB) (dir string, e expectations) {
+	t.Helper()
+	dir, err := vectorDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "expectations.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &e); err != nil {
+		t.Fatal(err)
+	}
+	return dir, e
+}
+
+func verifyFile(t testing.TB, name string, o Options) *Result {
+	t.Helper()
+	f, size, err := bundle.OpenFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := Verify(t.Context(), f, size, name, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func checkResult(t *testing.T, r *Result, code string, notes []string) {
+	t.Helper()
+	if r.Code() != code {
+		t.Errorf("code %s, want %s", r.Code(), code)
+	}
+	for _, f := range r.Findings {
+		t.Logf("%s %q: %s (%s)", f.Code, f.Path, f.Message, f.Hint)
+	}
+	for _, n := range notes {
+		if !slices.ContainsFunc(r.Notes, func(have bundle.Note) bool { return have.Code == n }) {
+			t.Errorf("note %s is missing in %v", n, r.Notes)
+		}
+	}
+}
+
+func TestVectorsVerify(t *testing.T) {
+	dir, e := vectors(t)
+	for _, c := range e.Cases {
+		t.Run(c.ID, func(t *testing.T) {
+			o := Options{Limits: DefaultLimits()}
+			for k, v := range c.Limits {
+				if err := o.Limits.Set(k + "=" + v); err != nil {
+					t.Fatal(err)
+				}
+			}
+			file := c.File
+			if file == "" {
+				file = filepath.Join("cases", c.ID, "agent-bundle-agent-demo-0.1.0-linux-amd64-glibc.tar.gz")
+			}
+			r := verifyFile(t, filepath.Join(dir, filepath.FromSlash(file)), o)
+			checkResult(t, r, c.Code, c.Notes)
+			if c.TarDigest != "" && r.Archive.TarDigest.String() != c.TarDigest {
+				t.Errorf("tar digest %s, want %s", r.Archive.TarDigest, c.TarDigest)
+			}
+		})
+	}
+}
+
+func TestVectorsSidecar(t *testing.T) {
+	dir, e := vectors(t)
+	for _, c := range e.Sidecar {
+		t.Run(c.ID, func(t *testing.T) {
+			o := Options{Limits: DefaultLimits(), Proof: Proof{RequireChecksum: c.Require}}
+			if c.File != "" {
+				var err error
+				if o.Proof.Sidecar, err = os.ReadFile(filepath.Join(dir, c.File)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			checkResult(t, verifyFile(t, filepath.Join(dir, c.Bundle), o), c.Code, nil)
+		})
+	}
+}
+
+func TestVectorsCompat(t *testing.T) {
+	dir, e := vectors(t)
+	for _, c := range e.Compat {
+		t.Run(c.ID, func(t *testing.T) {
+			o := Options{Limits: DefaultLimits()}
+			target, err := ParseTarget(c.Target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Target = &target
+			if c.Runtime != "" {
+				runtime, err := ParseRuntime(c.Runtime)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o.Runtime = &runtime
+			}
+			checkResult(t, verifyFile(t, filepath.Join(dir, c.File), o), c.Code, c.Notes)
+		})
+	}
+}
+
+func TestVectorsRefs(t *testing.T) {
+	dir, e := vectors(t)
+	for _, c := range e.Refs {
+		t.Run(c.ID, func(t *testing.T) {
+			ref, f := ParseRef(c.Ref)
+			var got string
+			if f == nil && c.Mirror != "" {
+				target, err := ParseTarget(c.Target)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, f, err = ref.Resolve(filepath.Join(dir, c.Mirror), &target); err != nil {
+					t.Fatal(err)
+				}
+			}
+			code := "ok"
+			if f != nil {
+				code = f.Code
+				t.Log(f.Message, "|", f.Hint)
+			}
+			if code != c.Code {
+				t.Errorf("code %s, want %s", code, c.Code)
+			}
+			if c.Want != "" && got != filepath.Join(dir, c.Want) {
+				t.Errorf("got %s, want %s", got, c.Want)
+			}
+			if c.Parsed != nil {
+				p := c.Parsed
+				want := Ref{p["path"], p["owner"], p["repo"], p["tag"], p["asset"], p["sha256"]}
+				if ref != want {
+					t.Errorf("got %+v, want %+v", ref, want)
+				}
+			}
+		})
+	}
+}
+
+func TestVectorsCacheKey(t *testing.T) {
+	_, e := vectors(t)
+	for _, c := range e.CacheKey {
+		t.Run(c.ID, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, n := range c.Tree {
+				p := filepath.Join(dir, filepath.FromSlash(n.Path))
+				if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if n.Link != "" {
+					if err := os.Symlink(n.Link, p); err != nil {
+						t.Fatal(err)
+					}
+					continue
+				}
+				mode := os.FileMode(0o644)
+				if n.Mode == "0755" {
+					mode = 0o755
+				}
+				if err := os.WriteFile(p, []byte(n.Text), mode); err != nil {
+					t.Fatal(err)
+				}
+			}
+			src, err := bundle.OpenDirSource(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer src.Close()
+			var lock io.Reader
+			if c.Lock != "" {
+				data, err := os.ReadFile(filepath.Join(dir, c.Lock))
+				if err != nil {
+					t.Fatal(err)
+				}
+				lock = bytes.NewReader(data)
+			}
+			target, err := ParseTarget(c.Target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			runtime, err := ParseRuntime(c.Runtime)
+			if err != nil {
+				t.Fatal(err)
+			}
+			key, err := CacheKey(src, lock, target, &runtime)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if key != c.Key {
+				t.Errorf("key %s, want %s", key, c.Key)
+			}
+		})
+	}
+}

@@ -1,0 +1,249 @@
+// Package sshsign says whose signature a git commit, a git tag or a file
+// carries.
+//
+// It takes raw bytes and returns a Verdict: a Reason, and if that is Good the
+// key and the principals that the allowed_signers file gives it. Nothing is
+// read, started or looked up here, so a verdict is a function of its
+// arguments; the time comes in through Options.
+//
+// A signature is accepted in exactly one form, the one that git and ssh-keygen
+// write: a single signature header in the last place, armor equal to its own
+// re-encoding, no other header that begins with gpgsig. Whoever holds no key
+// therefore cannot turn a signed object into another one that still verifies.
+// (ECDSA is the exception that mathematics makes: (r, s) and (r, -s) are both
+// signatures of one message.)
+//
+// Trust is what OpenSSH's allowed_signers and revocation files say. A line
+// that cannot be honoured as it stands makes the file an error; it is never
+// skipped. Every deliberate difference from ssh-keygen and git is in
+// docs/signatures.md, and a test lists them.
+//
+// All values are immutable once made and may be used by many goroutines.
+package sshsign
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/hiddeco/sshsig"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// A Reason is the outcome of a verification in the words of spec/relay.md
+// section 4.
+type Reason string
+
+// Reasons. Only Good is a pass. Unsigned is told apart because a policy may
+// allow it.
+const (
+	Good               Reason = "good"
+	Unsigned           Reason = "unsigned"
+	UnknownKey         Reason = "unknown key"
+	NotYetValid        Reason = "not yet valid"
+	Expired            Reason = "expired"
+	Revoked            Reason = "revoked"
+	WrongNamespace     Reason = "wrong namespace"
+	NotCanonical       Reason = "not canonical"
+	MalformedCommit    Reason = "malformed commit"
+	MalformedTag       Reason = "malformed tag"
+	BadSignature       Reason = "bad signature"
+	CertificateRefused Reason = "certificate refused"
+	UnsupportedType    Reason = "unsupported type"
+)
+
+// NamespaceGit is the namespace of signatures of commits and tags.
+const NamespaceGit = "git"
+
+// DefaultMinRSABits is the least length of an RSA modulus unless Options says
+// otherwise: ssh-keygen's own default since OpenSSH 8.0.
+const DefaultMinRSABits = 3072
+
+// Options say what a signature must hold against.
+type Options struct {
+	// Namespace the signature must be made for; "" means NamespaceGit.
+	Namespace string
+	// MinRSABits is the least length of an RSA modulus, in bits; 0 means
+	// DefaultMinRSABits.
+	MinRSABits int
+	// At is the time at which key and certificate must be valid. Zero means
+	// the committer's (tagger's) date; a detached signature has no date, so
+	// there it must be set.
+	At time.Time
+	// Now, unless zero, is a second time at which they must be valid: the
+	// time of receipt, which the signer does not choose.
+	Now time.Time
+}
+
+// A Verdict is the outcome for one signature. Its zero value is not good.
+type Verdict struct {
+	Reason Reason
+	// Detail says more in one clause of printable text, "" if Reason says all.
+	Detail string
+	// Key is the plain public key that the signature names, also if it is not
+	// good; nil if there is none that can be read.
+	Key ssh.PublicKey
+	// Certificate holds Key if the signature was made with one, else nil.
+	Certificate *ssh.Certificate
+	// Fingerprint of Key: "SHA256:" and 43 characters of base64.
+	Fingerprint string
+	// Principals, if Good, has the pattern list of each line that lets the
+	// key speak. For a certificate they are those of its own principals that
+	// the authority's line matches; they have no pattern characters.
+	Principals []string
+	// Line in the signers file that decided, counted from 1; 0 if none did.
+	Line int
+}
+
+// Good tells whether the signature verifies and its key is trusted.
+func (v Verdict) Good() bool { return v.Reason == Good }
+
+// Speaks tells whether v is good for name: an e-mail address or a rig id that
+// one of v's pattern lists matches.
+func (v Verdict) Speaks(name string) bool {
+	if v.Reason != Good {
+		return false
+	}
+	for _, list := range v.Principals {
+		if MatchPrincipals(list, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// VerifyCommit judges the signature of a commit. raw is the content of the
+// commit object as git cat-file commit prints it, f the repository's object
+// format. A nil s lists nobody, a nil r revokes nothing.
+func VerifyCommit(raw []byte, f ObjectFormat, s *Signers, r *Revocations, o Options) Verdict {
+	c, err := SplitCommit(raw, f)
+	if err != nil {
+		return Verdict{Reason: MalformedCommit, Detail: err.Error()}
+	}
+	return c.Verify(s, r, o)
+}
+
+// Verify judges the signature of a commit that is already split.
+func (c CommitParts) Verify(s *Signers, r *Revocations, o Options) Verdict {
+	if c.fault != "" {
+		return Verdict{Reason: NotCanonical, Detail: c.fault}
+	}
+	if c.Signature == nil {
+		return Verdict{Reason: Unsigned}
+	}
+	if o.At.IsZero() {
+		o.At = c.Committer.Time()
+	}
+	return verify(c.Payload, c.Signature, s, r, o)
+}
+
+// VerifyTag judges the signature of a tag. raw is the content of the tag
+// object as git cat-file tag prints it.
+func VerifyTag(raw []byte, f ObjectFormat, s *Signers, r *Revocations, o Options) Verdict {
+	t, err := SplitTag(raw, f)
+	if err != nil {
+		return Verdict{Reason: MalformedTag, Detail: err.Error()}
+	}
+	return t.Verify(s, r, o)
+}
+
+// Verify judges the signature of a tag that is already split.
+func (t TagParts) Verify(s *Signers, r *Revocations, o Options) Verdict {
+	if t.fault != "" {
+		return Verdict{Reason: NotCanonical, Detail: t.fault}
+	}
+	if t.Signature == nil {
+		return Verdict{Reason: Unsigned}
+	}
+	if o.At.IsZero() {
+		if !t.HasTagger {
+			return Verdict{Reason: MalformedTag, Detail: "signed, but without a tagger whose date could be compared"}
+		}
+		o.At = t.Tagger.Time()
+	}
+	return verify(t.Payload, t.Signature, s, r, o)
+}
+
+// VerifyMessage judges a detached signature: the armored file that
+// ssh-keygen -Y sign writes beside message. o.Namespace and o.At are set by
+// the caller. An empty armored is Unsigned.
+func VerifyMessage(message, armored []byte, s *Signers, r *Revocations, o Options) Verdict {
+	if len(armored) == 0 {
+		return Verdict{Reason: Unsigned}
+	}
+	return verify(message, armored, s, r, o)
+}
+
+// Sign signs message for namespace and returns the armored signature as
+// ssh-keygen -Y sign writes it, with SHA-512.
+func Sign(message []byte, signer ssh.Signer, namespace string) ([]byte, error) {
+	sig, err := sshsig.Sign(bytes.NewReader(message), signer, sshsig.HashSHA512, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return Armor(sig.Marshal()), nil
+}
+
+// verify goes from form over namespace and trust to mathematics, the dearest.
+func verify(payload, armored []byte, s *Signers, r *Revocations, o Options) Verdict {
+	o = o.withDefaults()
+	blob, v := dearmor(armored)
+	if v.Reason != "" {
+		return v
+	}
+	sig, v := parseSignature(blob)
+	if v.Reason != "" {
+		return v
+	}
+	if sig.Namespace != o.Namespace {
+		v = named(sig.PublicKey)
+		v.Reason = WrongNamespace
+		v.Detail = fmt.Sprintf("made for the namespace %s, not %s", finding.QuoteMax(sig.Namespace, 60), finding.Quote(o.Namespace))
+		return v
+	}
+	v = s.Judge(sig.PublicKey, r, o)
+	if !v.Good() {
+		return v
+	}
+	if withoutPresence(sig) {
+		return v.refuse(BadSignature, "made without the presence of a person at the security key")
+	}
+	if sshsig.Verify(bytes.NewReader(payload), sig, sig.PublicKey, sig.HashAlgorithm, o.Namespace) != nil {
+		return v.refuse(BadSignature, "the signature does not belong to these bytes")
+	}
+	return v
+}
+
+func (o Options) withDefaults() Options {
+	if o.Namespace == "" {
+		o.Namespace = NamespaceGit
+	}
+	if o.MinRSABits == 0 {
+		o.MinRSABits = DefaultMinRSABits
+	}
+	return o
+}
+
+// named returns a verdict without a reason about key.
+func named(key ssh.PublicKey) Verdict {
+	k := plain(key)
+	v := Verdict{Key: k, Fingerprint: ssh.FingerprintSHA256(k)}
+	v.Certificate, _ = key.(*ssh.Certificate)
+	return v
+}
+
+// plain returns the key in a certificate, and any other key itself.
+func plain(key ssh.PublicKey) ssh.PublicKey {
+	if cert, ok := key.(*ssh.Certificate); ok {
+		return cert.Key
+	}
+	return key
+}
+
+// refuse returns v with another reason and without the rights of a good one.
+func (v Verdict) refuse(r Reason, detail string) Verdict {
+	v.Reason, v.Detail, v.Principals = r, detail, nil
+	return v
+}

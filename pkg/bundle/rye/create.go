@@ -1,0 +1,237 @@
+package rye
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// CreateOptions say what manifest to write.
+type CreateOptions struct {
+	ID          string
+	Version     string
+	Description string
+	Entrypoint  string             // id of an item, "" for none
+	Time        time.Time          // of creation and signing: equal input gives equal bytes
+	Key         ed25519.PrivateKey // signs the manifest
+	Keys        *Keyring           // supplies the keys of items that others signed; trust is not asked
+	SignItems   bool               // (re)sign every item that has a signature format
+}
+
+// A Creation is what Create made. Nothing is written yet: Items first, then the
+// manifest.
+type Creation struct {
+	Manifest *Manifest
+	Path     string            // of the manifest below the root
+	Text     []byte            // of the manifest file
+	Items    map[string][]byte // newly signed items by path
+	LeftOut  []string          // what the manifest does not list and verify will call extra; folders with a slash
+	Binary   []string          // listed files that are not UTF-8: old verifiers call them tampered
+}
+
+// createFolders hold what create lists, in this order.
+var createFolders = []string{".ai/directives", ".ai/tools", ".ai/knowledge", ".ai/config"}
+
+// leftOutFolders are left out wherever below the root they stand.
+var leftOutFolders = []string{"__pycache__", ".venv", "node_modules", ".git", "dist", "build", ".ruff_cache", ".pytest_cache", ".mypy_cache"}
+
+// Create makes a signed manifest for the items of a tree. It returns nil and
+// findings if it cannot: a link, an unsafe path, a signature line that is wrong.
+// The error is one of reading.
+func Create(t bundle.Source, o CreateOptions) (*Creation, []*bundle.Finding, error) {
+	c := &creator{t: t, o: o, out: &Creation{Items: map[string][]byte{}}}
+	if c.o.Keys == nil {
+		c.o.Keys = &Keyring{Bundle: t}
+	}
+	if !ValidID(o.ID) {
+		c.add(bundle.Faultf(BundleIDInvalid, "", "the bundle id %s %s", finding.QuoteMax(o.ID, 200), idGrammar))
+	}
+	if !semver.MatchString(o.Version) {
+		c.add(bundle.Faultf(VersionInvalid, "", "the version %s is not SemVer 2.0.0, as 1.0.0 would be", finding.QuoteMax(o.Version, 80)))
+	}
+	if len(c.faults) > 0 {
+		return nil, c.faults, nil
+	}
+	for _, top := range createFolders {
+		if err := c.folder(top); err != nil {
+			return nil, nil, err
+		}
+	}
+	if err := c.finish(); err != nil {
+		return nil, nil, err
+	}
+	if len(c.faults) > 0 {
+		return nil, c.faults, nil
+	}
+	return c.out, nil, nil
+}
+
+type creator struct {
+	t       bundle.Source
+	o       CreateOptions
+	out     *Creation
+	entries []Entry
+	faults  []*bundle.Finding
+}
+
+func (c *creator) add(fs ...*bundle.Finding) { c.faults = append(c.faults, fs...) }
+
+// folder lists one of the top folders.
+func (c *creator) folder(top string) error {
+	switch code, err := folderPath(c.t, top); {
+	case err != nil:
+		return err
+	case code == SymlinkFound:
+		c.add(bundle.Faultf(code, top, "a link stands where a bundle may have files and folders only"))
+		return nil
+	case code != "":
+		return nil
+	}
+	return bundle.WalkSource(c.t, top, func(p string, it bundle.Item) error {
+		switch it.Kind {
+		case bundle.KindDir:
+			if slices.Contains(leftOutFolders, it.Name) {
+				c.out.LeftOut = append(c.out.LeftOut, p+"/")
+				return fs.SkipDir
+			}
+			return nil
+		case bundle.KindSymlink:
+			c.add(bundle.Faultf(SymlinkFound, p, "a link stands where a bundle may have files and folders only"))
+			return nil
+		case bundle.KindOther:
+			c.add(bundle.Faultf(NotRegularFile, p, "only regular files can be part of a bundle"))
+			return nil
+		}
+		return c.file(p, it)
+	})
+}
+
+func (c *creator) file(p string, it bundle.Item) error {
+	if f := checkPath(p); f != nil {
+		c.add(f)
+		return nil
+	}
+	data, err := readFile(c.t, p, it.Size, MaxFile)
+	if err != nil {
+		return err
+	}
+	if data == nil {
+		c.add(bundle.Faultf(LimitExceeded, p, "the file has more than %d bytes", MaxFile))
+		return nil
+	}
+	f, ok := itemFormat(p)
+	if c.o.SignItems && ok && signableName(p) {
+		signed, fault := Sign(p, data, TypeOf(p), c.o.Key, c.o.Time)
+		if fault != nil {
+			c.add(fault)
+			return nil
+		}
+		if string(signed) != string(data) {
+			c.out.Items[p] = signed
+			data = signed
+		}
+	}
+	e := Entry{Path: p, ObjectHash: ObjectHash(p, data), ItemType: string(TypeOf(p)), hasItemType: true}
+	switch {
+	case !utf8.Valid(data):
+		c.out.Binary = append(c.out.Binary, p)
+	case ok:
+		fault, err := c.signed(p, data, f)
+		if err != nil {
+			return err
+		}
+		e.InlineSigned = fault == nil
+		if fault != nil && fault.Code != ItemUnsigned {
+			fault.Path = p
+			c.add(fault)
+		}
+	}
+	c.entries = append(c.entries, e)
+	return nil
+}
+
+// signed checks the signature line of an item against the signer's key,
+// whoever that is: the manifest will say that the item is signed.
+func (c *creator) signed(p string, data []byte, f lineFormat) (*bundle.Finding, error) {
+	t := TypeOf(p)
+	if t == Asset {
+		t = Config // a key document of the older folder
+	}
+	var s *signedText
+	var fault *bundle.Finding
+	if isKeyDocument(p) {
+		s, fault = readKeyDocumentLine(data)
+	} else {
+		s, fault = readSigned(data, f, func(text []byte, l *Line) ([]byte, *bundle.Finding) { return hashedText(text, l, t) })
+	}
+	if fault != nil {
+		return fault, nil
+	}
+	key := c.o.Key.Public().(ed25519.PublicKey)
+	if s.line.Fingerprint != Fingerprint(key) {
+		var err error
+		if key, err = c.o.Keys.bytes(s.line.Fingerprint); err != nil {
+			return nil, err
+		}
+		if key == nil {
+			fault = bundle.Faultf(UntrustedKey, p, "the item is signed by %s, whose key is nowhere to check the signature with", s.line.Fingerprint)
+			fault.Hint = "--trust-fingerprint ed25519:KEY names the key, --sign-items signs the item anew"
+			return fault, nil
+		}
+	}
+	if !s.line.verifies(key) {
+		return bundle.Faultf(SignatureInvalid, p, "the signature is not that of the key %s over this text", s.line.Fingerprint), nil
+	}
+	return nil, nil
+}
+
+// finish checks the list as a whole and writes the manifest.
+func (c *creator) finish() error {
+	m := &Manifest{
+		ID: c.o.ID, Version: c.o.Version, Entrypoint: c.o.Entrypoint, Description: c.o.Description,
+		CreatedAt: c.o.Time.UTC().Format("2006-01-02T15:04:05Z"), Type: "package", Entries: c.entries, hasDigest: true,
+	}
+	if len(m.Entries) == 0 && len(c.faults) == 0 {
+		c.add(bundle.Faultf(FilesEmpty, "", "there is no file below %v that a manifest could list", createFolders))
+	}
+	c.add(checkLimits(m, false)...)
+	c.add(checkPaths(m.paths())...)
+	m.Digest = m.digest()
+	p := ManifestPath(m.ID)
+	c.add(m.check(m.ID, p)...)
+	if code, err := folderPath(c.t, path.Dir(p)); err != nil {
+		return err
+	} else if code == SymlinkFound {
+		c.add(bundle.Faultf(code, path.Dir(p), "a link stands on the way to the manifest"))
+	}
+	body, fault := m.emit()
+	if fault != nil {
+		c.add(fault)
+	}
+	if len(c.faults) > 0 {
+		return nil
+	}
+	c.out.Manifest, c.out.Path = m, p
+	c.out.Text = append([]byte(signatureLine(hashLine, body, c.o.Key, c.o.Time)), body...)
+	if len(c.out.Text) > MaxManifest {
+		c.add(bundle.Faultf(LimitExceeded, p, "the manifest has %d bytes, the limit is %d", len(c.out.Text), MaxManifest))
+	}
+	extra, err := extraFiles(c.t, m, m.ID)
+	if err != nil {
+		return fmt.Errorf("looking for files that the manifest does not list: %w", err)
+	}
+	for _, x := range extra {
+		if !slices.ContainsFunc(c.out.LeftOut, func(folder string) bool { return len(x.path) > len(folder) && x.path[:len(folder)] == folder }) {
+			c.out.LeftOut = append(c.out.LeftOut, x.path)
+		}
+	}
+	slices.Sort(c.out.LeftOut)
+	return nil
+}

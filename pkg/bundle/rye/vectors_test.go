@@ -1,0 +1,237 @@
+package rye
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/rigward/rigward/pkg/bundle"
+)
+
+// A vector is one case of expectations.json; see the README beside it.
+type vector struct {
+	ID        string   `json:"id"`
+	Kind      string   `json:"kind"`
+	Path      string   `json:"path"`
+	BundleID  string   `json:"bundle_id"`
+	ItemType  string   `json:"item_type"`
+	Options   []string `json:"options"`
+	TrustKeys struct {
+		Project *string  `json:"project"`
+		User    *string  `json:"user"`
+		Pin     []string `json:"pin"`
+	} `json:"trust_keys"`
+	Verdict    string          `json:"verdict"`
+	Code       []string        `json:"code"`
+	Report     json.RawMessage `json:"report"`
+	FilesExtra []string        `json:"files_extra"`
+	Signer     *string         `json:"signer"`
+	Trust      Trust           `json:"trust"`
+	Create     *vectorCreate   `json:"create"`
+	Action     string          `json:"action"`
+	Source     string          `json:"source"`
+	Now        string          `json:"now"`
+	Result     json.RawMessage `json:"result"`
+	After      map[string]string
+}
+
+type vectorCreate struct {
+	ID          string `json:"id"`
+	Version     string `json:"version"`
+	Epoch       int64  `json:"source_date_epoch"`
+	Key         string `json:"key"`
+	Description string `json:"description"`
+	Entrypoint  string `json:"entrypoint"`
+}
+
+// sharedVectors returns the folder of the vectors that may not be copied into
+// this repository.
+func sharedVectors(t testing.TB) string {
+	dir := filepath.Join("..", "..", "..", "..", "shared", "vectors", "ryebundle")
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("the shared vectors are not beside this checkout")
+	}
+	return dir
+}
+
+func readVectors(t testing.TB, dir string) []vector {
+	data, err := os.ReadFile(filepath.Join(dir, "expectations.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []vector
+	if err := json.Unmarshal(data, &list); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// keyring opens the stores and pins of a case.
+func (c *vector) keyring(t testing.TB, dir, bundleRoot string) *Keyring {
+	k := &Keyring{}
+	for _, p := range c.TrustKeys.Pin {
+		pin, err := ParsePin(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Pins = append(k.Pins, pin)
+	}
+	for trust, root := range map[Trust]*string{TrustProject: c.TrustKeys.Project, TrustUser: c.TrustKeys.User} {
+		if root == nil {
+			continue
+		}
+		s, err := OpenStore(trust, filepath.Join(dir, *root), bundleRoot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Stores = append(k.Stores, s)
+	}
+	if len(k.Stores) == 2 && k.Stores[0].Trust == TrustUser {
+		k.Stores[0], k.Stores[1] = k.Stores[1], k.Stores[0]
+	}
+	return k
+}
+
+func openDir(t testing.TB, name string) *bundle.DirSource {
+	d, err := bundle.OpenDirSource(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func equalJSON(t testing.TB, what string, got any, want []byte) {
+	t.Helper()
+	var w, g any
+	if err := json.Unmarshal(want, &w); err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &g); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(g, w) {
+		t.Errorf("%s:\n got %s\nwant %s", what, data, want)
+	}
+}
+
+func replayVectors(t *testing.T, dir string, list []vector) {
+	n := 0
+	for _, c := range list {
+		switch c.Kind {
+		case "bundle":
+			t.Run(c.ID, func(t *testing.T) { replayBundle(t, dir, &c) })
+		case "item":
+			t.Run(c.ID, func(t *testing.T) { replayItem(t, dir, &c) })
+		case "install":
+			continue
+		default:
+			t.Errorf("%s: unknown kind %s", c.ID, c.Kind)
+		}
+		n++
+	}
+	t.Logf("%d cases", n)
+}
+
+func replayBundle(t *testing.T, dir string, c *vector) {
+	root := withLinks(t, dir, c.Path)
+	k := c.keyring(t, dir, root)
+	tree := openDir(t, root)
+	k.Bundle = tree
+	o := Options{ID: c.BundleID, Keys: k}
+	for _, opt := range c.Options {
+		if opt != "--allow-extra" {
+			t.Fatalf("unknown option %s", opt)
+		}
+		o.AllowExtra = true
+	}
+	r, err := Verify(tree, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Verified() != (c.Verdict == "accept") {
+		t.Errorf("verified %v, want %s", r.Verified(), c.Verdict)
+	}
+	data, _ := json.Marshal(r)
+	var six map[string]any
+	json.Unmarshal(data, &six)
+	for _, k := range []string{"code", "files_extra", "signer", "trust"} {
+		delete(six, k)
+	}
+	equalJSON(t, "report", six, c.Report)
+	if !reflect.DeepEqual(r.Code, c.Code) {
+		t.Errorf("code %v, want %v: %v", r.Code, c.Code, messages(r.Findings))
+	}
+	if !reflect.DeepEqual(r.FilesExtra, c.FilesExtra) {
+		t.Errorf("extra %q, want %q", r.FilesExtra, c.FilesExtra)
+	}
+	if !reflect.DeepEqual(r.Signer, c.Signer) || r.Trust != c.Trust {
+		t.Errorf("signer %v trust %s, want %v %s", r.Signer, r.Trust, c.Signer, c.Trust)
+	}
+}
+
+func replayItem(t *testing.T, dir string, c *vector) {
+	data, err := os.ReadFile(filepath.Join(dir, c.Path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := VerifyItem(c.Path, data, Type(c.ItemType), c.keyring(t, dir, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if (r.Status == "verified") != (c.Verdict == "accept") || !reflect.DeepEqual(r.Code, c.Code) {
+		t.Errorf("%s %v, want %s %v: %v", r.Status, r.Code, c.Verdict, c.Code, messages(r.Findings))
+	}
+	if !reflect.DeepEqual(r.Signer, c.Signer) || r.Trust != c.Trust {
+		t.Errorf("signer %v trust %s, want %v %s", r.Signer, r.Trust, c.Signer, c.Trust)
+	}
+}
+
+// links are the symlinks of the vectors, which a copy without links holds as
+// files with the target in them.
+var links = map[string]string{
+	"bundles/email-file-symlink":   ".ai/tools/rye/email/router.py",
+	"bundles/syn-manifest-symlink": ".ai/bundles/acme/greeter/manifest.yaml",
+	"bundles/syn-parent-symlink":   ".ai/tools/acme/greeter-extra",
+	"install/space-symlink":        "space/.ai/tools",
+}
+
+// withLinks returns the tree at dir/name, or a copy of it with its symlink.
+func withLinks(t *testing.T, dir, name string) string {
+	root := filepath.Join(dir, name)
+	link, ok := links[name]
+	if !ok {
+		return root
+	}
+	at := filepath.Join(root, link)
+	if info, err := os.Lstat(at); err != nil || info.Mode()&os.ModeSymlink != 0 {
+		return root
+	}
+	target, err := os.ReadFile(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "tree")
+	if err := os.CopyFS(copied, os.DirFS(root)); err != nil {
+		t.Fatal(err)
+	}
+	at = filepath.Join(copied, link)
+	if err := os.Remove(at); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(string(target), at); err != nil {
+		t.Skip("this file system has no symlinks")
+	}
+	return copied
+}
+
+func TestSharedVectors(t *testing.T) {
+	dir := sharedVectors(t)
+	replayVectors(t, dir, readVectors(t, dir))
+}

@@ -1,0 +1,607 @@
+package rye
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// A Report is the outcome of a verification, with the keys of
+// spec/ryebundle.md section 9 in their order. Paths in it are unquoted.
+type Report struct {
+	Status        string   `json:"status"`         // "verified" or "failed"
+	ManifestValid bool     `json:"manifest_valid"` // layers 1 to 6 passed
+	FilesChecked  int      `json:"files_checked"`  // entries looked at, 0 after a stop
+	FilesOK       int      `json:"files_ok"`
+	FilesMissing  []string `json:"files_missing"`  // listed, not there; in manifest order
+	FilesTampered []string `json:"files_tampered"` // listed, there, any other failure
+	Code          []string `json:"code"`           // sorted set, notes included
+	FilesExtra    []string `json:"files_extra"`    // there, not listed; sorted
+	Signer        *string  `json:"signer"`         // fingerprint in the manifest's line, null unless layer 1 passed
+	Trust         Trust    `json:"trust"`          // TrustNone unless layers 1 to 4 passed
+
+	ID       string            `json:"-"` // the folder below .ai/bundles, or the name of a HEAD bundle
+	Manifest *Manifest         `json:"-"` // nil after a stop, and for the HEAD generation
+	Line     *Line             `json:"-"` // signature line of the manifest, nil unless layer 1 passed
+	Findings []*bundle.Finding `json:"-"` // errors, in the order found
+	Notes    []bundle.Note     `json:"-"` // what does not change the verdict
+
+	hashes map[string]string // SHA-256 of each file that was read, by path
+	sum    string            // SHA-256 of the manifest file
+}
+
+// Verified reports whether the bundle passed.
+func (r *Report) Verified() bool { return r.Status == "verified" }
+
+// Options say what to verify and by whose word.
+type Options struct {
+	// ID names the bundle. "" takes the only one of the tree.
+	ID string
+	// Keys decides about trust. The caller sets Bundle, Stores and Pins.
+	Keys *Keyring
+	// AllowExtra makes extra files a note.
+	AllowExtra bool
+	// Extra is the tree in which extra files are looked for, if it is not the
+	// one under test.
+	Extra bundle.Source
+}
+
+// ErrBundles is the error of Verify and Discover without an id if a tree holds
+// no manifest or more than one: nobody said which is meant.
+var ErrBundles = errors.New("expected exactly one manifest below .ai/bundles, or the id of the one that is meant")
+
+// Verify goes through the layers of spec/ryebundle.md section 9, or of section
+// 12 for the HEAD generation. It reads only what the layer reached needs, and
+// writes nothing. The error is one of reading: no verdict.
+func Verify(t bundle.Source, o Options) (*Report, error) {
+	v := &verifier{t: t, o: o, folders: map[string]string{}, r: &Report{
+		Status: "failed", Trust: TrustNone, FilesMissing: []string{}, FilesTampered: []string{}, Code: []string{}, FilesExtra: []string{},
+		hashes: map[string]string{},
+	}}
+	if v.o.Keys == nil {
+		v.o.Keys = &Keyring{}
+	}
+	if err := v.run(); err != nil {
+		return nil, err
+	}
+	v.conclude()
+	return v.r, nil
+}
+
+type verifier struct {
+	t       bundle.Source
+	o       Options
+	r       *Report
+	folders map[string]string // what folderAt said of a folder
+}
+
+func (v *verifier) add(fs ...*bundle.Finding) { v.r.Findings = append(v.r.Findings, fs...) }
+
+func (v *verifier) note(code, path, detail string) {
+	v.r.Notes = append(v.r.Notes, bundle.Note{Code: code, Path: path, Detail: detail})
+}
+
+func (v *verifier) conclude() {
+	r := v.r
+	for _, f := range r.Findings {
+		r.Code = append(r.Code, f.Code)
+	}
+	for _, n := range r.Notes {
+		r.Code = append(r.Code, n.Code)
+	}
+	slices.Sort(r.Code)
+	r.Code = slices.Compact(r.Code)
+	slices.Sort(r.FilesExtra)
+	r.FilesOK = r.FilesChecked - len(r.FilesMissing) - len(r.FilesTampered)
+	if len(r.Findings) == 0 {
+		r.Status = "verified"
+	}
+}
+
+func (v *verifier) run() error {
+	head, err := v.choose()
+	if err != nil || len(v.r.Findings) > 0 {
+		return err
+	}
+	if head {
+		return v.runHead()
+	}
+	p := ManifestPath(v.r.ID)
+	body, err := v.authenticate(p, hashLine)
+	if body == nil || err != nil {
+		return err
+	}
+	m, faults := parseManifest(body)
+	if len(faults) > 0 {
+		for _, f := range faults {
+			if f.Path == "" {
+				f.Path = p
+			}
+		}
+		v.add(faults...)
+		return nil
+	}
+	v.r.Manifest = m
+	faults = m.check(v.r.ID, p)
+	v.r.ManifestValid = len(faults) == 0
+	v.add(faults...)
+	for i := range m.Entries {
+		if err := v.entry(&m.Entries[i]); err != nil {
+			return err
+		}
+	}
+	return v.extra(m)
+}
+
+// choose finds out which bundle is meant and whether it is of the HEAD
+// generation.
+func (v *verifier) choose() (head bool, err error) {
+	if v.o.ID != "" {
+		v.r.ID = v.o.ID
+		if !ValidID(v.o.ID) {
+			v.add(bundle.Faultf(BundleIDInvalid, "", "the bundle id %s %s", finding.QuoteMax(v.o.ID, 200), idGrammar))
+			return false, nil
+		}
+		code, err := folderPath(v.t, path.Dir(ManifestPath(v.o.ID)))
+		if code != FileMissing || err != nil {
+			return false, err
+		}
+		return hasHead(v.t)
+	}
+	ids, head, err := Discover(v.t)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case head && len(ids) == 0:
+		return true, nil
+	case !head && len(ids) == 1:
+		v.r.ID = ids[0]
+		if !ValidID(ids[0]) {
+			v.add(bundle.Faultf(BundleIDInvalid, ManifestPath(ids[0]), "the folder %s below .ai/bundles %s", finding.QuoteMax(ids[0], 200), idGrammar))
+		}
+		return false, nil
+	}
+	return false, ErrBundles
+}
+
+// Discover returns the ids of the bundles whose manifests stand below
+// .ai/bundles, sorted, and whether the tree has a manifest of the HEAD
+// generation. Folders that links lead to are not entered.
+func Discover(t bundle.Source) (ids []string, head bool, err error) {
+	if head, err = hasHead(t); err != nil {
+		return nil, false, err
+	}
+	const top = ".ai/bundles"
+	var walk func(dir string, depth int) error
+	walk = func(dir string, depth int) error {
+		list, err := t.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			switch {
+			case e.Kind == bundle.KindDir && depth < 4:
+				if err := walk(dir+"/"+e.Name, depth+1); err != nil {
+					return err
+				}
+			case e.Name == "manifest.yaml" && depth > 0:
+				ids = append(ids, strings.TrimPrefix(dir, top+"/"))
+			}
+		}
+		return nil
+	}
+	if code, err := folderPath(t, top); err != nil || code != "" {
+		return nil, head, err
+	}
+	err = walk(top, 0)
+	slices.Sort(ids)
+	return ids, head, err
+}
+
+// authenticate runs layers 1 to 4 on a manifest and returns its body, nil after
+// a finding.
+func (v *verifier) authenticate(p string, f lineFormat) ([]byte, error) {
+	at := func(f *bundle.Finding) *bundle.Finding { f.Path = p; return f }
+	it, code, err := lookup(v.t, p, v.folders)
+	switch {
+	case err != nil:
+		return nil, err
+	case code == FileMissing:
+		v.add(bundle.Faultf(ManifestMissing, p, "there is no manifest at %s", finding.Path(p)))
+		return nil, nil
+	case code == SymlinkFound:
+		v.add(bundle.Faultf(SymlinkFound, p, "a link stands in the way to the manifest"))
+		return nil, nil
+	case code != "":
+		v.add(bundle.Faultf(code, p, "the manifest is not a regular file"))
+		return nil, nil
+	}
+	data, err := readFile(v.t, p, it.Size, MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	if data == nil {
+		v.add(bundle.Faultf(LimitExceeded, p, "the manifest has more than %d bytes", MaxManifest))
+		return nil, nil
+	}
+	v.r.sum = hexSum(data)
+	s, fault := readManifest(data, f)
+	if s != nil {
+		v.r.Line = s.line
+		v.r.Signer = &s.line.Fingerprint
+	}
+	if fault != nil {
+		v.add(at(fault))
+		return nil, nil
+	}
+	trust, faults, err := verifyLine(s.line, v.o.Keys)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range faults {
+		if f.Path == "" {
+			f.Path = p
+		}
+	}
+	v.add(faults...)
+	if len(faults) > 0 {
+		return nil, nil
+	}
+	v.r.Trust = trust
+	if len(s.hashed) == 0 {
+		return []byte{}, nil
+	}
+	return s.hashed, nil
+}
+
+// readManifest reads a manifest up to its hash. The signedText is nil unless
+// the signature line can be taken as that of a manifest.
+func readManifest(data []byte, f lineFormat) (*signedText, *bundle.Finding) {
+	if !utf8.Valid(data) {
+		return nil, bundle.Faultf(NotUTF8, "", "the manifest is not valid UTF-8")
+	}
+	s, fault := readSigned(data, f, func(text []byte, l *Line) ([]byte, *bundle.Finding) {
+		return text[l.end:], nil
+	})
+	switch {
+	case fault != nil && fault.Code == ItemUnsigned:
+		return nil, bundle.Faultf(ManifestUnsigned, "", "the manifest has no signature line")
+	case s != nil && s.line.Provider != "":
+		return nil, bundle.Faultf(UnsignedProvenance, "", "the signature line of the manifest claims the registry origin %s, which no signature covers", finding.QuoteMax(s.line.Provider+"@"+s.line.User, 120))
+	}
+	return s, fault
+}
+
+// verifyLine runs layers 3 and 4 on a line whose hash is right.
+func verifyLine(l *Line, keys *Keyring) (Trust, []*bundle.Finding, error) {
+	key, trust, reasons, err := keys.Key(l.Fingerprint)
+	if err != nil {
+		return TrustNone, nil, err
+	}
+	if key == nil {
+		faults := make([]*bundle.Finding, len(reasons))
+		for i, f := range reasons {
+			c := *f
+			faults[i] = &c
+		}
+		return TrustNone, faults, nil
+	}
+	if !l.verifies(key) {
+		return TrustNone, []*bundle.Finding{bundle.Faultf(SignatureInvalid, "", "the signature is not that of the key %s over this text", l.Fingerprint)}, nil
+	}
+	return trust, nil, nil
+}
+
+// check runs layer 6.
+func (m *Manifest) check(id, p string) (faults []*bundle.Finding) {
+	if m.ID != id {
+		f := m.fault(BundleIDMismatch, "id", "the manifest is that of bundle %s, but it stands in the folder of %s", finding.QuoteMax(m.ID, 200), finding.QuoteMax(id, 200))
+		faults = append(faults, f)
+	}
+	if !semver.MatchString(m.Version) {
+		faults = append(faults, m.fault(VersionInvalid, "version", "the version %s is not SemVer 2.0.0, as 1.0.0 would be", finding.QuoteMax(m.Version, 80)))
+	}
+	if m.Entrypoint != "" && !slices.ContainsFunc(m.Entries, func(e Entry) bool { return ItemID(e.Path) == m.Entrypoint }) {
+		faults = append(faults, m.fault(EntrypointMissing, "entrypoint", "the entrypoint %s is the id of no listed file", finding.QuoteMax(m.Entrypoint, 120)))
+	}
+	if m.hasDigest {
+		if want := m.digest(); m.Digest != want {
+			faults = append(faults, m.fault(ManifestDigestMismatch, "manifest_digest", "manifest_digest is %s, the manifest's content gives %s", finding.QuoteMax(m.Digest, 80), want))
+		}
+	}
+	for _, f := range faults {
+		f.Path = p
+	}
+	return faults
+}
+
+// entry runs layer 7 on one listed file.
+func (v *verifier) entry(e *Entry) error {
+	r := v.r
+	r.FilesChecked++
+	it, code, err := lookup(v.t, e.Path, v.folders)
+	if err != nil {
+		return err
+	}
+	if f := e.check(); f != nil {
+		v.add(f)
+		if code != FileMissing {
+			r.FilesTampered = append(r.FilesTampered, e.Path)
+			return nil
+		}
+	}
+	if code == FileMissing {
+		r.FilesMissing = append(r.FilesMissing, e.Path)
+		v.add(e.at(FileMissing, "the file is listed, but not there"))
+		return nil
+	}
+	var faults []*bundle.Finding
+	switch {
+	case code == SymlinkFound:
+		faults = []*bundle.Finding{e.at(code, "the file is a link or is reached through one")}
+	case code != "":
+		faults = []*bundle.Finding{e.at(code, "the path is listed, but is no regular file")}
+	default:
+		if faults, err = v.content(e, it.Size); err != nil {
+			return err
+		}
+	}
+	if len(faults) > 0 {
+		r.FilesTampered = append(r.FilesTampered, e.Path)
+		v.add(faults...)
+	}
+	return nil
+}
+
+func (e *Entry) at(code, format string, args ...any) *bundle.Finding {
+	f := bundle.Faultf(code, e.Path, format, args...)
+	f.Line = e.Line
+	return f
+}
+
+// check judges what the manifest says about the file, without looking at it.
+func (e *Entry) check() *bundle.Finding {
+	if e.fault != nil {
+		return e.fault
+	}
+	if t := TypeOf(e.Path); e.hasItemType && e.ItemType != string(t) {
+		return e.at(ItemTypeMismatch, "the manifest calls the item %s, its path says %s", finding.QuoteMax(e.ItemType, 40), t)
+	}
+	return nil
+}
+
+// content compares the file's hashes and checks its own signature.
+func (v *verifier) content(e *Entry, size int64) ([]*bundle.Finding, error) {
+	data, err := readFile(v.t, e.Path, size, MaxFile)
+	if err != nil {
+		return nil, err
+	}
+	if data == nil {
+		return []*bundle.Finding{e.at(LimitExceeded, "the file has more than %d bytes", MaxFile)}, nil
+	}
+	sum := hexSum(data)
+	v.r.hashes[e.Path] = sum
+	if e.ObjectHash != "" {
+		if got := objectHash(e.Path, data, sum); got != e.ObjectHash {
+			return []*bundle.Finding{e.at(HashMismatch, "the file is not the listed one: its object_hash is %s, the manifest says %s", got, e.ObjectHash)}, nil
+		}
+	}
+	if e.SHA256 != "" && sum != e.SHA256 {
+		return []*bundle.Finding{e.at(HashMismatch, "the file is not the listed one: its sha256 is %s, the manifest says %s", sum, e.SHA256)}, nil
+	}
+	f, ok := itemFormat(e.Path)
+	if !e.InlineSigned {
+		if ok && signableName(e.Path) && !carriesLine(data, f) {
+			v.note(InlineUnsigned, e.Path, "only the manifest vouches for the item, it has no signature of its own")
+		}
+		return nil, nil
+	}
+	if !ok {
+		return []*bundle.Finding{e.at(NoSignatureFormat, "the manifest says that the item is signed, but a %s of this extension cannot be", TypeOf(e.Path))}, nil
+	}
+	_, _, faults, err := verifyText(data, f, TypeOf(e.Path), isKeyDocument(e.Path), v.o.Keys)
+	for _, f := range faults {
+		if f.Path == "" {
+			f.Path = e.Path
+		}
+	}
+	return faults, err
+}
+
+// carriesLine reports whether a well-formed signature line stands at its place.
+func carriesLine(data []byte, f lineFormat) bool {
+	l, _ := parseLine(data, f)
+	return l != nil
+}
+
+// verifyText verifies the signature in one file. The signedText is nil if there
+// is no line that can be taken.
+func verifyText(data []byte, f lineFormat, t Type, keyDocument bool, keys *Keyring) (*signedText, Trust, []*bundle.Finding, error) {
+	var s *signedText
+	var fault *bundle.Finding
+	if keyDocument && !f.head {
+		s, fault = readKeyDocumentLine(data)
+	} else {
+		s, fault = readSigned(data, f, func(text []byte, l *Line) ([]byte, *bundle.Finding) { return hashedText(text, l, t) })
+	}
+	if fault != nil {
+		return s, TrustNone, []*bundle.Finding{fault}, nil
+	}
+	trust, faults, err := verifyLine(s.line, keys)
+	return s, trust, faults, err
+}
+
+// coveredFolders are the folders in which an unlisted file is an extra one.
+var coveredFolders = []string{".ai/directives", ".ai/tools", ".ai/knowledge", ".ai/config", ".ai/trusted_keys"}
+
+// extra runs layer 8.
+func (v *verifier) extra(m *Manifest) error {
+	t := v.t
+	if v.o.Extra != nil {
+		t = v.o.Extra
+	}
+	found, err := extraFiles(t, m, v.r.ID)
+	for _, x := range found {
+		v.r.FilesExtra = append(v.r.FilesExtra, x.path)
+		if v.o.AllowExtra {
+			v.note(ExtraFile, x.path, "the manifest does not list it")
+		} else {
+			v.add(bundle.Faultf(ExtraFile, x.path, "the manifest does not list %s", finding.QuoteMax(x.path, 200)))
+		}
+		if x.link {
+			v.add(bundle.Faultf(SymlinkFound, x.path, "a link stands where a bundle may have files and folders only"))
+		}
+	}
+	return err
+}
+
+type extraFile struct {
+	path string
+	link bool
+}
+
+// extraFiles returns what stands in the covered folders and beside the
+// manifest of bundle id without being listed, folders aside.
+func extraFiles(t bundle.Source, m *Manifest, id string) (found []extraFile, err error) {
+	own := ManifestPath(id)
+	listed := make(map[string]bool, len(m.Entries)+1)
+	listed[own] = true
+	for _, e := range m.Entries {
+		listed[e.Path] = true
+	}
+	for _, top := range append(slices.Clone(coveredFolders), path.Dir(own)) {
+		it, err := t.Lstat(top)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		err = walkFiles(t, top, it, func(p string, it bundle.Item) error {
+			if !listed[p] {
+				found = append(found, extraFile{p, it.Kind == bundle.KindSymlink})
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// walkFiles calls fn for name and everything below it that is not a folder,
+// sorted by path component. A folder whose name is not UTF-8 is handed over as
+// it is, for no path in a manifest can name what it holds.
+func walkFiles(t bundle.Source, name string, it bundle.Item, fn func(p string, it bundle.Item) error) error {
+	if it.Kind != bundle.KindDir || !utf8.ValidString(it.Name) {
+		return fn(name, it)
+	}
+	list, err := t.ReadDir(name)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", finding.Path(name), err)
+	}
+	for _, child := range list {
+		if err := walkFiles(t, name+"/"+child.Name, child, fn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasHead reports whether a tree has the manifest of a HEAD bundle.
+func hasHead(t bundle.Source) (bool, error) {
+	_, code, err := lookup(t, headManifest, nil)
+	return code != FileMissing, err
+}
+
+// An ItemReport is the outcome of [VerifyItem].
+type ItemReport struct {
+	Status string   `json:"status"` // "verified" or "failed"
+	Code   []string `json:"code"`   // sorted set, notes included
+	Signer *string  `json:"signer"` // fingerprint, null unless verified
+	Trust  Trust    `json:"trust"`  // TrustNone unless verified
+
+	Line     *Line             `json:"-"` // signature line, nil if none can be read
+	Findings []*bundle.Finding `json:"-"`
+	Notes    []bundle.Note     `json:"-"`
+}
+
+// VerifyItem judges one file on its own: name is its path, of which the
+// extension counts and whether it stands in a key folder. A line of the HEAD
+// generation is recognised by its marker.
+func VerifyItem(name string, data []byte, t Type, keys *Keyring) (*ItemReport, error) {
+	if keys == nil {
+		keys = &Keyring{}
+	}
+	r := &ItemReport{Status: "failed", Trust: TrustNone, Code: []string{}}
+	f, faults := itemLineFormat(name, data, t)
+	if len(faults) == 0 && len(data) > MaxFile {
+		faults = []*bundle.Finding{bundle.Faultf(LimitExceeded, name, "the file has more than %d bytes", MaxFile)}
+	}
+	if len(faults) == 0 {
+		s, trust, found, err := verifyText(data, f, t, t == Config && inKeyFolder(name), keys)
+		if err != nil {
+			return nil, err
+		}
+		faults = found
+		if s != nil {
+			r.Line = s.line
+		}
+		if len(faults) == 0 {
+			r.Status, r.Signer, r.Trust = "verified", &s.line.Fingerprint, trust
+			if s.partial {
+				r.Notes = append(r.Notes, bundle.Note{Code: PartialCoverage, Path: name, Detail: "the signature does not cover the whole file"})
+			}
+		}
+	}
+	for _, f := range faults {
+		if f.Path == "" {
+			f.Path = name
+		}
+		r.Code = append(r.Code, f.Code)
+	}
+	for _, n := range r.Notes {
+		r.Code = append(r.Code, n.Code)
+	}
+	r.Findings = faults
+	slices.Sort(r.Code)
+	r.Code = slices.Compact(r.Code)
+	return r, nil
+}
+
+// inKeyFolder reports whether a path, absolute or not, ends in a key document
+// of some root.
+func inKeyFolder(name string) bool {
+	parts := strings.Split(name, "/")
+	for i := range parts {
+		if isKeyDocument(strings.Join(parts[i:], "/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// itemLineFormat chooses between the generations.
+func itemLineFormat(name string, data []byte, t Type) (lineFormat, []*bundle.Finding) {
+	if f, ok := headFormatOf(name); ok {
+		line, _ := cutLine(data[linePlace(data, f):])
+		if bytes.HasPrefix(line, []byte(f.prefix)) && markerOf(line, f) == markerHead {
+			return f, nil
+		}
+	}
+	f, ok := formatOf(t, name)
+	if !ok {
+		return f, []*bundle.Finding{bundle.Faultf(NoSignatureFormat, name, "a %s with the extension %s cannot be signed", t, finding.Quote(extension(name)))}
+	}
+	return f, nil
+}

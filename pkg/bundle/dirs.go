@@ -196,6 +196,19 @@ func (d *Dirs) MkdirAll(dir string) (made []string, err error) {
 	return made, r.Chmod(base, 0o755)
 }
 
+// Sub returns a Dirs of its own for a directory. The caller closes it.
+func (d *Dirs) Sub(dir string) (*Dirs, error) {
+	r, err := d.Dir(dir)
+	if err != nil {
+		return nil, err
+	}
+	root, err := r.OpenRoot(".")
+	if err != nil {
+		return nil, err
+	}
+	return NewDirs(root), nil
+}
+
 // Create makes a new file; an existing one of any kind is an error.
 func (d *Dirs) Create(name string, mode uint32) (*os.File, error) {
 	r, base, err := d.at(name)

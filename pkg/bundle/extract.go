@@ -140,10 +140,9 @@ func writeFiles(d *Dirs, names []string, mode uint32, r io.Reader, buf []byte) (
 	return err
 }
 
-// ExtractNew extracts into a directory that does not exist yet, or is empty:
-// a sibling is filled, fill may add to it, and a rename puts it in place. An
-// error leaves nothing behind.
-func (a *Archive) ExtractNew(ctx context.Context, dir string, o ExtractOptions, fill func(d *Dirs) error) (err error) {
+// NewTree makes a directory that does not exist yet, or is empty: a sibling is
+// filled, and a rename puts it in place. An error leaves nothing behind.
+func NewTree(dir string, fill func(d *Dirs) error) (err error) {
 	switch entries, err := os.ReadDir(dir); {
 	case err == nil && len(entries) > 0:
 		return fmt.Errorf("%s is not empty", finding.QuoteMax(dir, 200))
@@ -166,9 +165,7 @@ func (a *Archive) ExtractNew(ctx context.Context, dir string, o ExtractOptions, 
 	if err != nil {
 		return err
 	}
-	if err = a.Extract(ctx, d, o); err == nil && fill != nil {
-		err = fill(d)
-	}
+	err = fill(d)
 	if cerr := d.Close(); err == nil {
 		err = cerr
 	}

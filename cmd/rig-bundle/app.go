@@ -1,0 +1,407 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// Env is all that the command gets from outside.
+type Env struct {
+	Args           []string // without the program's name
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	Environ        []string // for child processes
+	Now            func() time.Time
+	Dir            string // directory that relative paths belong to
+	Terminal       bool   // standard error is a terminal
+
+	// Exec runs another program in this one's place: path, argv, environment.
+	// It returns an exit status only where a process can't be replaced.
+	Exec func(path string, args, environ []string) (int, error)
+}
+
+// Exit statuses.
+const (
+	exitOK       = 0
+	exitFindings = 1
+	exitUnknown  = 2 // could not decide
+)
+
+// Codes of exit 2 that every format shares.
+const (
+	codeUsage = "usage"
+	codeIO    = "io-error"
+	codeGit   = "git-error"
+)
+
+// formats are the formats, in the order in which they are asked.
+func formats() []bundle.Format {
+	return []bundle.Format{}
+}
+
+// verbs is the table of verbs. Several formats may bring a verb of one name.
+func verbs() []*verb {
+	return slices.Concat[[]*verb]()
+}
+
+// A verb is one command of one format.
+type verb struct {
+	name   string
+	format string // "" for a verb that all formats share
+	args   string // for the usage line, as "FILE…"
+	short  string // one line for help
+	flags  []flagSpec
+	run    func(ctx context.Context, c *call) int
+}
+
+// A flagSpec is one flag. Parser, help, completions and man pages read it.
+type flagSpec struct {
+	name     string // with its dashes
+	alias    string // short form, "" if none
+	value    string // name of the value; "" for a switch
+	optional bool   // the value may be left out: --strict[=NAME,…]
+	many     bool   // may be repeated
+	words    []string
+	help     string
+}
+
+// jsonFlag and limitFlag belong to nearly every verb.
+var (
+	jsonFlag   = flagSpec{name: "--json", help: "print one JSON object on standard output"}
+	limitFlag  = flagSpec{name: "--limit", value: "NAME=VALUE", many: true, help: "change one limit, such as total-size=2GiB"}
+	formatFlag = flagSpec{name: "--format", value: "NAME", words: []string{"rig", "agent", "rye"}, help: "take the input for this format instead of looking at it"}
+)
+
+// call is one run of a verb.
+type call struct {
+	Env
+	verb *verb
+	args []string            // positional
+	set  map[string][]string // flag to its values
+}
+
+func (c *call) has(flag string) bool     { return len(c.set[flag]) > 0 }
+func (c *call) all(flag string) []string { return c.set[flag] }
+
+// get returns the last value of a flag, "" if it is not set.
+func (c *call) get(flag string) string {
+	if v := c.set[flag]; len(v) > 0 {
+		return v[len(v)-1]
+	}
+	return ""
+}
+
+// path makes a path relative to the caller's directory usable.
+func (c *call) path(p string) string {
+	if p == "" || filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(c.Dir, p)
+}
+
+// limits applies --limit to a format's defaults.
+func (c *call) limits(l bundle.Limits) (bundle.Limits, error) {
+	for _, v := range c.all("--limit") {
+		if err := l.Set(v); err != nil {
+			return l, usagef("%v", err)
+		}
+	}
+	return l, nil
+}
+
+// say writes a line of narrative to standard error.
+func (c *call) say(format string, args ...any) { fmt.Fprintf(c.Stderr, format+"\n", args...) }
+
+// print writes a line of result to standard output.
+func (c *call) print(format string, args ...any) { fmt.Fprintf(c.Stdout, format+"\n", args...) }
+
+// json writes one object and a line feed to standard output.
+func (c *call) json(v any) {
+	enc := json.NewEncoder(c.Stdout)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		c.say("rig-bundle: writing JSON: %v", err)
+	}
+}
+
+// A usageError is exit 2, code usage.
+type usageError struct{ msg string }
+
+func (e *usageError) Error() string { return e.msg }
+
+func usagef(format string, args ...any) error {
+	return &usageError{fmt.Sprintf(format, args...)}
+}
+
+// A codedError is exit 2 with a code of its own.
+type codedError struct {
+	code string
+	err  error
+}
+
+func (e *codedError) Error() string { return e.err.Error() }
+func (e *codedError) Unwrap() error { return e.err }
+
+// fail reports what kept a verb from deciding: exit 2, in text or as JSON.
+func (c *call) fail(err error) int {
+	code := codeIO
+	var usage *usageError
+	var coded *codedError
+	switch {
+	case errors.As(err, &usage):
+		code = codeUsage
+	case errors.As(err, &coded):
+		code = coded.code
+	}
+	msg := errorText(err)
+	if c.has("--json") {
+		c.json(struct {
+			Schema  string `json:"schema_version"`
+			Command string `json:"command"`
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		}{"1.0", c.verb.name, code, msg})
+	}
+	c.say("rig-bundle %s: %s: %s", c.verb.name, code, msg)
+	if code == codeUsage {
+		c.say("hint: rig-bundle %s --help", c.verb.name)
+	}
+	return exitUnknown
+}
+
+// errorText is the text of an error with what came from outside escaped.
+func errorText(err error) string {
+	var pe *fs.PathError
+	var fault *bundle.Finding
+	switch {
+	case errors.As(err, &fault):
+		return fault.Message
+	case errors.As(err, &pe):
+		return fmt.Sprintf("%s: %s", finding.Path(pe.Path), bundle.EscapeLine(pe.Err.Error()))
+	}
+	return bundle.EscapeLine(strings.ReplaceAll(err.Error(), "\n", " "))
+}
+
+// Main runs the command and returns its exit status.
+func Main(ctx context.Context, env Env) int {
+	all := verbs()
+	if len(env.Args) == 0 {
+		printHelp(env.Stderr, all)
+		return exitUnknown
+	}
+	name, rest := env.Args[0], env.Args[1:]
+	switch name {
+	case "help", "--help", "-h":
+		if len(rest) == 1 {
+			if vs := named(all, rest[0]); len(vs) > 0 {
+				printVerbHelp(env.Stdout, vs)
+				return exitOK
+			}
+		}
+		printHelp(env.Stdout, all)
+		return exitOK
+	case "completion":
+		return completion(env, all, rest)
+	case "man":
+		printMan(env.Stdout, all)
+		return exitOK
+	}
+	candidates := named(all, name)
+	if len(candidates) == 0 {
+		c := &call{Env: env, verb: &verb{name: name}, set: map[string][]string{}}
+		if slices.Contains(rest, "--json") {
+			c.set["--json"] = []string{"true"}
+		}
+		return c.fail(usagef("there is no command %s", finding.QuoteMax(name, 60)))
+	}
+	if slices.Contains(rest, "--help") || slices.Contains(rest, "-h") {
+		printVerbHelp(env.Stdout, candidates)
+		return exitOK
+	}
+	v, rest, err := pick(ctx, env, candidates, rest)
+	c := &call{Env: env, verb: v, set: map[string][]string{}}
+	if err == nil {
+		err = c.parse(rest)
+	} else if slices.Contains(rest, "--json") {
+		c.set["--json"] = []string{"true"}
+	}
+	if err != nil {
+		return c.fail(err)
+	}
+	return v.run(ctx, c)
+}
+
+func named(all []*verb, name string) (vs []*verb) {
+	for _, v := range all {
+		if v.name == name {
+			vs = append(vs, v)
+		}
+	}
+	return vs
+}
+
+// pick chooses among the formats that have a verb: by --format, by what the
+// first path holds, by the flags that only one of them knows; else the first.
+func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*verb, []string, error) {
+	names := []string{}
+	for _, f := range formats() {
+		names = append(names, f.Name())
+	}
+	for i, a := range args {
+		if a == "--" {
+			break
+		}
+		value, n := "", 1
+		if v, ok := strings.CutPrefix(a, "--format="); ok {
+			value = v
+		} else if a == "--format" && i+1 < len(args) {
+			value, n = args[i+1], 2
+		}
+		if !slices.Contains(names, value) {
+			continue
+		}
+		rest := slices.Delete(slices.Clone(args), i, i+n)
+		for _, v := range candidates {
+			if v.format == value || v.format == "" {
+				return v, rest, nil
+			}
+		}
+		return candidates[0], rest, usagef("format %s has no command %s", value, candidates[0].name)
+	}
+	if len(candidates) == 1 {
+		return candidates[0], args, nil
+	}
+	var fitting []*verb
+	var words []string
+	for _, v := range candidates {
+		c := &call{Env: env, verb: v, set: map[string][]string{}}
+		if err := c.parse(args); err == nil {
+			fitting = append(fitting, v)
+			words = c.args
+		}
+	}
+	if len(fitting) == 1 {
+		return fitting[0], args, nil
+	}
+	if len(fitting) == 0 {
+		fitting = candidates
+	}
+	for _, w := range words {
+		probe, err := probePath(ctx, (&call{Env: env}).path(w))
+		if err != nil {
+			break // the verb will say why
+		}
+		var mine []bundle.Format
+		for _, f := range formats() {
+			if slices.ContainsFunc(fitting, func(v *verb) bool { return v.format == f.Name() }) {
+				mine = append(mine, f)
+			}
+		}
+		if f := bundle.Choose(probe, mine); f != nil {
+			for _, v := range fitting {
+				if v.format == f.Name() {
+					return v, args, nil
+				}
+			}
+		}
+		break
+	}
+	return fitting[0], args, nil
+}
+
+// probePath looks at a file or directory.
+func probePath(ctx context.Context, name string) (*bundle.Probe, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		src, err := bundle.OpenDirSource(name)
+		if err != nil {
+			return nil, err
+		}
+		defer src.Close()
+		p := &bundle.Probe{Base: filepath.Base(name), Tree: src}
+		items, err := src.ReadDir(".")
+		for _, it := range items {
+			p.Names = append(p.Names, it.Name)
+		}
+		p.Complete = true
+		return p, err
+	}
+	f, size, err := bundle.OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return bundle.ProbeFile(ctx, filepath.Base(name), f, size)
+}
+
+// parse reads the arguments; flags may stand before and after words. "--"
+// ends the flags, and a lone "-" is a word.
+func (c *call) parse(args []string) error {
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		if a == "--" {
+			c.args = append(c.args, args[i+1:]...)
+			return nil
+		}
+		if len(a) < 2 || a[0] != '-' {
+			c.args = append(c.args, a)
+			continue
+		}
+		name, value, inline := strings.Cut(a, "=")
+		spec := c.verb.flag(name)
+		switch {
+		case spec == nil:
+			return usagef("%s has no flag %s", c.verb.name, finding.QuoteMax(name, 60))
+		case spec.value == "":
+			if inline {
+				return usagef("%s takes no value", spec.name)
+			}
+			value = "true"
+		case spec.optional:
+		case !inline:
+			if i+1 == len(args) {
+				return usagef("%s needs a value", spec.name)
+			}
+			i++
+			value = args[i]
+		}
+		if len(c.set[spec.name]) > 0 && !spec.many && spec.value != "" {
+			return usagef("%s is given twice", spec.name)
+		}
+		c.set[spec.name] = append(c.set[spec.name], value)
+	}
+	return nil
+}
+
+func (v *verb) flag(name string) *flagSpec {
+	for i := range v.flags {
+		if f := &v.flags[i]; f.name == name || f.alias != "" && f.alias == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// words checks the number of positional arguments; most < 0 is any number.
+func (c *call) words(least, most int) error {
+	if n := len(c.args); n < least || most >= 0 && n > most {
+		return usagef("%s takes %s", c.verb.name, c.verb.args)
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+// Command rig-bundle makes, judges, compares and installs agent bundles in the
+// three formats of this project: RigBundle archives, agent bundles and Rye
+// bundles.
+//
+// It has one table of verbs. A verb that several formats share is given to the
+// format that the input turns out to be of, or that --format names. Exit
+// status: 0 done and nothing found, 1 findings, 2 could not decide.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "."
+	}
+	code := Main(ctx, Env{
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Environ: os.Environ(), Now: time.Now, Dir: dir,
+		Terminal: term.IsTerminal(int(os.Stderr.Fd())), Exec: replaceProcess,
+	})
+	stop()
+	os.Exit(code)
+}

@@ -3,6 +3,7 @@ package gitrepo
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -182,18 +183,19 @@ const (
 	refUnclear          // git has to say
 )
 
-// plainRef reads a ref with go-git where refs are plain files.
+// plainRef reads a ref with go-git where refs are plain files. It leaves to
+// git (refUnclear) every file that go-git might read in another way.
 func (r *Repo) plainRef(name string) (Ref, refState) {
 	git := dotgit.New(osfs.New(r.gitDir))
 	result := Ref{Name: name}
 	for range maxSymbolic {
-		// go-git reads through symbolic links, git reads the link.
-		if st, err := os.Lstat(filepath.Join(r.gitDir, filepath.FromSlash(name))); err == nil && !st.Mode().IsRegular() {
+		loose := looseRef(filepath.Join(r.gitDir, filepath.FromSlash(name)))
+		if loose == refUnclear {
 			return Ref{}, refUnclear
 		}
 		ref, err := git.Ref(plumbing.ReferenceName(name))
 		switch {
-		case errors.Is(err, plumbing.ErrReferenceNotFound):
+		case errors.Is(err, plumbing.ErrReferenceNotFound) && loose == refAbsent:
 			if result.Target != "" {
 				return result, refFound
 			}
@@ -201,26 +203,47 @@ func (r *Repo) plainRef(name string) (Ref, refState) {
 		case err != nil:
 			return Ref{}, refUnclear
 		case ref.Type() == plumbing.HashReference:
-			id := ref.Hash().String()
-			if r.IsZero(id) { // go-git's answer for what is no id
+			result.ID = ref.Hash().String()
+			if loose == refFound {
+				return result, refFound
+			}
+			// go-git takes any word in packed-refs for an id. One that names
+			// an object is one.
+			if types, err := r.Has([]ID{result.ID}); err != nil || types[0] == "" {
 				return Ref{}, refUnclear
 			}
-			result.ID = id
 			return result, refFound
-		case ref.Type() == plumbing.SymbolicReference:
-			next := ref.Target().String()
-			if checkRefName(next) != nil {
-				return Ref{}, refUnclear
-			}
-			if result.Target == "" {
-				result.Target = next
-			}
-			name = next
-		default:
+		case loose == refAbsent || checkRefName(ref.Target().String()) != nil:
 			return Ref{}, refUnclear
+		}
+		name = ref.Target().String()
+		if result.Target == "" {
+			result.Target = name
 		}
 	}
 	return Ref{}, refUnclear
+}
+
+// looseRef tells whether a file holds exactly a line with an id or with
+// "ref: " and a name (refFound), is not there (refAbsent) or is anything else.
+func looseRef(file string) refState {
+	st, err := os.Lstat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return refAbsent
+	}
+	if err != nil || !st.Mode().IsRegular() || st.Size() > 4096 {
+		return refUnclear
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return refUnclear
+	}
+	line, ok := strings.CutSuffix(string(text), "\n")
+	target, symbolic := strings.CutPrefix(line, "ref: ")
+	if !ok || symbolic && checkRefName(target) != nil || !symbolic && (len(line) != 40 || !isHex(line) || strings.Trim(line, "0") == "") {
+		return refUnclear
+	}
+	return refFound
 }
 
 // checkRefName applies the rules of git-check-ref-format to a full name: one

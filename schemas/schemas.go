@@ -1,0 +1,11 @@
+// Package schemas holds the JSON Schemas of the project as they are published.
+package schemas
+
+import _ "embed"
+
+//go:embed bridge-message.schema.json
+var bridgeMessage string
+
+// BridgeMessage returns the JSON Schema (2020-12) of an envelope's front matter
+// (spec/envelope.md section 6).
+func BridgeMessage() []byte { return []byte(bridgeMessage) }

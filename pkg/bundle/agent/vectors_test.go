@@ -371,3 +371,60 @@ func TestVectorsCacheKey(t *testing.T) {
 		})
 	}
 }
+
+func open(t testing.TB, name string) Opened {
+	t.Helper()
+	f, size, err := bundle.OpenFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return Opened{Name: name, File: f, Size: size}
+}
+
+func TestVectorsDiff(t *testing.T) {
+	dir, e := vectors(t)
+	for _, c := range e.Diff {
+		t.Run(c.ID, func(t *testing.T) {
+			d, err := Diff(t.Context(), open(t, filepath.Join(dir, c.A)), open(t, filepath.Join(dir, c.B)), DefaultLimits())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Code != c.Code || d.SameBytes != c.SameBytes || d.SameTar != c.SameTar || d.SameContent != c.SameContent {
+				t.Errorf("got %s %v %v %v, want %s %v %v %v", d.Code, d.SameBytes, d.SameTar, d.SameContent, c.Code, c.SameBytes, c.SameTar, c.SameContent)
+			}
+			if got, want := jsonOf(t, d.Changes), jsonOf(t, c.Changes); got != want {
+				t.Errorf("changes %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// jsonOf is a list as compact JSON, "[]" if it is empty.
+func jsonOf[T any](t *testing.T, list []T) string {
+	t.Helper()
+	b, err := json.Marshal(append([]T{}, list...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := json.Compact(&out, b); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestVectorsRebuild(t *testing.T) {
+	dir, e := vectors(t)
+	for _, c := range e.Rebuild {
+		t.Run(c.ID, func(t *testing.T) {
+			r, err := Rebuild(t.Context(), open(t, filepath.Join(dir, c.File)), nil, RebuildOptions{Limits: DefaultLimits(), TempDir: t.TempDir()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Code != c.Code || r.TarDigest.String() != c.TarDigest || r.RebuiltTarDigest.String() != c.Rebuilt {
+				t.Errorf("got %s %s %s, want %s %s %s", r.Code, r.TarDigest, r.RebuiltTarDigest, c.Code, c.TarDigest, c.Rebuilt)
+			}
+		})
+	}
+}

@@ -30,6 +30,9 @@ type Proof struct {
 	SHA256 string
 	// RequireChecksum makes the absence of both an error.
 	RequireChecksum bool
+	// Made says that the bytes come from here, so that nothing needs to vouch
+	// for them.
+	Made bool
 }
 
 // A Result is what is known of one bundle file. It is accepted if Findings is
@@ -41,7 +44,7 @@ type Result struct {
 	Archive  *bundle.Archive
 	Manifest *Manifest // nil if it could not be read
 
-	tree *tree // nil if there is none to rely on
+	treeOK bool // the rules of container and members hold
 }
 
 // Code is "ok" or the code of the first finding.
@@ -62,10 +65,6 @@ func Verify(ctx context.Context, file io.ReaderAt, size int64, name string, o Op
 		return nil, err
 	}
 	r.add(o.Proof.check(r))
-	if r.Archive.Fault != nil {
-		r.add(r.Archive.Fault)
-		return r, nil
-	}
 	if err := r.judgeContent(ctx); err != nil {
 		return nil, err
 	}
@@ -118,37 +117,25 @@ func compressions(name string) []bundle.Compression {
 	return []bundle.Compression{bundle.Gzip, bundle.Zstd}
 }
 
-// judgeContent judges tree, manifest and entry.
+// judgeContent judges container and members, manifest and entry.
 func (r *Result) judgeContent(ctx context.Context) error {
-	tree, faults, notes := checkTree(r.Archive)
-	r.Notes = append(r.Notes, notes...)
-	r.add(faults...)
-	manifest, faults, notes := readManifest(r.Archive)
-	r.Manifest = manifest
-	r.Notes = append(r.Notes, notes...)
-	whole := len(r.Findings) == 0
-	r.add(faults...)
-	if tree == nil || !whole && r.brokenLinks() {
+	if r.Archive.Fault != nil {
+		r.add(r.Archive.Fault)
 		return nil
 	}
-	r.tree = tree
-	if manifest == nil {
+	tree, faults, notes := checkTree(r.Archive)
+	r.treeOK = len(faults) == 0
+	r.add(faults...)
+	manifest, faults, more := readManifest(r.Archive)
+	r.Manifest = manifest
+	r.add(faults...)
+	r.Notes = append(append(r.Notes, notes...), more...)
+	if !r.treeOK || manifest == nil {
 		return nil
 	}
 	f, err := checkEntry(ctx, r.Archive, tree, manifest)
 	r.add(f)
 	return err
-}
-
-// brokenLinks tells whether links of the tree cannot be followed.
-func (r *Result) brokenLinks() bool {
-	for _, f := range r.Findings {
-		switch f.Code {
-		case codeLinkEscape, codeLinkLoop, codeLinkDepth, codeHardlinkEscape, codeHardlinkTarget, codeHardlinkOrder:
-			return true
-		}
-	}
-	return false
 }
 
 // check judges the file's digest: checksum codes in the order of section 11.
@@ -169,7 +156,7 @@ func (p *Proof) check(r *Result) *bundle.Finding {
 	if p.SHA256 != "" && p.SHA256 != a.FileDigest.Hex() {
 		return differs("the reference", finding.QuoteMax(p.SHA256, 64))
 	}
-	if p.Sidecar == nil && p.SHA256 == "" {
+	if p.Sidecar == nil && p.SHA256 == "" && !p.Made {
 		if p.RequireChecksum {
 			return bundle.Faultf(bundle.ChecksumMissing, "", "there is no digest for the file, one is required")
 		}

@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// maxEpoch is the latest time that a ustar header holds, in seconds.
+const maxEpoch = 8589934591
+
+// ParseEpoch reads SOURCE_DATE_EPOCH: seconds since 1970 as a decimal integer,
+// 0 to 8589934591; an empty text is 0 (spec/agentbundle.md section 10).
+func ParseEpoch(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil || n > maxEpoch {
+		return 0, fmt.Errorf("SOURCE_DATE_EPOCH is %s, a whole number from 0 to %d is expected", finding.QuoteMax(s, 60), maxEpoch)
+	}
+	return int64(n), nil
+}
+
+// CreateOptions say how Create packs.
+type CreateOptions struct {
+	Limits      bundle.Limits
+	Compression bundle.Compression // Gzip or Zstd
+	ModTime     int64              // of all members, in seconds since 1970
+}
+
+// Create packs a tree that is the bundle root, manifest.json included, into a
+// new file of the computed name in dir, and writes the digest file beside it
+// (section 10). The bundle is judged by all rules before it takes its place;
+// if it is not accepted, Findings says why and nothing is left behind. The
+// same tree gives the same tar stream everywhere.
+func Create(ctx context.Context, src bundle.Source, dir string, o CreateOptions) (*Result, error) {
+	ext := extGzip
+	if o.Compression == bundle.Zstd {
+		ext = extZstd
+	}
+	manifest, faults, err := sourceManifest(src, o.Limits)
+	if err != nil || len(faults) > 0 {
+		return &Result{Findings: faults}, err
+	}
+	entries, err := sourceEntries(src)
+	if err != nil {
+		return failed(err)
+	}
+	name := filepath.Join(dir, manifest.FileName(ext))
+	var r *Result
+	err = bundle.WriteFile(name, 0o644, func(w io.Writer) error {
+		_, err := bundle.WriteArchive(ctx, w, o.Compression, bundle.USTAR{ModTime: o.ModTime}, entries)
+		return err
+	}, func(f *os.File, size int64) error {
+		var err error
+		if r, err = Verify(ctx, f, size, name, Options{Limits: o.Limits, Proof: Proof{Made: true}}); err == nil && len(r.Findings) > 0 {
+			err = r.Findings[0]
+		}
+		return err
+	})
+	if r != nil && len(r.Findings) > 0 {
+		return r, nil
+	}
+	if err != nil {
+		return failed(err)
+	}
+	return r, WriteSidecar(name, r.Archive.FileDigest)
+}
+
+// WriteSidecar writes FILE.sha256 as sha256sum does (section 11).
+func WriteSidecar(name string, d bundle.Digest) error {
+	return bundle.WriteFile(name+".sha256", 0o644, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s  %s\n", d.Hex(), filepath.Base(name))
+		return err
+	}, nil)
+}
+
+// failed makes a result of a finding that came as an error.
+func failed(err error) (*Result, error) {
+	if f := bundle.AsFinding(err); f != nil {
+		return &Result{Findings: []*bundle.Finding{f}}, nil
+	}
+	return nil, err
+}
+
+// sourceManifest reads the manifest of a tree, which names the bundle.
+func sourceManifest(src bundle.Source, limits bundle.Limits) (*Manifest, []*bundle.Finding, error) {
+	it, err := src.Lstat(ManifestName)
+	switch {
+	case isNotExist(err):
+		return nil, []*bundle.Finding{bundle.Faultf(codeManifestMissing, "", "the directory has no manifest.json, one is expected at the bundle root")}, nil
+	case err != nil:
+		return nil, nil, err
+	case it.Kind != bundle.KindFile:
+		return nil, []*bundle.Finding{bundle.Faultf(codeManifestType, ManifestName, "manifest.json is no file")}, nil
+	case it.Size > limits.Manifest:
+		return nil, []*bundle.Finding{bundle.Faultf(bundle.LimitManifest, ManifestName, "manifest.json is %d bytes long, the limit is %d", it.Size, limits.Manifest)}, nil
+	}
+	data, err := bundle.ReadFile(src, ManifestName, limits.Manifest)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, faults, _ := ParseManifest(data)
+	return m, faults, nil
+}
+
+// sourceEntries lists a tree as it is packed: every directory and every file,
+// links as links. A *bundle.Finding as error names what cannot be packed.
+func sourceEntries(src bundle.Source) ([]bundle.Entry, error) {
+	var entries []bundle.Entry
+	err := bundle.WalkSource(src, ".", func(name string, it bundle.Item) error {
+		if name == "." {
+			return nil
+		}
+		if f := bundle.CheckName(name); f != nil {
+			return f
+		}
+		e := bundle.Entry{Member: bundle.Member{Name: name}}
+		switch it.Kind {
+		case bundle.KindDir:
+			e.Type, e.Mode = bundle.Dir, 0o755
+		case bundle.KindSymlink:
+			e.Type, e.Mode, e.Link = bundle.Symlink, 0o777, it.Link
+		case bundle.KindFile:
+			if it.Mode&0o6000 != 0 {
+				return bundle.Faultf(bundle.MemberMode, name, "%s has mode %04o, set-uid and set-gid files are refused", finding.QuoteMax(name, 200), it.Mode)
+			}
+			e.Type, e.Mode, e.Size = bundle.File, bundle.NormalMode(it.Mode), it.Size
+			e.Open = func() (io.ReadCloser, error) { return src.Open(name) }
+		default:
+			return specialFile(name)
+		}
+		entries = append(entries, e)
+		return nil
+	})
+	return entries, err
+}

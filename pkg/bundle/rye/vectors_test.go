@@ -2,10 +2,12 @@ package rye
 
 import (
 	"encoding/json"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/rigward/rigward/pkg/bundle"
 )
@@ -130,7 +132,7 @@ func replayVectors(t *testing.T, dir string, list []vector) {
 		case "item":
 			t.Run(c.ID, func(t *testing.T) { replayItem(t, dir, &c) })
 		case "install":
-			continue
+			t.Run(c.ID, func(t *testing.T) { replayInstall(t, dir, &c) })
 		default:
 			t.Errorf("%s: unknown kind %s", c.ID, c.Kind)
 		}
@@ -144,6 +146,9 @@ func replayBundle(t *testing.T, dir string, c *vector) {
 	k := c.keyring(t, dir, root)
 	tree := openDir(t, root)
 	k.Bundle = tree
+	if c.Create != nil {
+		replayCreate(t, dir, c)
+	}
 	o := Options{ID: c.BundleID, Keys: k}
 	for _, opt := range c.Options {
 		if opt != "--allow-extra" {
@@ -218,9 +223,7 @@ func withLinks(t *testing.T, dir, name string) string {
 		t.Fatal(err)
 	}
 	copied := filepath.Join(t.TempDir(), "tree")
-	if err := os.CopyFS(copied, os.DirFS(root)); err != nil {
-		t.Fatal(err)
-	}
+	copyTree(t, copied, root)
 	at = filepath.Join(copied, link)
 	if err := os.Remove(at); err != nil {
 		t.Fatal(err)
@@ -234,4 +237,152 @@ func withLinks(t *testing.T, dir, name string) string {
 func TestSharedVectors(t *testing.T) {
 	dir := sharedVectors(t)
 	replayVectors(t, dir, readVectors(t, dir))
+}
+
+// treeOf lists the files below root as the vectors do: path to SHA-256, "*"
+// for lockfiles, "-> target" for links.
+func treeOf(t *testing.T, root string) map[string]string {
+	files := map[string]string{}
+	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, _ := filepath.Rel(root, p)
+		rel = filepath.ToSlash(rel)
+		switch {
+		case d.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(p)
+			files[rel] = "-> " + target
+			return err
+		case d.Name() == lockName:
+			files[rel] = "*"
+			return nil
+		}
+		data, err := os.ReadFile(p)
+		files[rel] = hexSum(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func replayInstall(t *testing.T, dir string, c *vector) {
+	scratch := t.TempDir()
+	space := filepath.Join(scratch, "space")
+	from := filepath.Join(withLinks(t, dir, c.Path), "space")
+	if _, err := os.Stat(from); err == nil {
+		copyTree(t, space, from)
+	} else if err := os.Mkdir(space, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	beside := filepath.Join(scratch, "victim.txt")
+	if err := os.WriteFile(beside, []byte("not yours"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	now, err := time.Parse(time.RFC3339, c.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var result any
+	switch c.Action {
+	case "install":
+		root := withLinks(t, dir, c.Source)
+		src := openDir(t, root)
+		k := c.keyring(t, dir, root)
+		k.Bundle = src
+		dry, err := Install(t.Context(), src, space, InstallOptions{Verify: Options{ID: c.BundleID, Keys: k}, Now: now, DryRun: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		equalJSON(t, "dry run", dry, c.Result)
+		r, err := Install(t.Context(), src, space, InstallOptions{Verify: Options{ID: c.BundleID, Keys: k}, Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (len(r.Findings) == 0) != (c.Verdict == "accept") || !reflect.DeepEqual(r.Code, c.Code) {
+			t.Errorf("%v %v, want %s %v", r.Code, messages(r.Findings), c.Verdict, c.Code)
+		}
+		result = r
+	case "uninstall":
+		r, err := Uninstall(t.Context(), c.BundleID, space)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (len(r.Findings) == 0) != (c.Verdict == "accept") || !reflect.DeepEqual(r.Code, c.Code) {
+			t.Errorf("%v %v, want %s %v", r.Code, messages(r.Findings), c.Verdict, c.Code)
+		}
+		result = r
+	default:
+		t.Fatalf("unknown action %s", c.Action)
+	}
+	equalJSON(t, "result", result, c.Result)
+	if got := treeOf(t, space); !reflect.DeepEqual(got, c.After) {
+		t.Errorf("files afterwards:\n got %v\nwant %v", got, c.After)
+	}
+	if got := treeOf(t, scratch); got["victim.txt"] != hexSum([]byte("not yours")) {
+		t.Error("a file beside the space was touched")
+	}
+}
+
+// copyTree copies a tree with its symlinks.
+func copyTree(t *testing.T, to, from string) {
+	err := filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(from, p)
+		dest := filepath.Join(to, rel)
+		switch {
+		case d.IsDir():
+			return os.MkdirAll(dest, 0o755)
+		case d.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(p)
+			if err != nil {
+				return err
+			}
+			return os.Symlink(target, dest)
+		}
+		data, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(dest, data, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replayCreate writes the manifest of a case anew: the bytes must be the same.
+func replayCreate(t *testing.T, dir string, c *vector) {
+	root := filepath.Join(dir, c.Path)
+	want, err := os.ReadFile(filepath.Join(root, ManifestPath(c.Create.ID)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := filepath.Join(t.TempDir(), "tree")
+	copyTree(t, copied, root)
+	if err := os.Remove(filepath.Join(copied, ManifestPath(c.Create.ID))); err != nil {
+		t.Fatal(err)
+	}
+	pem, err := os.ReadFile(filepath.Join(dir, c.Create.Key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ParsePrivateKey(pem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, faults, err := Create(openDir(t, copied), CreateOptions{
+		ID: c.Create.ID, Version: c.Create.Version, Description: c.Create.Description, Entrypoint: c.Create.Entrypoint,
+		Time: time.Unix(c.Create.Epoch, 0), Key: key,
+	})
+	if err != nil || len(faults) > 0 {
+		t.Fatal(err, messages(faults))
+	}
+	if string(out.Text) != string(want) {
+		t.Errorf("manifest:\n%s\nwant:\n%s", out.Text, want)
+	}
 }

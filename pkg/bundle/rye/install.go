@@ -1,0 +1,627 @@
+package rye
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// InstallOptions say what to install where. Verify holds the options of the
+// verification; ID "" takes the only bundle of the source.
+type InstallOptions struct {
+	Verify         Options
+	AllowDowngrade bool
+	DryRun         bool
+	Now            time.Time // recorded in the lockfile
+}
+
+// An InstallResult is the outcome of Install, with the keys of
+// spec/ryebundle.md section 10.
+type InstallResult struct {
+	Status       string   `json:"status"` // "installed", "upgraded", "unchanged" or "refused"
+	ID           string   `json:"bundle_id"`
+	Version      *string  `json:"version"` // null if the bundle did not verify
+	FilesWritten int      `json:"files_written"`
+	FilesRemoved int      `json:"files_removed"`
+	FilesKept    []string `json:"files_kept"`    // dropped by this version, but changed since: left alone
+	FilesSkipped []string `json:"files_skipped"` // key documents: installing must not widen the space's trust
+	Code         []string `json:"code"`
+
+	Report   *Report           `json:"-"` // of the verification
+	Plan     []Step            `json:"-"` // what was done, or would be in a dry run
+	Findings []*bundle.Finding `json:"-"`
+	Notes    []bundle.Note     `json:"-"`
+}
+
+// A Step is what the plan has in mind for one path.
+type Step struct {
+	Path string
+	What string // "new", "replace", "adopt", "remove", "keep", "skip"
+}
+
+// area is the private folder of a transaction below .ai.
+const area = ".rigward-rye"
+
+// Install verifies the bundle in src and installs it into the folder space,
+// which must exist. What is written is what was verified: each file is read
+// again and its hash compared before anything changes. A refusal or an error
+// leaves the space as it was; so does a crash, once the next run has undone
+// what it left.
+func Install(ctx context.Context, src bundle.Source, space string, o InstallOptions) (*InstallResult, error) {
+	in := &installer{src: src, o: o, r: &InstallResult{Status: "refused", FilesKept: []string{}, FilesSkipped: []string{}, Code: []string{}}}
+	report, err := Verify(src, o.Verify)
+	if err != nil {
+		return nil, err
+	}
+	in.r.Report, in.r.ID = report, report.ID
+	if in.r.ID == "" {
+		in.r.ID = o.Verify.ID
+	}
+	switch {
+	case !report.Verified():
+		in.r.Code, in.r.Findings, in.r.Notes = report.Code, report.Findings, report.Notes
+		return in.r, nil
+	case report.Manifest == nil:
+		in.add(bundle.Faultf(FormatUnsupported, headManifest, "bundles of this generation are read and verified only, for they do not say which files they have"))
+		return in.conclude(), nil
+	}
+	in.r.Version = &report.Manifest.Version
+	in.r.Notes = slices.Clone(report.Notes)
+	if err := in.into(ctx, space); err != nil {
+		return nil, err
+	}
+	return in.conclude(), nil
+}
+
+type installer struct {
+	src bundle.Source
+	o   InstallOptions
+	r   *InstallResult
+
+	space bundle.Source
+	dirs  *bundle.Dirs // of .ai; nil if it does not exist
+	own   *Lock        // nil if the bundle is not installed
+	lock  Lock         // to be written
+	put   []string     // paths to be written
+	gone  []string     // paths to be removed
+}
+
+func (in *installer) add(fs ...*bundle.Finding) { in.r.Findings = append(in.r.Findings, fs...) }
+
+func (in *installer) conclude() *InstallResult {
+	r := in.r
+	if len(r.Findings) > 0 {
+		r.Status, r.FilesWritten, r.FilesRemoved = "refused", 0, 0
+		r.FilesKept, r.FilesSkipped, r.Notes = []string{}, []string{}, nil
+	}
+	for _, f := range r.Findings {
+		r.Code = append(r.Code, f.Code)
+	}
+	for _, n := range r.Notes {
+		r.Code = append(r.Code, n.Code)
+	}
+	slices.Sort(r.Code)
+	r.Code = slices.Compact(r.Code)
+	return r
+}
+
+// openSpace opens a space and its .ai, which must be no link. ai is nil if
+// there is none yet.
+func openSpace(space string) (s *bundle.DirSource, hasAI bool, fault *bundle.Finding, err error) {
+	if s, err = bundle.OpenDirSource(space); err != nil {
+		return nil, false, nil, err
+	}
+	code, err := folderAt(s, ".ai")
+	if err == nil && code == FileMissing {
+		var it bundle.Item
+		if it, err = s.Lstat(".ai"); err == nil {
+			fault = bundle.Faultf(InstallConflict, ".ai", "a %s stands where the folder .ai must be", kindName(it.Kind))
+		} else {
+			err = nil
+		}
+	}
+	if code == SymlinkFound {
+		fault = bundle.Faultf(code, ".ai", "the .ai folder of the space is a link")
+	}
+	if err != nil || fault != nil {
+		s.Close()
+		return nil, false, fault, err
+	}
+	return s, code == "", nil, nil
+}
+
+func kindName(k bundle.Kind) string {
+	if k == bundle.KindFile {
+		return "file"
+	}
+	return "device or the like"
+}
+
+// into plans under the lock and carries the plan out.
+func (in *installer) into(ctx context.Context, space string) error {
+	s, hasAI, fault, err := openSpace(space)
+	if fault != nil || err != nil {
+		in.add(asList(fault)...)
+		return err
+	}
+	defer s.Close()
+	in.space = s
+	ai := filepath.Join(space, ".ai")
+	if in.o.DryRun {
+		if hasAI {
+			if in.dirs, err = bundle.OpenDirs(ai); err != nil {
+				return err
+			}
+			defer in.dirs.Close()
+		}
+		return in.plan()
+	}
+	made, err := bundle.TargetDir(ai)
+	if err != nil {
+		return err
+	}
+	done := false
+	defer func() {
+		if !done {
+			bundle.RemoveMade(made, ai)
+		}
+	}()
+	txn, _, err := bundle.Begin(ai, area)
+	if err != nil {
+		return err
+	}
+	err = in.within(ctx, txn, &done)
+	if cerr := txn.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+func (in *installer) within(ctx context.Context, txn *bundle.Txn, done *bool) error {
+	if it, err := in.space.Lstat(".ai"); err != nil || it.Kind != bundle.KindDir {
+		return errors.Join(errors.New("the .ai folder of the space was replaced"), err)
+	}
+	in.dirs = txn.Dirs()
+	if err := in.plan(); err != nil || len(in.r.Findings) > 0 || in.r.Status == "unchanged" {
+		return err
+	}
+	p := ManifestPath(in.r.ID)
+	for _, name := range append(slices.Clone(in.put), p) {
+		want := in.r.Report.hashes[name]
+		if name == p {
+			want = in.r.Report.sum
+		}
+		it, err := in.src.Lstat(name)
+		if err != nil {
+			return err
+		}
+		data, err := readFile(in.src, name, it.Size, MaxFile)
+		if err != nil {
+			return err
+		}
+		if data == nil || hexSum(data) != want {
+			return fmt.Errorf("%s changed while it was installed", finding.QuoteMax(name, 200))
+		}
+		if err := txn.StageBytes(belowAI(name), 0o644, data); err != nil {
+			return err
+		}
+	}
+	if err := txn.StageBytes(belowAI(LockPath(in.r.ID)), 0o644, in.lock.encode()); err != nil {
+		return err
+	}
+	for _, name := range in.gone {
+		txn.Remove(belowAI(name))
+	}
+	for _, dir := range parents(in.gone) {
+		txn.RemoveDir(belowAI(dir))
+	}
+	if err := txn.Commit(ctx); err != nil {
+		return err
+	}
+	*done = true
+	return nil
+}
+
+// belowAI turns a path below the space into one below its .ai.
+func belowAI(p string) string { return strings.TrimPrefix(p, ".ai/") }
+
+// parents returns the folders of paths below .ai, the deepest first.
+func parents(paths []string) (dirs []string) {
+	seen := map[string]bool{".ai": true}
+	for _, p := range paths {
+		for d := path.Dir(p); !seen[d] && d != "."; d = path.Dir(d) {
+			seen[d] = true
+			dirs = append(dirs, d)
+		}
+	}
+	slices.SortFunc(dirs, func(a, b string) int {
+		if n := strings.Count(b, "/") - strings.Count(a, "/"); n != 0 {
+			return n
+		}
+		return strings.Compare(a, b)
+	})
+	return dirs
+}
+
+func asList(f *bundle.Finding) []*bundle.Finding {
+	if f == nil {
+		return nil
+	}
+	return []*bundle.Finding{f}
+}
+
+// state looks at a path of the space.
+func (in *installer) state(p string) (st bundle.State, link bool, err error) {
+	if in.dirs == nil {
+		return st, false, nil
+	}
+	st, err = bundle.StateOf(in.dirs, belowAI(p))
+	var l *bundle.LinkError
+	if errors.As(err, &l) {
+		return st, true, nil
+	}
+	return st, false, err
+}
+
+func isKeyPath(p string) bool {
+	return strings.HasPrefix(p, ".ai/config/keys/") || strings.HasPrefix(p, ".ai/trusted_keys/")
+}
+
+// plan decides about every path (spec/ryebundle.md section 10, step 3).
+func (in *installer) plan() error {
+	r, m := in.r, in.r.Report.Manifest
+	owner, err := in.readLocks()
+	if err != nil || len(r.Findings) > 0 {
+		return err
+	}
+	in.checkVersion(m.Version)
+	var same func(string, []byte) bool
+	if in.own != nil {
+		if same, err = in.own.recorded(in.space); err != nil {
+			return err
+		}
+	}
+	in.lock = Lock{
+		ID: r.ID, Version: m.Version, ManifestHash: r.Report.sum, InstalledAt: in.o.Now.UTC().Format("2006-01-02T15:04:05Z"),
+		Files: []string{}, FileHashes: map[string]string{}, ManifestDigest: m.digest(), Signer: *r.Report.Signer, Trust: r.Report.Trust,
+	}
+	step := func(p, what string) { r.Plan = append(r.Plan, Step{p, what}) }
+	for _, e := range m.Entries {
+		if isKeyPath(e.Path) {
+			r.FilesSkipped = append(r.FilesSkipped, e.Path)
+			step(e.Path, "skip")
+			continue
+		}
+		hash := r.Report.hashes[e.Path]
+		in.lock.Files = append(in.lock.Files, e.Path)
+		in.lock.FileHashes[e.Path] = hash
+		what, fault, err := in.target(e.Path, hash, owner[e.Path], same)
+		if err != nil {
+			return err
+		}
+		if fault != nil {
+			in.add(fault)
+			continue
+		}
+		step(e.Path, what)
+		if what != "adopt" {
+			in.put = append(in.put, e.Path)
+		}
+	}
+	if err := in.planManifest(); err != nil {
+		return err
+	}
+	if in.own != nil {
+		if err := in.planDropped(same, step); err != nil {
+			return err
+		}
+	}
+	r.FilesWritten, r.FilesRemoved = len(in.put), len(in.gone)
+	switch {
+	case in.own == nil || in.own.ManifestHash == in.lock.ManifestHash && in.own.FileHashes != nil && len(in.put)+len(in.gone) > 0:
+		r.Status = "installed"
+	case in.own.ManifestHash == in.lock.ManifestHash && in.own.FileHashes != nil:
+		r.Status = "unchanged"
+	default:
+		r.Status = "upgraded"
+	}
+	return nil
+}
+
+// readLocks reads all lockfiles of the space: owner maps the paths of other
+// bundles to their ids.
+func (in *installer) readLocks() (owner map[string]string, err error) {
+	ids, err := installedIDs(in.space)
+	if err != nil {
+		return nil, err
+	}
+	owner = map[string]string{}
+	if !slices.Contains(ids, in.r.ID) {
+		ids = append(ids, in.r.ID) // a link in its place is a fault
+	}
+	for _, id := range ids {
+		l, fault, err := readLock(in.space, id)
+		if err != nil {
+			return nil, err
+		}
+		if fault == nil && l != nil && id == in.r.ID {
+			in.own = l
+			in.add(checkPaths(l.Files)...)
+			continue
+		}
+		in.add(asList(fault)...)
+		if l != nil {
+			for _, p := range l.Files {
+				owner[p] = id
+			}
+		}
+	}
+	return owner, nil
+}
+
+func (in *installer) checkVersion(version string) {
+	if in.own == nil || in.o.AllowDowngrade {
+		return
+	}
+	fault := func(format string, args ...any) {
+		f := bundle.Faultf(VersionNotNewer, ManifestPath(in.r.ID), format, args...)
+		f.Hint = "--allow-downgrade installs it all the same"
+		in.add(f)
+	}
+	if !semver.MatchString(in.own.Version) {
+		fault("the installed version %s is not SemVer, so whether %s is newer cannot be said", finding.QuoteMax(in.own.Version, 80), version)
+		return
+	}
+	switch c := compareVersions(version, in.own.Version); {
+	case c < 0:
+		fault("version %s is older than the installed %s", version, in.own.Version)
+	case c == 0 && in.own.ManifestHash != in.r.Report.sum:
+		fault("version %s is installed already, with another manifest", in.own.Version)
+	}
+}
+
+// target decides about one path that the bundle lists.
+func (in *installer) target(p, hash, owner string, same func(string, []byte) bool) (what string, fault *bundle.Finding, err error) {
+	st, link, err := in.state(p)
+	if err != nil {
+		return "", nil, err
+	}
+	switch {
+	case link:
+		return "", bundle.Faultf(SymlinkFound, p, "a link stands at %s or on the way to it", finding.QuoteMax(p, 200)), nil
+	case owner != "":
+		return "", bundle.Faultf(OwnedByOther, p, "the file belongs to the installed bundle %s", finding.QuoteMax(owner, 200)), nil
+	case !st.Exists:
+		return "new", nil, nil
+	case !st.Regular:
+		return "", bundle.Faultf(InstallConflict, p, "a folder stands at %s, or a file on the way to it", finding.QuoteMax(p, 200)), nil
+	case st.SHA256.Hex() == hash:
+		return "adopt", nil, nil
+	case in.own == nil || !slices.Contains(in.own.Files, p):
+		return "", bundle.Faultf(InstallConflict, p, "another file stands at %s, which no installed bundle owns", finding.QuoteMax(p, 200)), nil
+	}
+	unchanged, err := in.unchanged(p, st, same)
+	if err != nil {
+		return "", nil, err
+	}
+	if !unchanged {
+		return "", bundle.Faultf(UserModified, p, "the file was changed since it was installed"), nil
+	}
+	return "replace", nil, nil
+}
+
+// unchanged reports whether a file of the space is still the installed one.
+func (in *installer) unchanged(p string, st bundle.State, same func(string, []byte) bool) (bool, error) {
+	if same == nil {
+		return false, nil
+	}
+	data, err := readFile(in.space, p, st.Size, MaxFile)
+	return data != nil && err == nil && same(p, data), err
+}
+
+// planManifest decides about the stored manifest.
+func (in *installer) planManifest() error {
+	p := ManifestPath(in.r.ID)
+	st, link, err := in.state(p)
+	if err != nil {
+		return err
+	}
+	switch {
+	case link:
+		in.add(bundle.Faultf(SymlinkFound, p, "a link stands at %s or on the way to it", finding.QuoteMax(p, 200)))
+	case !st.Exists, st.Regular && st.SHA256.Hex() == in.r.Report.sum:
+	case !st.Regular, in.own == nil:
+		in.add(bundle.Faultf(InstallConflict, p, "something else stands at %s, which no installed bundle owns", finding.QuoteMax(p, 200)))
+	case in.own.ManifestHash != "" && st.SHA256.Hex() != in.own.ManifestHash:
+		in.add(bundle.Faultf(UserModified, p, "the stored manifest was changed since it was installed"))
+	}
+	return nil
+}
+
+// planDropped decides about the files that only the installed version has.
+func (in *installer) planDropped(same func(string, []byte) bool, step func(p, what string)) error {
+	for _, p := range in.own.Files {
+		if _, listed := in.lock.FileHashes[p]; listed || isKeyPath(p) {
+			continue
+		}
+		st, link, err := in.state(p)
+		if err != nil {
+			return err
+		}
+		if !st.Exists && !link {
+			continue
+		}
+		unchanged := false
+		if st.Regular && !link {
+			if unchanged, err = in.unchanged(p, st, same); err != nil {
+				return err
+			}
+		}
+		if unchanged {
+			in.gone = append(in.gone, p)
+			step(p, "remove")
+			continue
+		}
+		in.r.FilesKept = append(in.r.FilesKept, p)
+		in.r.Notes = append(in.r.Notes, bundle.Note{Code: UserModified, Path: p, Detail: "the new version drops the file, but it was changed since it was installed"})
+		step(p, "keep")
+	}
+	return nil
+}
+
+// An UninstallResult is the outcome of Uninstall.
+type UninstallResult struct {
+	Status       string   `json:"status"` // "uninstalled" or "refused"
+	ID           string   `json:"bundle_id"`
+	FilesRemoved int      `json:"files_removed"`
+	FilesKept    []string `json:"files_kept"` // changed since: they are the user's now
+	Code         []string `json:"code"`
+
+	Findings []*bundle.Finding `json:"-"`
+	Notes    []bundle.Note     `json:"-"`
+}
+
+// Uninstall removes an installed bundle from a space: the files that are still
+// as they were installed, empty folders, manifest and lockfile. One fault in the
+// lockfile's paths, and nothing is removed.
+func Uninstall(ctx context.Context, id, space string) (*UninstallResult, error) {
+	r := &UninstallResult{Status: "refused", ID: id, FilesKept: []string{}, Code: []string{}}
+	if !ValidID(id) {
+		r.refuse(bundle.Faultf(BundleIDInvalid, "", "the bundle id %s %s", finding.QuoteMax(id, 200), idGrammar))
+		return r, nil
+	}
+	s, hasAI, fault, err := openSpace(space)
+	if err != nil {
+		return nil, err
+	}
+	if fault != nil {
+		r.refuse(fault)
+		return r, nil
+	}
+	defer s.Close()
+	if !hasAI {
+		r.refuse(notInstalled(id))
+		return r, nil
+	}
+	txn, _, err := bundle.Begin(filepath.Join(space, ".ai"), area)
+	if err != nil {
+		return nil, err
+	}
+	err = r.within(ctx, s, txn)
+	if cerr := txn.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func notInstalled(id string) *bundle.Finding {
+	return bundle.Faultf(NotInstalled, LockPath(id), "the space has no lockfile of bundle %s", finding.QuoteMax(id, 200))
+}
+
+func (r *UninstallResult) refuse(fs ...*bundle.Finding) {
+	r.Findings = append(r.Findings, fs...)
+	for _, f := range fs {
+		r.Code = append(r.Code, f.Code)
+	}
+	slices.Sort(r.Code)
+	r.Code = slices.Compact(r.Code)
+}
+
+func (r *UninstallResult) within(ctx context.Context, s bundle.Source, txn *bundle.Txn) error {
+	l, fault, err := readLock(s, r.ID)
+	if err != nil {
+		return err
+	}
+	if fault == nil && l == nil {
+		fault = notInstalled(r.ID)
+	}
+	if fault != nil {
+		r.refuse(fault)
+		return nil
+	}
+	if faults := checkPaths(l.Files); len(faults) > 0 {
+		r.refuse(faults...)
+		return nil
+	}
+	same, err := l.recorded(s)
+	if err != nil {
+		return err
+	}
+	if same == nil {
+		r.refuse(bundle.Faultf(LockNoHashes, LockPath(r.ID), "the lockfile has no hashes and there is no manifest to compare the files with"))
+		return nil
+	}
+	var gone, kept []string
+	for _, p := range l.Files {
+		st, err := txn.State(belowAI(p))
+		var link *bundle.LinkError
+		if errors.As(err, &link) {
+			if link.Path != belowAI(p) {
+				r.refuse(bundle.Faultf(SymlinkFound, p, "a link stands on the way to %s", finding.QuoteMax(p, 200)))
+				continue
+			}
+			kept = append(kept, p)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if !st.Exists {
+			continue
+		}
+		unchanged := false
+		if st.Regular {
+			data, err := readFile(s, p, st.Size, MaxFile)
+			if err != nil {
+				return err
+			}
+			unchanged = data != nil && same(p, data)
+		}
+		if unchanged {
+			gone = append(gone, p)
+		} else {
+			kept = append(kept, p)
+		}
+	}
+	if len(r.Findings) > 0 {
+		return nil
+	}
+	files := len(gone)
+	for _, p := range []string{ManifestPath(r.ID), LockPath(r.ID)} {
+		if _, err := txn.Dirs().Lstat(belowAI(p)); err == nil {
+			gone = append(gone, p)
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	for _, p := range gone {
+		txn.Remove(belowAI(p))
+	}
+	for _, dir := range parents(gone) {
+		txn.RemoveDir(belowAI(dir))
+	}
+	if err := txn.Commit(ctx); err != nil {
+		return err
+	}
+	r.Status, r.FilesRemoved = "uninstalled", files
+	for _, p := range kept {
+		r.FilesKept = append(r.FilesKept, p)
+		r.Notes = append(r.Notes, bundle.Note{Code: UserModified, Path: p, Detail: "the file is no longer the installed one and was kept"})
+	}
+	if len(kept) > 0 {
+		r.Code = append(r.Code, UserModified)
+	}
+	return nil
+}

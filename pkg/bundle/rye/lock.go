@@ -1,0 +1,266 @@
+package rye
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"time"
+	"unicode/utf8"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// A Lock is the lockfile of an installed bundle (spec/ryebundle.md section
+// 10). Lockfiles of the old program have no hashes at all.
+type Lock struct {
+	ID             string
+	Version        string
+	ManifestHash   string            // SHA-256 of manifest.yaml, "" if the old program left it out
+	InstalledAt    string            // RFC 3339
+	Files          []string          // paths below the space
+	FileHashes     map[string]string // SHA-256 by path, nil in old lockfiles
+	ManifestDigest string            // "" if absent
+	Signer         string            // fingerprint, "" if absent
+	Trust          Trust             // "" if absent
+}
+
+// maxLock bounds a lockfile: 50 000 paths of 512 bytes, twice, and hashes.
+const maxLock = 64 << 20
+
+// LockPath returns the path of a bundle's lockfile below a space.
+func LockPath(id string) string { return path.Join(".ai/bundles", id, lockName) }
+
+const lockName = ".bundle-lock.json"
+
+// parseLock reads a lockfile strictly: one JSON object, no key twice, every
+// value of its type. The fault has the code lock-invalid.
+func parseLock(data []byte, id string) (*Lock, *bundle.Finding) {
+	l := &Lock{}
+	if err := l.parse(data); err != nil {
+		return nil, bundle.Faultf(LockInvalid, LockPath(id), "the lockfile cannot be relied on: %v", err)
+	}
+	if l.ID != id {
+		return nil, bundle.Faultf(LockInvalid, LockPath(id), "the lockfile is that of bundle %s", finding.QuoteMax(l.ID, 200))
+	}
+	return l, nil
+}
+
+func (l *Lock) parse(data []byte) error {
+	if !utf8.Valid(data) {
+		return errors.New("it is not valid UTF-8")
+	}
+	fields, err := jsonObject(data)
+	if err != nil {
+		return err
+	}
+	var hash, digest, signer, trust *string
+	for _, f := range []struct {
+		key  string
+		to   any
+		need bool
+	}{
+		{"bundle_id", &l.ID, true}, {"version", &l.Version, true}, {"manifest_hash", &hash, true}, {"installed_at", &l.InstalledAt, true},
+		{"files", &l.Files, true}, {"manifest_digest", &digest, false}, {"signer", &signer, false}, {"trust", &trust, false},
+	} {
+		raw, ok := fields[f.key]
+		if !ok {
+			if f.need {
+				return fmt.Errorf("it has no %s", f.key)
+			}
+			continue
+		}
+		if _, pointer := f.to.(**string); bytes.Equal(raw, []byte("null")) && !pointer || json.Unmarshal(raw, f.to) != nil {
+			return fmt.Errorf("%s has another type than it should", f.key)
+		}
+	}
+	for to, from := range map[*string]*string{&l.ManifestHash: hash, &l.ManifestDigest: digest, &l.Signer: signer, (*string)(&l.Trust): trust} {
+		if from != nil {
+			*to = *from
+		}
+	}
+	if l.ManifestHash != "" && !isHex(l.ManifestHash, 64) || hash != nil && *hash == "" {
+		return errors.New("manifest_hash is neither null nor 64 lower-case hex digits")
+	}
+	if _, err := time.Parse(time.RFC3339, l.InstalledAt); err != nil {
+		return errors.New("installed_at is no RFC 3339 time")
+	}
+	listed := make(map[string]bool, len(l.Files))
+	for _, p := range l.Files {
+		if listed[p] {
+			return fmt.Errorf("files lists %s twice", finding.QuoteMax(p, 200))
+		}
+		listed[p] = true
+	}
+	raw, ok := fields["file_hashes"]
+	if !ok {
+		return nil
+	}
+	hashes, err := jsonObject(raw)
+	if err != nil {
+		return fmt.Errorf("file_hashes: %w", err)
+	}
+	l.FileHashes = make(map[string]string, len(hashes))
+	for p, raw := range hashes {
+		var h string
+		if json.Unmarshal(raw, &h) != nil || !isHex(h, 64) {
+			return fmt.Errorf("the hash of %s is not 64 lower-case hex digits", finding.QuoteMax(p, 200))
+		}
+		if !listed[p] {
+			return fmt.Errorf("file_hashes names %s, which files does not list", finding.QuoteMax(p, 200))
+		}
+		l.FileHashes[p] = h
+	}
+	if len(l.FileHashes) != len(l.Files) {
+		return errors.New("file_hashes lacks a listed file")
+	}
+	return nil
+}
+
+// jsonObject reads one JSON object with unique keys and nothing behind it.
+func jsonObject(data []byte) (map[string]json.RawMessage, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return nil, errors.New("it is no JSON object")
+	}
+	fields := map[string]json.RawMessage{}
+	for dec.More() {
+		t, err := dec.Token()
+		if err != nil {
+			return nil, errors.New("it is not valid JSON")
+		}
+		key := t.(string) // More and an open object: the token is a key
+		if _, twice := fields[key]; twice {
+			return nil, fmt.Errorf("the key %s stands there twice", finding.QuoteMax(key, 80))
+		}
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return nil, errors.New("it is not valid JSON")
+		}
+		fields[key] = raw
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, errors.New("it is not valid JSON")
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("something stands behind the JSON object")
+	}
+	return fields, nil
+}
+
+// encode writes the lockfile: two spaces, keys in the order of
+// spec/ryebundle.md, hashes in the order of files, a final line feed.
+func (l *Lock) encode() []byte {
+	var b bytes.Buffer
+	text := func(s string) string {
+		var t bytes.Buffer
+		enc := json.NewEncoder(&t)
+		enc.SetEscapeHTML(false)
+		enc.Encode(s)
+		return string(bytes.TrimSuffix(t.Bytes(), []byte("\n")))
+	}
+	fmt.Fprintf(&b, "{\n  \"bundle_id\": %s,\n  \"version\": %s,\n  \"manifest_hash\": %s,\n  \"installed_at\": %s,\n  \"files\": [",
+		text(l.ID), text(l.Version), text(l.ManifestHash), text(l.InstalledAt))
+	sep := "\n"
+	for _, p := range l.Files {
+		fmt.Fprintf(&b, "%s    %s", sep, text(p))
+		sep = ",\n"
+	}
+	if len(l.Files) > 0 {
+		b.WriteString("\n  ")
+	}
+	b.WriteString("],\n  \"file_hashes\": {")
+	sep = "\n"
+	for _, p := range l.Files {
+		fmt.Fprintf(&b, "%s    %s: %s", sep, text(p), text(l.FileHashes[p]))
+		sep = ",\n"
+	}
+	if len(l.Files) > 0 {
+		b.WriteString("\n  ")
+	}
+	fmt.Fprintf(&b, "},\n  \"manifest_digest\": %s,\n  \"signer\": %s,\n  \"trust\": %s\n}\n", text(l.ManifestDigest), text(l.Signer), text(string(l.Trust)))
+	return b.Bytes()
+}
+
+// readLock reads the lockfile of a bundle in a space; nil without a fault if
+// there is none.
+func readLock(space bundle.Source, id string) (*Lock, *bundle.Finding, error) {
+	p := LockPath(id)
+	it, code, err := lookup(space, p, nil)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case code == FileMissing:
+		return nil, nil, nil
+	case code == SymlinkFound:
+		return nil, bundle.Faultf(code, p, "a link stands in the way to the lockfile"), nil
+	case code != "":
+		return nil, bundle.Faultf(LockInvalid, p, "the lockfile is no regular file"), nil
+	}
+	data, err := readFile(space, p, it.Size, maxLock)
+	if err != nil {
+		return nil, nil, err
+	}
+	if data == nil {
+		return nil, bundle.Faultf(LockInvalid, p, "the lockfile has more than %d bytes", maxLock), nil
+	}
+	l, fault := parseLock(data, id)
+	return l, fault, nil
+}
+
+// installedIDs returns the ids of all bundles with a lockfile in a space.
+func installedIDs(space bundle.Source) (ids []string, err error) {
+	const top = ".ai/bundles"
+	if code, err := folderPath(space, top); code != "" || err != nil {
+		return nil, err
+	}
+	err = bundle.WalkSource(space, top, func(p string, it bundle.Item) error {
+		if it.Name == lockName && it.Kind != bundle.KindDir {
+			ids = append(ids, path.Dir(p)[len(top):])
+		}
+		return nil
+	})
+	for i, id := range ids {
+		if id != "" {
+			ids[i] = id[1:]
+		}
+	}
+	return ids, err
+}
+
+// recorded returns a function that tells the hash under which a file was
+// installed, and whether data is that file. It comes from the lockfile, or for
+// old ones from the stored manifest; nil if there is neither.
+func (l *Lock) recorded(space bundle.Source) (same func(p string, data []byte) bool, err error) {
+	if l.FileHashes != nil {
+		return func(p string, data []byte) bool { return l.FileHashes[p] == hexSum(data) }, nil
+	}
+	p := ManifestPath(l.ID)
+	it, code, err := lookup(space, p, nil)
+	if code != "" || err != nil {
+		return nil, err
+	}
+	data, err := readFile(space, p, it.Size, MaxManifest)
+	if data == nil || err != nil {
+		return nil, err
+	}
+	s, fault := readManifest(data, hashLine)
+	if fault != nil {
+		return nil, nil
+	}
+	m, faults := parseManifest(s.hashed)
+	if len(faults) > 0 {
+		return nil, nil
+	}
+	entries := make(map[string]Entry, len(m.Entries))
+	for _, e := range m.Entries {
+		entries[e.Path] = e
+	}
+	return func(p string, data []byte) bool {
+		e, ok := entries[p]
+		return ok && e.fault == nil && (e.ObjectHash == "" || e.ObjectHash == ObjectHash(p, data)) && (e.SHA256 == "" || e.SHA256 == hexSum(data))
+	}, nil
+}

@@ -24,6 +24,7 @@ package sshsign
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/hiddeco/sshsig"
@@ -136,7 +137,7 @@ func (c CommitParts) Verify(s *Signers, r *Revocations, o Options) Verdict {
 	if o.At.IsZero() {
 		o.At = c.Committer.Time()
 	}
-	return verify(c.Payload, c.Signature, s, r, o)
+	return verify(bytes.NewReader(c.Payload), c.Signature, s, r, o)
 }
 
 // VerifyTag judges the signature of a tag. raw is the content of the tag
@@ -163,7 +164,7 @@ func (t TagParts) Verify(s *Signers, r *Revocations, o Options) Verdict {
 		}
 		o.At = t.Tagger.Time()
 	}
-	return verify(t.Payload, t.Signature, s, r, o)
+	return verify(bytes.NewReader(t.Payload), t.Signature, s, r, o)
 }
 
 // VerifyMessage judges a detached signature: the armored file that
@@ -173,7 +174,36 @@ func VerifyMessage(message, armored []byte, s *Signers, r *Revocations, o Option
 	if len(armored) == 0 {
 		return Verdict{Reason: Unsigned}
 	}
-	return verify(message, armored, s, r, o)
+	return verify(bytes.NewReader(message), armored, s, r, o)
+}
+
+// VerifyReader is VerifyMessage for a message that need not be in memory. It
+// is read once, and only if all but the mathematics is in order. The error is
+// that of reading, with which there is no verdict.
+func VerifyReader(message io.Reader, armored []byte, s *Signers, r *Revocations, o Options) (Verdict, error) {
+	if len(armored) == 0 {
+		return Verdict{Reason: Unsigned}, nil
+	}
+	m := &readError{r: message}
+	v := verify(m, armored, s, r, o)
+	if m.err != nil {
+		return Verdict{}, m.err
+	}
+	return v, nil
+}
+
+// readError remembers the error that ended a reader.
+type readError struct {
+	r   io.Reader
+	err error
+}
+
+func (m *readError) Read(p []byte) (int, error) {
+	n, err := m.r.Read(p)
+	if err != nil && err != io.EOF {
+		m.err = err
+	}
+	return n, err
 }
 
 // Sign signs message for namespace and returns the armored signature as
@@ -187,7 +217,7 @@ func Sign(message []byte, signer ssh.Signer, namespace string) ([]byte, error) {
 }
 
 // verify goes from form over namespace and trust to mathematics, the dearest.
-func verify(payload, armored []byte, s *Signers, r *Revocations, o Options) Verdict {
+func verify(payload io.Reader, armored []byte, s *Signers, r *Revocations, o Options) Verdict {
 	o = o.withDefaults()
 	blob, v := dearmor(armored)
 	if v.Reason != "" {
@@ -210,7 +240,7 @@ func verify(payload, armored []byte, s *Signers, r *Revocations, o Options) Verd
 	if withoutPresence(sig) {
 		return v.refuse(BadSignature, "made without the presence of a person at the security key")
 	}
-	if sshsig.Verify(bytes.NewReader(payload), sig, sig.PublicKey, sig.HashAlgorithm, o.Namespace) != nil {
+	if sshsig.Verify(payload, sig, sig.PublicKey, sig.HashAlgorithm, o.Namespace) != nil {
 		return v.refuse(BadSignature, "the signature does not belong to these bytes")
 	}
 	return v

@@ -33,6 +33,12 @@ func (p *parser) block(y *yaml.Node, indent int) *Error {
 			_, err := p.quoted(at, indent)
 			return err
 		}
+		if y.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+			header := word(p.text[at:])
+			if strings.Contains(header, "#") {
+				return p.refuse(at+strings.IndexByte(header, '#'), noBlank, blankBefore)
+			}
+		}
 		return nil
 	case y.Style&yaml.FlowStyle != 0:
 		return p.flow(y, at, indent)
@@ -73,6 +79,11 @@ func (p *parser) inside(y *yaml.Node, indent int) *Error {
 	return p.block(y, indent)
 }
 
+const (
+	noBlank     = "there is no blank before this comment"
+	blankBefore = "put a blank before the #"
+)
+
 func isEmpty(y *yaml.Node) bool {
 	return y.Kind == yaml.ScalarNode && y.Style == 0 && y.Value == ""
 }
@@ -91,16 +102,20 @@ func (p *parser) quoted(at, indent int) (end int, err *Error) {
 			break
 		}
 		i += n + 1
-		if blanks, first := indentation(t[i:]); first != '\n' && blanks <= indent {
+		if blanks, _ := indentation(t[i:]); blanks <= indent && t[i+blanks] != '\n' {
 			return end, p.refuse(at, notIndented(indent), "")
 		}
 	}
 	if t[0] == '"' {
 		for i := 1; i+1 < len(t); i++ {
-			if t[i] == '\\' {
-				if i++; t[i] == '\n' {
-					return end, p.refuse(at, "a backslash at the end of a line of a double-quoted value is not allowed", "write the value on one line")
-				}
+			if t[i] != '\\' {
+				continue
+			}
+			switch i++; t[i] {
+			case '\n':
+				return end, p.refuse(at, "a backslash at the end of a line of a double-quoted value is not allowed", "write the value on one line")
+			case '\'':
+				return end, p.refuse(at, `a double-quoted value has the escape \', which YAML does not know`, "write ' without the backslash")
 			}
 		}
 	}
@@ -133,21 +148,25 @@ func indentation(s string) (blanks int, first byte) {
 // indented by indent blanks.
 func (p *parser) flow(y *yaml.Node, at, indent int) *Error {
 	var quotes []int // where quoted scalars begin: elsewhere a quote is text
-	p.quotes(y, &quotes)
+	if err := p.scalars(y, &quotes); err != nil {
+		return err
+	}
 	var open []int
+	closing := -1 // where the last quote or bracket closed
 	for i := at; i < len(p.text); {
 		if len(quotes) > 0 && quotes[0] == i {
 			end, err := p.quoted(i, indent)
 			if err != nil {
 				return err
 			}
-			i, quotes = end, quotes[1:]
+			i, quotes, closing = end, quotes[1:], end-1
 			continue
 		}
 		switch p.text[i] {
 		case '[', '{':
 			open = append(open, i)
 		case ']', '}':
+			closing = i
 			begin := open[len(open)-1]
 			open = open[:len(open)-1]
 			if err := p.closed(begin, i+1); err != nil {
@@ -157,16 +176,16 @@ func (p *parser) flow(y *yaml.Node, at, indent int) *Error {
 				return nil
 			}
 		case '#':
-			switch p.text[i-1] {
-			case ' ', '\t', '\n':
+			switch before := p.text[i-1]; {
+			case before == ' ', before == '\t', before == '\n':
 				if n := strings.IndexByte(p.text[i:], '\n'); n > 0 {
 					i += n
 				} else {
 					i = len(p.text)
 				}
 				continue
-			case ',', '[', '{':
-				return p.refuse(i, "there is no blank before this comment", "put a blank before the #")
+			case before == ',', before == '[', before == '{', before == ':' && closing == i-2:
+				return p.refuse(i, noBlank, blankBefore)
 			}
 		case '\n':
 			if blanks, first := indentation(p.text[i+1:]); first != '\n' && first != '#' && blanks <= indent {
@@ -178,15 +197,20 @@ func (p *parser) flow(y *yaml.Node, at, indent int) *Error {
 	return nil
 }
 
-// quotes collects the offsets of the quoted scalars below y, in order.
-func (p *parser) quotes(y *yaml.Node, offsets *[]int) {
+// scalars collects the offsets of the quoted scalars below a flow collection,
+// in order, and judges the plain ones.
+func (p *parser) scalars(y *yaml.Node, quotes *[]int) *Error {
 	for _, c := range y.Content {
-		if c.Kind == yaml.ScalarNode {
-			if c.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
-				*offsets = append(*offsets, p.offset(c.Line, c.Column))
+		switch {
+		case c.Kind != yaml.ScalarNode:
+			if err := p.scalars(c, quotes); err != nil {
+				return err
 			}
-			continue
+		case c.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0:
+			*quotes = append(*quotes, p.offset(c.Line, c.Column))
+		case c.Value == "-" || c.Value == "?" || c.Value == ":":
+			return p.refuse(p.offset(c.Line, c.Column), "a "+c.Value+" alone is no plain value in brackets or braces", "put it in double quotes: \""+c.Value+"\"")
 		}
-		p.quotes(c, offsets)
 	}
+	return nil
 }

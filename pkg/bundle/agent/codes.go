@@ -46,6 +46,5 @@ const (
 	noteDanglingLink       = "dangling-link"
 	noteNameNotRecommended = "name-not-recommended"
 	noteNoChecksum         = "no-checksum"
-	noteUnsigned           = "unsigned"
 	noteBaseNotPinned      = "base-not-pinned"
 )

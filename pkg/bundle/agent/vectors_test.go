@@ -14,8 +14,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/sshsign"
 )
 
 // expectations is testdata/agentbundle/expectations.json.
@@ -425,6 +427,30 @@ func TestVectorsRebuild(t *testing.T) {
 			if r.Code != c.Code || r.TarDigest.String() != c.TarDigest || r.RebuiltTarDigest.String() != c.Rebuilt {
 				t.Errorf("got %s %s %s, want %s %s %s", r.Code, r.TarDigest, r.RebuiltTarDigest, c.Code, c.TarDigest, c.Rebuilt)
 			}
+		})
+	}
+}
+
+func TestVectorsSignature(t *testing.T) {
+	dir, e := vectors(t)
+	for _, c := range e.Signature {
+		t.Run(c.ID, func(t *testing.T) {
+			o := Options{Limits: DefaultLimits(), Proof: Proof{Signed: bundle.SignatureRules{
+				Signer: c.Signer, Require: c.Require, Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+			}}}
+			list, err := os.ReadFile(filepath.Join(dir, c.AllowedSigners))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.Proof.Signed.Signers, err = sshsign.ParseSigners(list); err != nil {
+				t.Fatal(err)
+			}
+			if c.File != "" {
+				if o.Proof.Signature, err = os.ReadFile(filepath.Join(dir, c.File)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			checkResult(t, verifyFile(t, filepath.Join(dir, c.Bundle), o), c.Code, nil)
 		})
 	}
 }

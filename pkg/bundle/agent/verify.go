@@ -9,6 +9,9 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
+// Namespace of signatures of agent bundles (section 11).
+const Namespace = "agent-bundle"
+
 // Options say what a bundle has to hold against.
 type Options struct {
 	// Limits of section 7; start from DefaultLimits.
@@ -30,6 +33,10 @@ type Proof struct {
 	SHA256 string
 	// RequireChecksum makes the absence of both an error.
 	RequireChecksum bool
+	// Signature is the content of FILE.sig, nil if there is none; Signed says
+	// by whom it has to be.
+	Signature []byte
+	Signed    bundle.SignatureRules
 	// Made says that the bytes come from here, so that nothing needs to vouch
 	// for them.
 	Made bool
@@ -64,7 +71,15 @@ func Verify(ctx context.Context, file io.ReaderAt, size int64, name string, o Op
 	if err != nil {
 		return nil, err
 	}
-	r.add(o.Proof.check(r))
+	r.add(o.Proof.checkDigest(r))
+	signed := o.Proof.Signed
+	signed.Namespace = Namespace
+	f, n, err := signed.Check(io.NewSectionReader(file, 0, size), o.Proof.Signature)
+	if err != nil {
+		return nil, err
+	}
+	r.add(f)
+	r.Notes = append(r.Notes, n...)
 	if err := r.judgeContent(ctx); err != nil {
 		return nil, err
 	}
@@ -138,8 +153,8 @@ func (r *Result) judgeContent(ctx context.Context) error {
 	return err
 }
 
-// check judges the file's digest: checksum codes in the order of section 11.
-func (p *Proof) check(r *Result) *bundle.Finding {
+// checkDigest judges the file's digest: checksum codes in the order of section 11.
+func (p *Proof) checkDigest(r *Result) *bundle.Finding {
 	a := r.Archive
 	differs := func(where string, want string) *bundle.Finding {
 		return bundle.Faultf(bundle.ChecksumMismatch, "", "the file's SHA-256 is %s, %s says %s", a.FileDigest.Hex(), where, want)

@@ -1,0 +1,132 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// Cache keeps verified bundles of local builds under their keys (section 15):
+// KEY.tar.gz or KEY.tar.zst and the digest file beside it.
+type Cache struct {
+	Dir    string
+	Limits bundle.Limits
+}
+
+var keyPattern = regexp.MustCompile(`\A[0-9a-f]{64}\z`)
+
+// Get opens the bundle under a key, nil if there is none that still stands:
+// it is hashed against its digest file and judged again, and a damaged one
+// counts as absent. The caller closes the file, from which the result's
+// archive reads.
+func (c *Cache) Get(ctx context.Context, key string, target *Target, runtime *Runtime) (*Result, *os.File, error) {
+	if !keyPattern.MatchString(key) {
+		return nil, nil, fmt.Errorf("no cache key: %s", finding.QuoteMax(key, 80))
+	}
+	for _, ext := range []string{extGzip, extZstd} {
+		name := filepath.Join(c.Dir, key+ext)
+		sum, err := readSmall(name + ".sha256")
+		if isNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		f, size, err := bundle.OpenFile(name)
+		if isNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		r, err := Verify(ctx, f, size, name, Options{Limits: c.Limits, Target: target, Runtime: runtime, AnyName: true, Proof: Proof{Sidecar: sum, RequireChecksum: true}})
+		if err != nil {
+			f.Close()
+			return nil, nil, err
+		}
+		if len(r.Findings) == 0 {
+			return r, f, nil
+		}
+		f.Close()
+	}
+	return nil, nil, nil
+}
+
+// maxSidecar bounds what is read of a digest or signature file, in bytes; the
+// parsers refuse one that is longer than they allow.
+const maxSidecar = 64<<10 + 1
+
+func readSmall(name string) ([]byte, error) {
+	f, _, err := bundle.OpenFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxSidecar))
+}
+
+// Put judges the one bundle that a build left in dir and keeps it under key.
+// Findings of the result say why a bundle is not accepted; nothing is kept
+// then. The caller closes the file.
+func (c *Cache) Put(ctx context.Context, key, dir string, target *Target, runtime *Runtime) (*Result, *os.File, error) {
+	if !keyPattern.MatchString(key) {
+		return nil, nil, fmt.Errorf("no cache key: %s", finding.QuoteMax(key, 80))
+	}
+	name, err := onlyBundle(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	in, size, err := bundle.OpenFile(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer in.Close()
+	o := Options{Limits: c.Limits, Target: target, Runtime: runtime, Proof: Proof{Made: true}}
+	r, err := Verify(ctx, in, size, name, o)
+	if err != nil || len(r.Findings) > 0 {
+		return r, nil, err
+	}
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return nil, nil, err
+	}
+	kept := filepath.Join(c.Dir, key+kindOf(name))
+	err = bundle.WriteFile(kept, 0o644, func(w io.Writer) error {
+		_, err := io.Copy(w, io.NewSectionReader(in, 0, size))
+		return err
+	}, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := WriteSidecar(kept, r.Archive.FileDigest); err != nil {
+		return nil, nil, err
+	}
+	kr, f, err := c.Get(ctx, key, target, runtime)
+	if err == nil && kr == nil {
+		err = fmt.Errorf("the bundle in the cache is not the one that was put there: %s", finding.Path(kept))
+	}
+	return kr, f, err
+}
+
+// onlyBundle is the path of the one bundle file in a directory.
+func onlyBundle(dir string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", err
+	}
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return !strings.HasPrefix(e.Name(), filePrefix) || kindOf(e.Name()) == ""
+	})
+	if len(entries) != 1 {
+		return "", fmt.Errorf("the build left %d files named %s*%s or %s, one is expected", len(entries), filePrefix, extGzip, extZstd)
+	}
+	return filepath.Join(dir, entries[0].Name()), nil
+}

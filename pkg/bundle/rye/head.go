@@ -48,7 +48,7 @@ func (v *verifier) runHead() error {
 	if !semver.MatchString(version) {
 		faults = append(faults, bundle.Faultf(VersionInvalid, headManifest, "the version %s is not SemVer 2.0.0, as 1.0.0 would be", finding.QuoteMax(version, 80)))
 	}
-	v.r.ID = name
+	v.r.ID, v.r.headVersion = name, version
 	v.r.ManifestValid = len(faults) == 0
 	v.add(faults...)
 	return walkFiles(v.t, ".ai", bundle.Item{Name: ".ai", Kind: bundle.KindDir}, func(p string, it bundle.Item) error {

@@ -36,6 +36,8 @@ type Report struct {
 
 	hashes map[string]string // SHA-256 of each file that was read, by path
 	sum    string            // SHA-256 of the manifest file
+
+	headVersion string // of a HEAD bundle
 }
 
 // Verified reports whether the bundle passed.
@@ -62,6 +64,15 @@ var ErrBundles = errors.New("expected exactly one manifest below .ai/bundles, or
 // 12 for the HEAD generation. It reads only what the layer reached needs, and
 // writes nothing. The error is one of reading: no verdict.
 func Verify(t bundle.Source, o Options) (*Report, error) {
+	v := newVerifier(t, o)
+	if err := v.run(); err != nil {
+		return nil, err
+	}
+	v.conclude()
+	return v.r, nil
+}
+
+func newVerifier(t bundle.Source, o Options) *verifier {
 	v := &verifier{t: t, o: o, folders: map[string]string{}, r: &Report{
 		Status: "failed", Trust: TrustNone, FilesMissing: []string{}, FilesTampered: []string{}, Code: []string{}, FilesExtra: []string{},
 		hashes: map[string]string{},
@@ -69,11 +80,7 @@ func Verify(t bundle.Source, o Options) (*Report, error) {
 	if v.o.Keys == nil {
 		v.o.Keys = &Keyring{}
 	}
-	if err := v.run(); err != nil {
-		return nil, err
-	}
-	v.conclude()
-	return v.r, nil
+	return v
 }
 
 type verifier struct {
@@ -114,10 +121,24 @@ func (v *verifier) run() error {
 	if head {
 		return v.runHead()
 	}
+	m, err := v.manifest()
+	if m == nil || err != nil {
+		return err
+	}
+	for i := range m.Entries {
+		if err := v.entry(&m.Entries[i]); err != nil {
+			return err
+		}
+	}
+	return v.extra(m)
+}
+
+// manifest runs layers 1 to 6. It returns nil after a stop.
+func (v *verifier) manifest() (*Manifest, error) {
 	p := ManifestPath(v.r.ID)
 	body, err := v.authenticate(p, hashLine)
 	if body == nil || err != nil {
-		return err
+		return nil, err
 	}
 	m, faults := parseManifest(body)
 	if len(faults) > 0 {
@@ -127,18 +148,13 @@ func (v *verifier) run() error {
 			}
 		}
 		v.add(faults...)
-		return nil
+		return nil, nil
 	}
 	v.r.Manifest = m
 	faults = m.check(v.r.ID, p)
 	v.r.ManifestValid = len(faults) == 0
 	v.add(faults...)
-	for i := range m.Entries {
-		if err := v.entry(&m.Entries[i]); err != nil {
-			return err
-		}
-	}
-	return v.extra(m)
+	return m, nil
 }
 
 // choose finds out which bundle is meant and whether it is of the HEAD

@@ -1,0 +1,97 @@
+package rye
+
+import (
+	"github.com/rigward/rigward/pkg/bundle"
+)
+
+// VerifyInstalled checks an installed bundle: the stored manifest by layers 1 to
+// 6, then the files of the lockfile by the hashes recorded there, or in the
+// manifest if the lockfile is an old one (spec/ryebundle.md section 10). Files
+// that the bundle does not own are nobody's concern. Keys may have the space
+// itself as a store: installing never writes into it.
+func VerifyInstalled(space bundle.Source, o Options) (*Report, error) {
+	v := newVerifier(space, o)
+	v.r.ID = o.ID
+	if err := v.installed(); err != nil {
+		return nil, err
+	}
+	v.conclude()
+	return v.r, nil
+}
+
+func (v *verifier) installed() error {
+	head, err := v.choose()
+	if err != nil || len(v.r.Findings) > 0 {
+		return err
+	}
+	l, fault, err := readLock(v.t, v.r.ID)
+	if err != nil {
+		return err
+	}
+	if fault == nil && (l == nil || head) {
+		fault = notInstalled(v.r.ID)
+	}
+	if fault != nil {
+		v.add(fault)
+		return nil
+	}
+	m, err := v.manifest()
+	if m == nil || err != nil {
+		return err
+	}
+	if faults := checkPaths(l.Files); len(faults) > 0 {
+		v.add(faults...)
+		v.r.ManifestValid = false
+		return nil
+	}
+	if l.ManifestHash != "" && l.ManifestHash != v.r.sum {
+		v.r.ManifestValid = false
+		v.add(bundle.Faultf(HashMismatch, ManifestPath(v.r.ID), "the stored manifest is not the one that was installed"))
+	}
+	same, err := l.recorded(v.t)
+	if err != nil {
+		return err
+	}
+	if same == nil {
+		v.add(bundle.Faultf(LockNoHashes, LockPath(v.r.ID), "the lockfile has no hashes and there is no manifest to compare the files with"))
+		return nil
+	}
+	for _, p := range l.Files {
+		if err := v.installedFile(p, same); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *verifier) installedFile(p string, same func(string, []byte) bool) error {
+	v.r.FilesChecked++
+	it, code, err := lookup(v.t, p, v.folders)
+	if err != nil {
+		return err
+	}
+	var fault *bundle.Finding
+	switch code {
+	case FileMissing:
+		v.r.FilesMissing = append(v.r.FilesMissing, p)
+		v.add(bundle.Faultf(code, p, "the file was installed, but is not there"))
+		return nil
+	case SymlinkFound:
+		fault = bundle.Faultf(code, p, "the file is a link or is reached through one")
+	case NotRegularFile:
+		fault = bundle.Faultf(code, p, "a file was installed here, but this is none")
+	default:
+		data, err := readFile(v.t, p, it.Size, MaxFile)
+		if err != nil {
+			return err
+		}
+		if data == nil || !same(p, data) {
+			fault = bundle.Faultf(HashMismatch, p, "the file is not the one that was installed")
+		}
+	}
+	if fault != nil {
+		v.r.FilesTampered = append(v.r.FilesTampered, p)
+		v.add(fault)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package rye
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// A StoredKey is one key document of a trust store, as [Keyring.List] tells it.
+type StoredKey struct {
+	Fingerprint     string   `json:"fingerprint"`                // the file's name
+	LongFingerprint string   `json:"long_fingerprint,omitempty"` // of the key, if the document can be read
+	Owner           string   `json:"owner,omitempty"`            // unproven text
+	Signer          string   `json:"signer,omitempty"`           // fingerprint in its signature line
+	Store           Trust    `json:"store"`
+	Path            string   `json:"path"`
+	Trusted         bool     `json:"trusted"` // this document makes the key trusted
+	Code            []string `json:"code"`    // why not
+
+	Findings []*bundle.Finding `json:"-"`
+}
+
+// List returns the key documents of all stores, in the order in which they are
+// looked at, by name within a folder. Files of other names than those of key
+// documents are left out.
+func (k *Keyring) List() ([]StoredKey, error) {
+	var list []StoredKey
+	for _, st := range k.Stores {
+		for _, folder := range keyFolders {
+			items, err := st.Tree.ReadDir(folder)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			for _, it := range items {
+				fp, ok := strings.CutSuffix(it.Name, ".toml")
+				if !ok || !isFingerprint(fp) {
+					continue
+				}
+				s, err := k.describe(fp, st.Trust, folder+"/"+it.Name)
+				if err != nil {
+					return nil, err
+				}
+				list = append(list, s)
+			}
+		}
+	}
+	return list, nil
+}
+
+func (k *Keyring) describe(fp string, trust Trust, where string) (StoredKey, error) {
+	out := StoredKey{Fingerprint: fp, Store: trust, Path: where, Code: []string{}}
+	docs, err := k.stored(fp)
+	if err != nil {
+		return out, err
+	}
+	for _, s := range docs {
+		if s.trust != trust || s.where != where {
+			continue
+		}
+		fault := s.fault
+		if s.doc != nil {
+			out.LongFingerprint, out.Owner, out.Signer = LongFingerprint(s.doc.Key), s.doc.Owner, s.doc.Signer
+		}
+		if fault == nil {
+			if fault, err = k.judge(fp, s); err != nil {
+				return out, err
+			}
+		}
+		out.Trusted = fault == nil
+		if fault != nil {
+			out.Code = append(out.Code, fault.Code)
+			out.Findings = append(out.Findings, fault)
+		}
+	}
+	return out, nil
+}
+
+// TrustDocument returns the name and text of a key document to be put into a
+// store: the one at hand, signed by own instead of whoever signed it before. A
+// PUBLISHER_TRUST.toml is rewritten to the form of a store. The fault is one of
+// the document.
+func TrustDocument(data []byte, own ed25519.PrivateKey, at time.Time) (name string, text []byte, fault *bundle.Finding) {
+	d, fault := ParseKeyDocument(data)
+	if fault != nil {
+		return "", nil, fault
+	}
+	if !isFingerprint(d.Fingerprint) || fingerprintLike(d.Key, d.Fingerprint) != d.Fingerprint {
+		return "", nil, bundle.Faultf(KeyMismatch, "", "the document calls its key %s, but it is %s", finding.QuoteMax(d.Fingerprint, 80), Fingerprint(d.Key))
+	}
+	body := translateNewlines(data)
+	if rest, fault := withoutLine(body, hashLine); fault == nil {
+		body = rest
+	}
+	doc, err := parseTOML(string(body))
+	if err != nil {
+		return "", nil, bundle.Faultf(KeyInvalid, "", "the key document is not TOML that a key document can be: %v", err)
+	}
+	if _, ok := doc.text("public_key", "pem"); !ok {
+		body = renderKeyDocument(d.Key, d.Fingerprint, d.Owner)
+	}
+	return signedDocument(d.Fingerprint, body, own, at)
+}
+
+// OwnDocument returns the name and text of the self-signed document of a key.
+func OwnDocument(own ed25519.PrivateKey, owner string, at time.Time) (name string, text []byte, fault *bundle.Finding) {
+	key := own.Public().(ed25519.PublicKey)
+	return signedDocument(Fingerprint(key), renderKeyDocument(key, Fingerprint(key), owner), own, at)
+}
+
+func signedDocument(fp string, body []byte, own ed25519.PrivateKey, at time.Time) (string, []byte, *bundle.Finding) {
+	name := path.Join(keyFolders[0], fp+".toml")
+	text, fault := Sign(name, body, Config, own, at)
+	if fault != nil {
+		return "", nil, fault
+	}
+	if len(text) > MaxKeyDocument {
+		return "", nil, bundle.Faultf(KeyInvalid, name, "the key document has more than %d bytes", MaxKeyDocument)
+	}
+	return name, text, nil
+}
+
+// AddToStore writes a key document below the root of a store, by a temporary
+// file and a rename.
+func AddToStore(root, name string, text []byte) error {
+	p := filepath.Join(root, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		return err
+	}
+	return bundle.WriteFile(p, 0o644, func(w io.Writer) error { _, err := w.Write(text); return err }, nil)
+}
+
+// RemoveFromStore removes the documents of a fingerprint from the store at root
+// and returns their paths below it; none is no error.
+func RemoveFromStore(root, fp string) (removed []string, err error) {
+	if !isFingerprint(fp) {
+		return nil, errors.New("a fingerprint is 16 or 64 lower-case hex digits")
+	}
+	for _, p := range keyDocumentPaths(fp) {
+		switch err := os.Remove(filepath.Join(root, filepath.FromSlash(p))); {
+		case err == nil:
+			removed = append(removed, p)
+		case !errors.Is(err, fs.ErrNotExist):
+			return removed, err
+		}
+	}
+	return slices.Clip(removed), nil
+}

@@ -108,8 +108,7 @@ func (r *Revocations) parseCerts(in *reader) error {
 	authority := string(in.bytes())
 	in.bytes() // reserved
 	if authority != "" && !in.bad {
-		plainBlob, _, ok := revocableBlob([]byte(authority))
-		if !ok || plainBlob != authority {
+		if _, ok := revocableBlob([]byte(authority)); !ok {
 			return krlError("names an authority whose key cannot be read")
 		}
 	}

@@ -74,13 +74,15 @@ func ParseRevocations(data []byte) (*Revocations, error) {
 	return r, nil
 }
 
-// parseRevokedKey reads "type base64 [comment]" and returns the key's blob, of
-// a certificate that of the key in it.
+// parseRevokedKey reads "type base64 [comment]" and returns the key's blob.
 func parseRevokedKey(c *cursor) (string, *ParseError) {
 	const copyHint = "copy the line from the *.pub file"
 	start := c.at
 	kind := c.word()
-	if !isKeyType(kind) {
+	switch {
+	case supportedCertificate(kind):
+		return "", c.errorf("a certificate, where a public key is expected").hint("list the key itself, or revoke the certificate in a KRL (ssh-keygen -k)")
+	case !revocable(kind):
 		return "", c.errorf("no public key, but %s", finding.QuoteMax(kind, 60)).hint("a revocation file holds one public key a line, <key type> <base64 key>, or is a KRL of ssh-keygen -k")
 	}
 	c.at += len(kind)
@@ -89,38 +91,35 @@ func parseRevokedKey(c *cursor) (string, *ParseError) {
 	if err != nil || len(blob) == 0 {
 		return "", c.errorf("the key is not base64").hint(copyHint)
 	}
-	canonical, actual, ok := revocableBlob(blob)
+	actual, ok := revocableBlob(blob)
 	if !ok {
 		return "", c.errorf("the base64 does not hold a public key as OpenSSH writes it").hint(copyHint)
 	}
 	if actual != kind {
 		return "", c.errorAt(start, "the line says %s, the key in it is %s", kind, finding.QuoteMax(actual, 60)).hint(copyHint)
 	}
-	return canonical, nil
+	return string(blob), nil
 }
 
-// revocableBlob returns the blob of the plain key in blob and the type that
-// blob names. A DSA key is taken as it is: it is never accepted, but a list
-// that revokes it is a good list.
-func revocableBlob(blob []byte) (plainBlob, kind string, ok bool) {
+// revocable tells whether keys of that type can be listed. DSA keys can: none
+// is ever accepted, but a list that revokes one is a good list.
+func revocable(kind string) bool { return supportedKey(kind) || kind == "ssh-dss" }
+
+// revocableBlob returns the type that the blob of a public key names; ok is
+// false if it is none as OpenSSH writes it.
+func revocableBlob(blob []byte) (kind string, ok bool) {
 	var name struct {
 		Type string
 		Rest []byte `ssh:"rest"`
 	}
-	if ssh.Unmarshal(blob, &name) != nil {
-		return "", "", false
+	if ssh.Unmarshal(blob, &name) != nil || !revocable(name.Type) {
+		return "", false
 	}
 	if name.Type == "ssh-dss" {
-		return string(blob), name.Type, true
-	}
-	if !supportedKey(name.Type) && !supportedCertificate(name.Type) {
-		return "", "", false
+		return name.Type, true // compared byte by byte, never parsed
 	}
 	key, err := ssh.ParsePublicKey(blob)
-	if err != nil || !bytes.Equal(key.Marshal(), blob) {
-		return "", "", false
-	}
-	return string(plain(key).Marshal()), name.Type, true
+	return name.Type, err == nil && bytes.Equal(key.Marshal(), blob)
 }
 
 // Revokes tells whether key, or if it is a certificate its authority, is

@@ -146,6 +146,9 @@ func parseSigner(c *cursor) (Signer, *ParseError) {
 	if c.end() {
 		return s, c.errorf("no key after the principals").hint("write: <principals> <key type> <base64 key>")
 	}
+	if isKeyType(s.Principals) && strings.HasPrefix(c.word(), "AAAA") {
+		return s, &ParseError{c.number, 1, "the line begins with a key, where principals are expected", "put the e-mail addresses that it may sign for before the key"}
+	}
 	if !isKeyType(c.word()) {
 		if err := parseOptions(c, &s); err != nil {
 			return s, err

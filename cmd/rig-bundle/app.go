@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -49,12 +50,12 @@ const (
 
 // formats are the formats, in the order in which they are asked.
 func formats() []bundle.Format {
-	return []bundle.Format{}
+	return []bundle.Format{agent.Format{}}
 }
 
 // verbs is the table of verbs. Several formats may bring a verb of one name.
 func verbs() []*verb {
-	return slices.Concat[[]*verb]()
+	return slices.Concat(agentVerbs())
 }
 
 // A verb is one command of one format.
@@ -300,6 +301,13 @@ func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*ver
 		fitting = candidates
 	}
 	for _, w := range words {
+		if agent.HasScheme(w) { // only agent bundles have references
+			for _, v := range fitting {
+				if v.format == "agent" {
+					return v, args, nil
+				}
+			}
+		}
 		probe, err := probePath(ctx, (&call{Env: env}).path(w))
 		if err != nil {
 			break // the verb will say why

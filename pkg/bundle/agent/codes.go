@@ -33,9 +33,12 @@ const (
 	codeRefDigest    = "ref-digest"
 	codeRefNotFound  = "ref-not-found"
 	codeRefAmbiguous = "ref-ambiguous"
+)
 
-	codeContentDiffers = "content-differs"
-	codeTarDiffers     = "tar-differs"
+// Codes of a comparison that found something.
+const (
+	CodeContentDiffers = "content-differs" // diff
+	CodeTarDiffers     = "tar-differs"     // rebuild
 )
 
 // Notes (section 8.2): they never change the verdict.

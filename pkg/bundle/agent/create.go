@@ -31,6 +31,7 @@ func ParseEpoch(s string) (int64, error) {
 // CreateOptions say how Create packs.
 type CreateOptions struct {
 	Limits      bundle.Limits
+	Name        string             // file name that is expected; empty: the computed one
 	Compression bundle.Compression // Gzip or Zstd
 	ModTime     int64              // of all members, in seconds since 1970
 }
@@ -49,11 +50,16 @@ func Create(ctx context.Context, src bundle.Source, dir string, o CreateOptions)
 	if err != nil || len(faults) > 0 {
 		return &Result{Findings: faults}, err
 	}
+	base := manifest.FileName(ext)
+	if o.Name != "" && o.Name != base {
+		f := bundle.Faultf(codeNamingMismatch, "", "the file is to be named %s, its manifest says %s", finding.QuoteMax(o.Name, 300), finding.Path(base))
+		return &Result{Findings: []*bundle.Finding{f}}, nil
+	}
 	entries, err := sourceEntries(src)
 	if err != nil {
 		return failed(err)
 	}
-	name := filepath.Join(dir, manifest.FileName(ext))
+	name := filepath.Join(dir, base)
 	var r *Result
 	err = bundle.WriteFile(name, 0o644, func(w io.Writer) error {
 		_, err := bundle.WriteArchive(ctx, w, o.Compression, bundle.USTAR{ModTime: o.ModTime}, entries)

@@ -67,7 +67,7 @@ func Diff(ctx context.Context, a, b Opened, limits bundle.Limits) (*Difference, 
 	}
 	d := &Difference{A: ra, B: rb, SameBytes: ra.Archive.FileDigest == rb.Archive.FileDigest}
 	for _, r := range []*Result{ra, rb} {
-		if !r.treeOK {
+		if !r.Comparable() {
 			d.Code = r.Code()
 			return d, nil
 		}
@@ -75,7 +75,7 @@ func Diff(ctx context.Context, a, b Opened, limits bundle.Limits) (*Difference, 
 	d.SameTar = ra.Archive.TarDigest == rb.Archive.TarDigest
 	d.Changes = compare(ra.Archive, rb.Archive)
 	d.SameContent = len(d.Changes) == 0
-	d.Code = codeContentDiffers
+	d.Code = CodeContentDiffers
 	if d.SameContent {
 		d.Code = "ok"
 	}
@@ -186,3 +186,25 @@ func (v *jsonValue) raw() json.RawMessage {
 }
 
 func jsonText(s string) json.RawMessage { return appendJSONString(nil, s) }
+
+// Renames pairs removed files with added ones of the same content, each path
+// at most once: from, to.
+func Renames(changes []Change) [][2]string {
+	gone := map[bundle.Digest][]string{}
+	for _, c := range changes {
+		if c.Kind == "removed" && c.NodeA.Type == bundle.File && c.NodeA.Size > 0 {
+			gone[c.NodeA.SHA256] = append(gone[c.NodeA.SHA256], c.Path)
+		}
+	}
+	var pairs [][2]string
+	for _, c := range changes {
+		if c.Kind != "added" || c.NodeB.Type != bundle.File {
+			continue
+		}
+		if from := gone[c.NodeB.SHA256]; len(from) > 0 {
+			pairs = append(pairs, [2]string{from[0], c.Path})
+			gone[c.NodeB.SHA256] = from[1:]
+		}
+	}
+	return pairs
+}

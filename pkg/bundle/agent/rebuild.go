@@ -105,14 +105,14 @@ func (out *Rebuilt) compare(ctx context.Context, rebuilt *bundle.Archive, agains
 			return err
 		}
 		out.Against = r
-		if !r.treeOK {
+		if !r.Comparable() {
 			out.Code = r.Code()
 			return nil
 		}
 		out.Changes = compare(r.Archive, rebuilt)
 	}
 	out.TarDigest = out.Against.Archive.TarDigest
-	out.Code = codeTarDiffers
+	out.Code = CodeTarDiffers
 	if out.TarDigest == out.RebuiltTarDigest {
 		out.Code = "ok"
 	}

@@ -31,6 +31,13 @@ var (
 	refDigest = regexp.MustCompile(`\Asha256=[0-9A-Fa-f]{64}\z`)
 )
 
+// HasScheme tells whether s can only be a reference: it begins with file: or
+// gh:, in any case, or ends in a digest.
+func HasScheme(s string) bool {
+	scheme, _, _ := strings.Cut(s, ":")
+	return strings.EqualFold(scheme, "file") || strings.EqualFold(scheme, "gh") || strings.Contains(s, "#sha256=")
+}
+
 // ParseRef reads PATH, file:PATH, file:///PATH or gh:OWNER/REPO@TAG[:ASSET],
 // each with an optional #sha256=DIGEST. It neither trims nor looks at files.
 // The finding, if any, is ref-syntax, ref-scheme or ref-digest.

@@ -62,6 +62,10 @@ func (r *Result) Code() string {
 	return r.Findings[0].Code
 }
 
+// Comparable tells whether the rules of container and members hold, so that
+// the tree can be relied on.
+func (r *Result) Comparable() bool { return r.treeOK }
+
 // Verify judges a bundle file of the given size by spec/agentbundle.md
 // sections 2 to 9, 11 and 13, in the order of section 8. name is the path
 // under which it was found; only its last part is judged. The file is read

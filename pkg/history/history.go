@@ -1,0 +1,339 @@
+// Package history answers what a whole history holds at the cost of a push:
+// which envelope has used a nonce before.
+//
+// The answer is exact. Behind it is a derived index in the repository's own
+// directory that can be deleted at any time: it knows, for a set of commits,
+// the nonces of all envelopes in their histories. What it says was used is
+// verified in the objects before it is told; what it has not covered is read;
+// and a file that is torn, of another version or of another object format is
+// as good as none. Two processes may use it at once, and one that may not
+// write it only pays more.
+package history
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// Repo is what the index needs of a repository. *gitrepo.Repo is one.
+type Repo interface {
+	ObjectFormat() string
+	AllObjects(ctx context.Context, fn func(id, typ string, size int64) error) error
+	Objects(ids []string, limit int64, fn func(gitrepo.Object) error) error
+	RevList(ctx context.Context, include, exclude []string, o gitrepo.RevListOptions) iter.Seq2[gitrepo.Rev, error]
+	ScanCommits(ctx context.Context, walk iter.Seq2[gitrepo.Rev, error], o gitrepo.ScanOptions, fn func(*gitrepo.Scanned) error) error
+	Commit(id string) (*gitrepo.Commit, error)
+	DiffCommit(c *gitrepo.Commit) ([]gitrepo.Diff, error)
+	DiffTrees(old, new string) ([]gitrepo.Change, error)
+	IsAncestor(ctx context.Context, a, b string) (bool, error)
+	Has(ids []string) (types []string, err error)
+	ConfigLast(key string) (value string, set bool, err error)
+}
+
+// A Hit is an older envelope with a nonce.
+type Hit struct {
+	Path   string
+	Blob   string
+	Commit string // that brought it; "" if only the tree was looked at
+}
+
+// An Index finds envelopes by nonce.
+type Index struct {
+	Repo Repo
+	// Dir is where the index is kept, "" for nowhere. Its files are read and,
+	// by Save, written; a failure of either costs time only.
+	Dir string
+	// Envelope tells whether an envelope may lie at a path, by the policy.
+	Envelope func(path string) bool
+	// Limit is the size in bytes over which a blob is no envelope.
+	Limit int64
+
+	loaded bool
+	state  state
+	dirty  bool // differs from what is stored
+	built  bool // base has not been stored yet
+}
+
+// maxGap is how many commits the index may lag behind before it is cheaper to
+// build it anew from all objects.
+const maxGap = 2000
+
+// Find returns, for each nonce, the envelopes in the histories of tips that
+// have it. An error means that it could not be decided.
+func (x *Index) Find(ctx context.Context, nonces []string, tips []string) (map[string][]Hit, error) {
+	if err := x.cover(ctx, tips); err != nil {
+		return nil, err
+	}
+	found := map[string][]Hit{}
+	for _, nonce := range nonces {
+		for _, e := range x.state.find(key(nonce)) {
+			hit, ok, err := x.verify(ctx, nonce, e, tips)
+			if err != nil {
+				return nil, err
+			}
+			if ok && !slices.Contains(found[nonce], hit) {
+				found[nonce] = append(found[nonce], hit)
+			}
+		}
+	}
+	return found, nil
+}
+
+// key is what the index stores of a nonce.
+func key(nonce string) (k [16]byte) {
+	sum := sha256.Sum256([]byte(nonce))
+	copy(k[:], sum[:])
+	return k
+}
+
+// cover makes the index know the histories of tips.
+func (x *Index) cover(ctx context.Context, tips []string) error {
+	x.load()
+	x.loadBase()
+	missing := slices.DeleteFunc(slices.Clone(tips), x.state.covers)
+	if len(missing) == 0 {
+		return nil
+	}
+	base, err := x.present(x.state.tips)
+	if err != nil {
+		return err
+	}
+	if len(base) > 0 {
+		var walk []gitrepo.Rev
+		for rev, err := range x.Repo.RevList(ctx, missing, base, gitrepo.RevListOptions{Max: maxGap + 1}) {
+			if err != nil {
+				return err
+			}
+			walk = append(walk, rev)
+		}
+		if len(walk) <= maxGap {
+			if err := x.scan(ctx, walk); err != nil {
+				return err
+			}
+			x.state.addTips(missing)
+			x.dirty = true
+			return nil
+		}
+	}
+	return x.rebuild(ctx, tips)
+}
+
+// present returns those commits that the repository has: the tip of a push
+// that was refused may have been covered and be gone.
+func (x *Index) present(ids []string) ([]string, error) {
+	types, err := x.Repo.Has(ids)
+	if err != nil {
+		return nil, err
+	}
+	var there []string
+	for i, id := range ids {
+		if types[i] == "commit" {
+			there = append(there, id)
+		}
+	}
+	return there, nil
+}
+
+// scan adds the envelopes that commits bring.
+func (x *Index) scan(ctx context.Context, walk []gitrepo.Rev) error {
+	seq := func(yield func(gitrepo.Rev, error) bool) {
+		for _, rev := range walk {
+			if !yield(rev, nil) {
+				return
+			}
+		}
+	}
+	opt := gitrepo.ScanOptions{BlobLimit: x.Limit, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
+		return strings.HasSuffix(c.Path, ".md")
+	}}
+	return x.Repo.ScanCommits(ctx, seq, opt, func(s *gitrepo.Scanned) error {
+		for _, id := range sortedIDs(s.Blobs) {
+			o := s.Blobs[id]
+			if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
+				return o.Err
+			}
+			if nonce, ok := nonceOf(o.Data); ok {
+				x.state.add(record{key: key(nonce), blob: o.ID, commit: s.ID})
+			}
+		}
+		return nil
+	})
+}
+
+func sortedIDs(m map[string]gitrepo.Object) []string {
+	ids := make([]string, 0, len(m))
+	for id := range m {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// nonceOf returns the nonce of an envelope's bytes.
+func nonceOf(data []byte) (string, bool) {
+	if !envelope.HasFence(data) {
+		return "", false
+	}
+	// The key may be written with escapes between double quotes.
+	if !bytes.Contains(data, []byte("nonce")) && !bytes.ContainsRune(data, '\\') {
+		return "", false
+	}
+	env, _ := envelope.Parse(data, envelope.Options{Limits: envelope.Limits{File: int64(len(data)) + 1}})
+	if env == nil || env.Nonce == "" {
+		return "", false
+	}
+	return env.Nonce, true
+}
+
+// rebuild makes the index anew from every object of the repository, which is
+// more than the histories of tips hold; what is told is verified.
+func (x *Index) rebuild(ctx context.Context, tips []string) error {
+	if partial, _, err := x.Repo.ConfigLast("extensions.partialclone"); err != nil {
+		return err
+	} else if partial != "" {
+		return &gitrepo.Error{Kind: gitrepo.ErrMissing, Message: "this partial clone does not have all envelopes, so no nonce is known to be new", Hint: "git fetch --refetch --no-filter"}
+	}
+	// Every commit must be there; a walk tells if one is not.
+	for _, err := range x.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{}) {
+		if err != nil {
+			return err
+		}
+	}
+	x.state = state{format: x.Repo.ObjectFormat(), base: []byte{}}
+	x.built = true
+	var blobs []string
+	flush := func() error {
+		err := x.Repo.Objects(blobs, x.Limit, func(o gitrepo.Object) error {
+			if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
+				return o.Err
+			}
+			if nonce, ok := nonceOf(o.Data); ok {
+				x.state.add(record{key: key(nonce), blob: o.ID})
+			}
+			return nil
+		})
+		blobs = blobs[:0]
+		return err
+	}
+	err := x.Repo.AllObjects(ctx, func(id, typ string, size int64) error {
+		if typ != "blob" || size > x.Limit || size < 8 {
+			return nil
+		}
+		if blobs = append(blobs, id); len(blobs) == 4096 {
+			return flush()
+		}
+		return nil
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err != nil {
+		return err
+	}
+	x.state.addTips(tips)
+	x.dirty = true
+	return nil
+}
+
+// verify finds where an entry of the index lies in the histories of tips; ok is
+// false if nowhere.
+func (x *Index) verify(ctx context.Context, nonce string, e record, tips []string) (hit Hit, ok bool, err error) {
+	err = x.Repo.Objects([]string{e.blob}, x.Limit, func(o gitrepo.Object) error {
+		if o.Err != nil {
+			if errors.Is(o.Err, gitrepo.ErrMissing) {
+				return nil // of a push that was refused
+			}
+			return o.Err
+		}
+		n, is := nonceOf(o.Data)
+		ok = is && n == nonce
+		return nil
+	})
+	if err != nil || !ok {
+		return Hit{}, false, err
+	}
+	if e.commit != "" {
+		return x.inCommit(ctx, e, tips)
+	}
+	for _, tip := range tips {
+		c, err := x.Repo.Commit(tip)
+		if err != nil {
+			return Hit{}, false, err
+		}
+		all, err := x.Repo.DiffTrees("", c.Tree)
+		if err != nil {
+			return Hit{}, false, err
+		}
+		for _, ch := range all {
+			if ch.NewID == e.blob && x.Envelope(ch.Path) {
+				return Hit{Path: ch.Path, Blob: e.blob}, true, nil
+			}
+		}
+	}
+	return x.walkFor(ctx, e, tips)
+}
+
+// inCommit verifies an entry whose commit is known.
+func (x *Index) inCommit(ctx context.Context, e record, tips []string) (Hit, bool, error) {
+	if there, err := x.present([]string{e.commit}); err != nil || len(there) == 0 {
+		return Hit{}, false, err
+	}
+	reached := false
+	for _, tip := range tips {
+		ok, err := x.Repo.IsAncestor(ctx, e.commit, tip)
+		if err != nil {
+			return Hit{}, false, err
+		}
+		if reached = ok; ok {
+			break
+		}
+	}
+	if !reached {
+		return Hit{}, false, nil
+	}
+	c, err := x.Repo.Commit(e.commit)
+	if err != nil {
+		return Hit{}, false, err
+	}
+	diffs, err := x.Repo.DiffCommit(c)
+	if err != nil {
+		return Hit{}, false, err
+	}
+	for _, d := range diffs {
+		for _, ch := range d.Changes {
+			if ch.NewID == e.blob && x.Envelope(ch.Path) {
+				return Hit{Path: ch.Path, Blob: e.blob, Commit: e.commit}, true, nil
+			}
+		}
+	}
+	return Hit{}, false, nil
+}
+
+// walkFor looks an entry up commit by commit: it is neither in a tip's tree nor
+// known by its commit.
+func (x *Index) walkFor(ctx context.Context, e record, tips []string) (hit Hit, ok bool, err error) {
+	stop := errors.New("found")
+	err = x.Repo.ScanCommits(ctx, x.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{}), gitrepo.ScanOptions{}, func(s *gitrepo.Scanned) error {
+		for _, d := range s.Diffs {
+			for _, ch := range d.Changes {
+				if ch.NewID == e.blob && x.Envelope(ch.Path) {
+					hit, ok = Hit{Path: ch.Path, Blob: e.blob, Commit: s.ID}, true
+					return stop
+				}
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, stop) {
+		err = nil
+	}
+	return hit, ok, err
+}

@@ -1,0 +1,272 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/relay"
+	"github.com/rigward/rigward/pkg/sshsign"
+)
+
+// A commit is what the rules look at: a commit with its changes against each
+// parent, or the index with its changes against HEAD.
+type commit struct {
+	obj     *gitrepo.Commit // nil for the index
+	id      string          // "" for the index
+	parents []string
+	trees   []string       // of the parents, in order
+	diffs   []gitrepo.Diff // against each parent; one against nothing for a root
+	blobs   map[string]gitrepo.Object
+
+	index     map[string]gitrepo.TreeEntry // of the index, by path
+	published    []string // trees that other clones may have; for the index only
+	publishedIDs []string // their commits
+
+	policy *Policy
+	trust  *Trust
+
+	brought []gitrepo.Change // differ from every parent
+	entries []*entry         // of brought, those at envelope paths
+	verdict *sshsign.Verdict // of the signature, if it was asked for
+}
+
+// An entry is a path at which a commit brings an envelope, or what claims to
+// be one.
+type entry struct {
+	path     string // in the repository
+	thread   string // directory
+	name     string // file
+	mode     gitrepo.Mode
+	blob     string
+	added    bool // no parent has the path
+	data     []byte
+	size     int64
+	tooLarge bool
+
+	fenced   bool
+	judged   bool // it is an envelope, or stands where only envelopes may
+	env      *envelope.Envelope
+	findings []finding.Finding
+}
+
+func newCommit(s *gitrepo.Scanned, r Range) *commit {
+	return &commit{obj: s.Commit, id: s.ID, parents: s.Parents, diffs: s.Diffs, blobs: s.Blobs, policy: r.Policy, trust: r.Trust}
+}
+
+// candidate tells whether a path is one at which an envelope may lie
+// (spec/envelope.md section 1, and the policy's root and ignore).
+func (p *Policy) candidate(path string) bool {
+	_, ok := p.below(path)
+	return ok && !p.ignored(path)
+}
+
+// below cuts the policy's root off a path; ok tells whether the rest has the
+// form of an envelope path.
+func (p *Policy) below(path string) (rest string, ok bool) {
+	rest = path
+	if p.Root != "" {
+		if rest, ok = strings.CutPrefix(path, p.Root+"/"); !ok {
+			return "", false
+		}
+	}
+	return rest, envelope.IsEnvelopePath(rest)
+}
+
+func (p *Policy) ignored(path string) bool {
+	for _, glob := range p.Ignore {
+		if ok, _ := doublestar.Match(glob, path); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// introduce finds what the commit itself brings: paths that differ from every
+// parent. A merge brings only what no side had.
+func (c *commit) introduce() {
+	c.brought = c.diffs[0].Changes
+	for _, d := range c.diffs[1:] {
+		at := make(map[string]gitrepo.Change, len(d.Changes))
+		for _, ch := range d.Changes {
+			at[ch.Path] = ch
+		}
+		var both []gitrepo.Change
+		for _, ch := range c.brought {
+			if other, ok := at[ch.Path]; ok {
+				if ch.OldMode == gitrepo.ModeNone {
+					ch.OldMode, ch.OldID = other.OldMode, other.OldID
+				}
+				both = append(both, ch)
+			}
+		}
+		c.brought = both
+	}
+	for _, ch := range c.brought {
+		if ch.Deleted() || !c.policy.candidate(ch.Path) {
+			continue
+		}
+		rest, _ := c.policy.below(ch.Path)
+		thread, name, _ := strings.Cut(rest, "/")
+		e := &entry{path: ch.Path, thread: thread, name: name, mode: ch.NewMode, blob: ch.NewID, added: ch.Added()}
+		if o, ok := c.blobs[ch.NewID]; ok && !errors.Is(o.Err, gitrepo.ErrMissing) {
+			e.fill(o)
+		}
+		c.entries = append(c.entries, e)
+	}
+	c.blobs = nil
+}
+
+func (e *entry) fill(o gitrepo.Object) {
+	e.data, e.size = o.Data, o.Size
+	e.tooLarge = errors.Is(o.Err, gitrepo.ErrTooLarge)
+	e.fenced = envelope.HasFence(e.data)
+}
+
+// known tells whether the entry's bytes were read, or never will be.
+func (e *entry) known() bool {
+	return e.mode == gitrepo.ModeGitlink || e.data != nil || e.tooLarge
+}
+
+// maxPeek is how large a file may be that is read only to see whether it
+// begins with a fence.
+const maxPeek = 64 << 20
+
+// read reads what the scan has not: blobs of the index, and the begin of files
+// over the limit.
+func (j *Judge) read(batch []*commit) error {
+	users := map[string][]*entry{}
+	var ids []string
+	limit := int64(0)
+	for _, c := range batch {
+		for _, e := range c.entries {
+			if !e.known() {
+				if users[e.blob] == nil {
+					ids = append(ids, e.blob)
+				}
+				users[e.blob] = append(users[e.blob], e)
+				limit = max(limit, c.policy.MaxFile)
+			}
+			if e.tooLarge && e.size <= maxPeek {
+				_ = j.Repo.Objects([]string{e.blob}, maxPeek, func(o gitrepo.Object) error {
+					e.fenced = envelope.HasFence(o.Data)
+					return nil
+				})
+			}
+			e.fenced = e.fenced || e.tooLarge && e.size > maxPeek
+		}
+	}
+	return j.Repo.Objects(ids, limit, func(o gitrepo.Object) error {
+		if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
+			return o.Err
+		}
+		for _, e := range users[o.ID] {
+			e.fill(o)
+			if e.data == nil && !e.tooLarge {
+				e.data = []byte{}
+			}
+		}
+		return nil
+	})
+}
+
+// parse judges the bytes of an entry. It is pure, so that entries are parsed
+// in parallel.
+func (e *entry) parse(p *Policy) {
+	if e.mode == gitrepo.ModeGitlink || e.mode == gitrepo.ModeSymlink {
+		_, e.findings = envelope.Parse(nil, envelope.Options{Path: e.thread + "/" + e.name, Mode: uint32(e.mode)})
+	} else if e.tooLarge {
+		e.findings = []finding.Finding{{Rule: envelope.RuleParse, Severity: finding.Error, Line: 1, Col: 1,
+			Message: fmt.Sprintf("the file has %d bytes, at most %d are allowed", e.size, p.MaxFile)}}
+	} else {
+		e.env, e.findings = envelope.Parse(e.data, envelope.Options{Limits: p.envelopeLimits(), Path: e.thread + "/" + e.name, Mode: uint32(e.mode)})
+	}
+	if e.env != nil {
+		e.findings = append(e.findings, relay.CheckContent(e.env)...)
+		finding.Sort(e.findings)
+	}
+	for i := range e.findings {
+		e.findings[i].Path = e.path
+	}
+	e.data = nil
+}
+
+// lookup returns the entry of a path in the commit's own tree or the index.
+func (j *Judge) lookup(c *commit, path string) (gitrepo.TreeEntry, bool, error) {
+	if c.obj == nil {
+		e, ok := c.index[path]
+		return e, ok, nil
+	}
+	return j.Repo.EntryAt(c.obj.Tree, path)
+}
+
+// list returns the names in a directory of the commit's tree or the index.
+func (j *Judge) list(c *commit, dir string) ([]string, error) {
+	var names []string
+	if c.obj == nil {
+		for path := range c.index {
+			rest := path
+			if dir != "" {
+				var ok bool
+				if rest, ok = strings.CutPrefix(path, dir+"/"); !ok {
+					continue
+				}
+			}
+			name, _, _ := strings.Cut(rest, "/")
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		return slices.Compact(names), nil
+	}
+	return j.names(c.obj.Tree, dir)
+}
+
+func (j *Judge) names(root, dir string) ([]string, error) {
+	t, err := j.dir(root, dir)
+	if t == nil || err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, t.Len())
+	for e := range t.Entries() {
+		names = append(names, e.Name)
+	}
+	return names, nil
+}
+
+// dir returns a directory of a tree, nil if there is none of that name.
+func (j *Judge) dir(root, dir string) (*gitrepo.Tree, error) {
+	id := root
+	if dir != "" {
+		e, ok, err := j.Repo.EntryAt(root, dir)
+		if err != nil || !ok || e.Mode != gitrepo.ModeTree {
+			return nil, err
+		}
+		id = e.ID
+	}
+	return j.Repo.Tree(id)
+}
+
+// parentTrees returns the trees of the commit's parents.
+func (j *Judge) parentTrees(c *commit) ([]string, error) {
+	if c.trees == nil {
+		for _, p := range c.parents {
+			tree, known := j.treeOf[p]
+			if !known {
+				pc, err := j.Repo.Commit(p)
+				if err != nil {
+					return nil, err
+				}
+				tree = pc.Tree
+				j.treeOf[p] = tree
+			}
+			c.trees = append(c.trees, tree)
+		}
+	}
+	return c.trees, nil
+}

@@ -1,0 +1,438 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/history"
+	"github.com/rigward/rigward/pkg/sshsign"
+)
+
+// Repo is what the rules need of a repository: objects by id and walks over
+// commits. *gitrepo.Repo is one.
+type Repo interface {
+	ObjectFormat() string
+	Objects(ids []string, limit int64, fn func(gitrepo.Object) error) error
+	Commit(id string) (*gitrepo.Commit, error)
+	Tree(id string) (*gitrepo.Tree, error)
+	EntryAt(root, path string) (gitrepo.TreeEntry, bool, error)
+	DiffTrees(old, new string) ([]gitrepo.Change, error)
+	RevList(ctx context.Context, include, exclude []string, o gitrepo.RevListOptions) iter.Seq2[gitrepo.Rev, error]
+	ScanCommits(ctx context.Context, walk iter.Seq2[gitrepo.Rev, error], o gitrepo.ScanOptions, fn func(*gitrepo.Scanned) error) error
+	CutIn(walk []gitrepo.Rev, exclude []string) error
+	MergeBases(ctx context.Context, a, b string) ([]string, error)
+	IsAncestor(ctx context.Context, a, b string) (bool, error)
+	ResolvePrefix(prefix string) ([]string, error)
+	Has(ids []string) (types []string, err error)
+	Shallow() (map[string]bool, error)
+}
+
+// Gate is who asks. It decides which rules can be judged.
+type Gate int
+
+// Gates.
+const (
+	PreCommit Gate = iota
+	PrePush
+	PreReceive
+	Update
+	PullRequest
+	Check
+)
+
+// String returns git's or GitHub's name of the gate.
+func (g Gate) String() string {
+	return [...]string{"pre-commit", "pre-push", "pre-receive", "update", "pull-request", "check"}[g]
+}
+
+// server tells whether commits arrive here for the first time from someone
+// who is not trusted, with a clock that is.
+func (g Gate) server() bool { return g == PreReceive || g == Update || g == PullRequest }
+
+// A Judge holds what one run of a gate needs, and collects its findings.
+// Make one for each run; the zero value is not usable.
+type Judge struct {
+	Repo   Repo
+	Gate   Gate
+	Now    time.Time      // of receipt at a server; zero where no clock counts
+	Nonces *history.Index // finds older envelopes by nonce; nil: only those of the range
+
+	// OfTheTime, if set, gives the policy and the trust that hold for a commit
+	// from its first parent ("" for a root) instead of those of the range.
+	OfTheTime func(parent string) (*Policy, *Trust, error)
+	// Bootstrap says that a server takes the first policy and signers files
+	// though nobody is trusted yet who could sign for them.
+	Bootstrap bool
+	// Progress, if set, is called now and then with the commits judged so far.
+	Progress func(done, total int)
+
+	Findings  []finding.Finding
+	Commits   int // judged so far
+	Envelopes int
+	Total     int // commits of the ranges begun
+
+	threads map[string]*thread
+	bounds  []string          // trees of the commits just outside the range
+	outer   map[string]bool   // those commits
+	oddDirs map[string]bool   // root entries that another one could be mistaken for
+	parents map[string][]string // of the commits of the range
+	treeOf  map[string]string   // tree of a commit, where it is known
+	waiting map[string][]pending
+	refs    []reference
+	uses    []nonceUse
+	dates   map[string]int64 // committer dates
+	chains  map[string]chain
+	reach   map[string]reached
+	seen    map[string]bool     // blob and path that was judged before: content findings are told once
+}
+
+// A Range is what a ref gains: the commits that are reachable from New but not
+// from the excluded ones.
+type Range struct {
+	Ref     string
+	Old     string   // the ref's commit before; "" if it is new or has none
+	New     string   // the ref's commit afterwards
+	Exclude []string // commits whose history is accepted already; holds Old
+	// History says that the ref is protected, so that it may only move
+	// forward; First that nothing is protected yet, so that a root may come.
+	History bool
+	First   bool
+	// NonceTips are further commits in whose history no nonce of the range may
+	// occur.
+	NonceTips []string
+
+	Policy *Policy
+	Trust  *Trust
+}
+
+// Range judges one range, and adds what it finds to j. An error means that it
+// could not decide.
+func (j *Judge) Range(ctx context.Context, r Range) error {
+	revs, err := j.walk(ctx, r)
+	if err != nil {
+		return err
+	}
+	j.Total += len(revs)
+	j.begin(revs)
+	if r.History {
+		if err := j.fastForward(ctx, r, revs); err != nil {
+			return err
+		}
+	}
+	if err := j.boundary(revs); err != nil {
+		return err
+	}
+	var batch []*commit
+	changes, pending := 0, 0
+	flush := func() error {
+		err := j.judge(ctx, r, batch)
+		batch, pending = batch[:0], 0
+		return err
+	}
+	walk := func(yield func(gitrepo.Rev, error) bool) {
+		for _, rev := range revs {
+			if !yield(rev, nil) {
+				return
+			}
+		}
+	}
+	opt := gitrepo.ScanOptions{BlobLimit: r.Policy.MaxFile, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
+		return r.Policy.candidate(c.Path)
+	}}
+	err = j.Repo.ScanCommits(ctx, walk, opt, func(s *gitrepo.Scanned) error {
+		c := newCommit(s, r)
+		n := 0
+		for _, d := range s.Diffs {
+			n = max(n, len(d.Changes))
+		}
+		if changes += n; changes > r.Policy.MaxChanges && j.Gate != Check {
+			return &Undecided{Message: fmt.Sprintf("more than %d paths change (limits.changes)", r.Policy.MaxChanges), Hint: "push fewer commits at a time"}
+		}
+		batch = append(batch, c)
+		if pending += n + 1; pending >= maxBatch {
+			return flush()
+		}
+		return nil
+	})
+	if err == nil {
+		err = flush()
+	}
+	var bad *gitrepo.MalformedCommitError
+	if errors.As(err, &bad) {
+		j.add(r.Policy, finding.Finding{Rule: "commit-signed", Severity: finding.Error, Commit: bad.ID, Ref: r.Ref,
+			Message: "malformed commit: " + bad.Reason, Hint: "git fsck --no-dangling"})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := j.references(ctx, r); err != nil {
+		return err
+	}
+	return j.nonces(ctx, r)
+}
+
+// maxBatch is how many changed paths are read and parsed together.
+const maxBatch = 2048
+
+// An Undecided says why no decision is possible, and what repairs that.
+type Undecided struct {
+	Message string
+	Hint    string
+	Cause   error
+}
+
+func (e *Undecided) Error() string { return e.Message }
+
+// Unwrap returns the cause.
+func (e *Undecided) Unwrap() error { return e.Cause }
+
+// HintOf returns the command that repairs what err tells, "" if none is known.
+func HintOf(err error) string {
+	var u *Undecided
+	if errors.As(err, &u) && u.Hint != "" {
+		return u.Hint
+	}
+	return gitrepo.Hint(err)
+}
+
+func (j *Judge) walk(ctx context.Context, r Range) ([]gitrepo.Rev, error) {
+	var revs []gitrepo.Rev
+	opt := gitrepo.RevListOptions{Reverse: true}
+	for rev, err := range j.Repo.RevList(ctx, []string{r.New}, r.Exclude, opt) {
+		if err != nil {
+			return nil, err
+		}
+		revs = append(revs, rev)
+		if len(revs) > r.Policy.MaxCommits && j.Gate != Check {
+			return nil, &Undecided{Message: fmt.Sprintf("more than %d commits are new (limits.commits)", r.Policy.MaxCommits), Hint: "push fewer commits at a time"}
+		}
+	}
+	return revs, j.Repo.CutIn(revs, r.Exclude)
+}
+
+func (j *Judge) begin(revs []gitrepo.Rev) {
+	j.threads = map[string]*thread{}
+	j.bounds, j.oddDirs, j.outer = nil, nil, map[string]bool{}
+	j.dates = map[string]int64{}
+	j.treeOf = make(map[string]string, len(revs))
+	j.parents = make(map[string][]string, len(revs))
+	j.waiting, j.refs, j.uses, j.reach = nil, nil, nil, nil
+	if j.seen == nil {
+		j.seen = map[string]bool{}
+	}
+	j.chains = make(map[string]chain, len(revs))
+	var tips []string
+	for _, rev := range revs {
+		j.parents[rev.ID] = rev.Parents
+		c := chain{len(tips), 0}
+		if len(rev.Parents) > 0 {
+			if first, ok := j.chains[rev.Parents[0]]; ok && tips[first.id] == rev.Parents[0] {
+				c = chain{first.id, first.pos + 1}
+			}
+		}
+		if c.pos == 0 {
+			tips = append(tips, rev.ID)
+		} else {
+			tips[c.id] = rev.ID
+		}
+		j.chains[rev.ID] = c
+	}
+}
+
+// boundary finds the trees of the commits just outside the range: what they
+// hold was there before.
+func (j *Judge) boundary(revs []gitrepo.Rev) error {
+	done := map[string]bool{}
+	for _, rev := range revs {
+		for _, p := range rev.Parents {
+			if _, inside := j.parents[p]; inside || done[p] {
+				continue
+			}
+			done[p], j.outer[p] = true, true
+			c, err := j.Repo.Commit(p)
+			if err != nil {
+				return err
+			}
+			j.bounds = append(j.bounds, c.Tree)
+			j.treeOf[p] = c.Tree
+		}
+	}
+	return nil
+}
+
+// Staged is what is about to be committed: the changes of the index against
+// HEAD.
+type Staged struct {
+	Head      string // commit, "" if there is none yet
+	Changes   []gitrepo.Change
+	Entries   []gitrepo.IndexEntry // the whole index
+	Published []string             // commits that other clones may have
+	Policy    *Policy
+	Trust     *Trust
+}
+
+// Index judges what is about to be committed.
+func (j *Judge) Index(ctx context.Context, s Staged) error {
+	j.begin(nil)
+	j.Total = 1
+	c := &commit{diffs: []gitrepo.Diff{{Parent: s.Head, Changes: s.Changes}}, policy: s.Policy, trust: s.Trust, index: map[string]gitrepo.TreeEntry{}}
+	for _, e := range s.Entries {
+		c.index[e.Path] = gitrepo.TreeEntry{Name: e.Path, Mode: e.Mode, ID: e.ID}
+	}
+	if s.Head != "" {
+		head, err := j.Repo.Commit(s.Head)
+		if err != nil {
+			return err
+		}
+		c.parents, c.trees = []string{s.Head}, []string{head.Tree}
+		j.bounds = []string{head.Tree}
+		j.outer[s.Head] = true
+	}
+	for _, id := range s.Published {
+		p, err := j.Repo.Commit(id)
+		if err != nil {
+			return err
+		}
+		c.published, c.publishedIDs = append(c.published, p.Tree), append(c.publishedIDs, id)
+	}
+	return j.judge(ctx, Range{Policy: s.Policy, Trust: s.Trust}, []*commit{c})
+}
+
+// judge reads what a batch of commits brings, verifies their signatures, and
+// then applies the rules commit by commit, parents first.
+func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
+	for _, c := range batch {
+		if j.OfTheTime != nil && c.obj != nil {
+			parent := ""
+			if len(c.parents) > 0 {
+				parent = c.parents[0]
+			}
+			var err error
+			if c.policy, c.trust, err = j.OfTheTime(parent); err != nil {
+				return err
+			}
+		}
+		c.introduce()
+	}
+	if err := j.read(batch); err != nil {
+		return err
+	}
+	parallel(len(batch), func(i int) {
+		for _, e := range batch[i].entries {
+			e.parse(batch[i].policy)
+		}
+	})
+	if err := j.verify(batch); err != nil {
+		return err
+	}
+	for _, c := range batch {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := j.commit(ctx, r, c); err != nil {
+			return err
+		}
+		j.Commits++
+		if j.Progress != nil && j.Commits%256 == 0 {
+			j.Progress(j.Commits, j.Total)
+		}
+	}
+	return nil
+}
+
+// commit applies the rules to one commit, or to the index.
+func (j *Judge) commit(ctx context.Context, r Range, c *commit) error {
+	for _, rule := range []func(context.Context, Range, *commit) error{
+		j.content, j.outside, j.appendOnly, j.threadClosed, j.divergence, j.signed, j.relays,
+	} {
+		if err := rule(ctx, r, c); err != nil {
+			return err
+		}
+	}
+	for _, e := range c.entries {
+		if err := j.remember(c, e); err != nil {
+			return err
+		}
+	}
+	if c.obj != nil {
+		j.treeOf[c.id] = c.obj.Tree
+	}
+	return nil
+}
+
+// add maps a finding by the policy and keeps it, unless its rule is off.
+func (j *Judge) add(p *Policy, f finding.Finding) {
+	if f, ok := p.apply(f); ok {
+		j.Findings = append(j.Findings, f)
+	}
+}
+
+// Ref judges what a push does to a ref that is not protected, and deletions.
+// It tells whether the ref's commits are to be judged as a Range.
+func (j *Judge) Ref(p *Policy, u change.RefUpdate, protected bool) bool {
+	f := finding.Finding{Severity: finding.Error, Ref: u.Ref}
+	switch {
+	case protected && u.Delete():
+		f.Rule = "fast-forward"
+		f.Message = "a protected ref is deleted"
+		f.Hint = "take it out of the policy's protect list first"
+		j.add(p, f)
+		return false
+	case protected:
+		return true
+	case matchAny(p.AllowRefs, u.Ref):
+	case matchAny([]string{"refs/replace/**", "refs/notes/**"}, u.Ref):
+		f.Rule = "other-refs"
+		f.Message = "refs below refs/replace and refs/notes change what others see of commits, expected none"
+		f.Hint = "name the ref in the policy's allow-refs"
+		j.add(p, f)
+	case p.OtherRefsDeny:
+		f.Rule = "other-refs"
+		f.Message = "the policy denies refs that are not protected (other-refs: deny)"
+		f.Hint = "name the ref in the policy's allow-refs"
+		j.add(p, f)
+	}
+	return false
+}
+
+// parallel calls fn for 0 … n-1 on all cores.
+func parallel(n int, fn func(int)) {
+	workers := min(runtime.GOMAXPROCS(0), (n+15)/16)
+	if workers <= 1 {
+		for i := range n {
+			fn(i)
+		}
+		return
+	}
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < n; i += workers {
+				fn(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// envelopeLimits are the policy's, in the terms of package envelope.
+func (p *Policy) envelopeLimits() envelope.Limits {
+	return envelope.Limits{File: p.MaxFile, Frontmatter: p.MaxFrontmatter}
+}
+
+func (j *Judge) format() sshsign.ObjectFormat {
+	if j.Repo.ObjectFormat() == "sha256" {
+		return sshsign.SHA256
+	}
+	return sshsign.SHA1
+}

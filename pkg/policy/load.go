@@ -1,0 +1,220 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// MaxTrustBytes is the most that a signers or revocation file may have.
+const MaxTrustBytes = 16 << 20
+
+// A Loader reads policy and signers from where they can be trusted: from
+// files that the repository's configuration names (rigward.policy,
+// rigward.allowedSigners), else from the tree of a commit that was accepted
+// before. It never looks at what is pushed.
+type Loader struct {
+	Repo interface {
+		EntryAt(root, path string) (gitrepo.TreeEntry, bool, error)
+		Blob(id string, limit int64) ([]byte, error)
+		Commit(id string) (*gitrepo.Commit, error)
+		ConfigLast(key string) (value string, set bool, err error)
+	}
+	// ReadFile reads a file that the configuration names; relative names are
+	// the caller's to resolve.
+	ReadFile func(name string) ([]byte, error)
+	// Own is the client's own policy, which only tightens; nil for none.
+	Own *Policy
+
+	server      *Policy
+	serverKnown bool
+	policies    map[string]*Policy
+	trusts      map[string]*Trust
+}
+
+// A loaded policy's blobs, for the cache.
+type trustKey struct{ signers, revoked string }
+
+func (k trustKey) String() string { return k.signers + " " + k.revoked }
+
+// ServerPaths tells whether the configuration names a policy or a signers
+// file, so that even a first push has something to be judged by.
+func (l *Loader) ServerPaths() (bool, error) {
+	for _, key := range []string{"rigward.policy", "rigward.allowedSigners"} {
+		v, _, err := l.Repo.ConfigLast(key)
+		if v != "" || err != nil {
+			return v != "", err
+		}
+	}
+	return false, nil
+}
+
+// AtCommit is At for the tree of a commit; "" stands for no commit.
+func (l *Loader) AtCommit(id string) (*Policy, *Trust, error) {
+	if id == "" {
+		return l.At("")
+	}
+	c, err := l.Repo.Commit(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l.At(c.Tree)
+}
+
+// At returns the policy and the trust that a tree's files give, or those of
+// the server where it names them. Without a policy file the defaults hold.
+func (l *Loader) At(tree string) (*Policy, *Trust, error) {
+	p, err := l.policy(tree)
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := l.trust(p, tree)
+	return p, t, err
+}
+
+func (l *Loader) policy(tree string) (*Policy, error) {
+	if !l.serverKnown {
+		name, _, err := l.Repo.ConfigLast("rigward.policy")
+		if err != nil {
+			return nil, err
+		}
+		if name != "" {
+			data, err := l.ReadFile(name)
+			if err != nil {
+				return nil, &Undecided{Message: "the policy file " + finding.Quote(name) + " cannot be read", Hint: "git config rigward.policy names it", Cause: err}
+			}
+			if l.server, err = DecodeFile(data, FromServer, name); err != nil {
+				return nil, err
+			}
+			l.server = l.tighten(l.server)
+		}
+		l.serverKnown = true
+	}
+	if l.server != nil {
+		return l.server, nil
+	}
+	id, err := l.file(tree, policyPath)
+	if err != nil {
+		return nil, err
+	}
+	if p := l.policies[id]; p != nil {
+		return p, nil
+	}
+	p := Default()
+	if id != "" {
+		data, err := l.Repo.Blob(id, MaxPolicyBytes)
+		if err != nil {
+			return nil, undecided("the policy file "+policyPath+" cannot be read", err)
+		}
+		if p, err = DecodeFile(data, FromRepository, policyPath); err != nil {
+			return nil, err
+		}
+	}
+	p = l.tighten(p)
+	if l.policies == nil {
+		l.policies = map[string]*Policy{}
+	}
+	l.policies[id] = p
+	return p, nil
+}
+
+func (l *Loader) tighten(p *Policy) *Policy {
+	if l.Own == nil {
+		return p
+	}
+	return p.Tighten(l.Own)
+}
+
+// file returns the blob of a regular file in a tree, "" if there is none.
+func (l *Loader) file(tree, path string) (string, error) {
+	if tree == "" {
+		return "", nil
+	}
+	e, ok, err := l.Repo.EntryAt(tree, path)
+	if err != nil || !ok {
+		return "", err
+	}
+	if !e.Mode.IsFile() {
+		return "", &Undecided{Message: fmt.Sprintf("%s is no regular file (mode %s)", finding.Path(path), e.Mode), Hint: "commit it as a regular file"}
+	}
+	return e.ID, nil
+}
+
+func (l *Loader) trust(p *Policy, tree string) (*Trust, error) {
+	revoked := ""
+	var err error
+	if p.Revoked != "" {
+		if revoked, err = l.file(tree, p.Revoked); err != nil {
+			return nil, err
+		}
+	}
+	name, _, err := l.Repo.ConfigLast("rigward.allowedSigners")
+	if err != nil {
+		return nil, err
+	}
+	signers := "file:" + name
+	if name == "" {
+		if signers, err = l.file(tree, p.Signers); err != nil {
+			return nil, err
+		}
+	}
+	key := trustKey{p.Signers + ":" + signers, p.Revoked + ":" + revoked}.String()
+	if t := l.trusts[key]; t != nil {
+		return t, nil
+	}
+	if l.trusts == nil {
+		l.trusts = map[string]*Trust{}
+	}
+	source := finding.Path(p.Signers)
+	if name != "" {
+		source = finding.Quote(name)
+	}
+	t := Untrusting(source)
+	if signers != "" {
+		t = NewTrust(source, func() (s, r []byte, err error) {
+			if name != "" {
+				s, err = l.ReadFile(name)
+			} else {
+				s, err = l.Repo.Blob(signers, MaxTrustBytes)
+			}
+			if err != nil {
+				return nil, nil, undecided("the signers file "+source+" cannot be read", err)
+			}
+			if p.Revoked == "" {
+				return s, nil, nil
+			}
+			if revoked == "" {
+				return nil, nil, &Undecided{Message: "the revocation file " + finding.Path(p.Revoked) + " that the policy names is missing", Hint: "commit it, or take the key revoked out of the policy"}
+			}
+			if r, err = l.Repo.Blob(revoked, MaxTrustBytes); err != nil {
+				return nil, nil, undecided("the revocation file "+finding.Path(p.Revoked)+" cannot be read", err)
+			}
+			if r == nil {
+				r = []byte{}
+			}
+			return s, r, nil
+		})
+	}
+	l.trusts[key] = t
+	return t, nil
+}
+
+// DecodeFile is Decode with an error that names the file and can be told to a
+// person as it is.
+func DecodeFile(data []byte, from Origin, name string) (*Policy, error) {
+	p, err := Decode(data, from)
+	if e, ok := DecodeError(err); ok {
+		return nil, &Undecided{Message: fmt.Sprintf("policy %s:%d:%d: %s", finding.Path(name), e.Line, e.Col, e.Message), Hint: e.Hint, Cause: err}
+	}
+	return p, err
+}
+
+func undecided(message string, cause error) error {
+	var e *gitrepo.Error
+	if errors.As(cause, &e) {
+		message += ": " + e.Message
+	}
+	return &Undecided{Message: message, Hint: gitrepo.Hint(cause), Cause: cause}
+}

@@ -1,0 +1,150 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// A pending entry has no fence and lies where no envelope was seen yet. If one
+// comes later in the same push, the directory is a thread and the entry is
+// judged after all.
+type pending struct {
+	c *commit
+	e *entry
+	r Range
+}
+
+// content tells what is wrong with the envelopes that a commit brings: the
+// rules that a file alone can break, and the twins of its path.
+func (j *Judge) content(_ context.Context, r Range, c *commit) error {
+	fenced := map[string]bool{}
+	for _, e := range c.entries {
+		if e.fenced {
+			fenced[e.thread] = true
+		}
+	}
+	for _, e := range c.entries {
+		t, err := j.thread(c.policy, e.thread)
+		if err != nil {
+			return err
+		}
+		e.judged = e.fenced || fenced[e.thread] || len(t.facts) > 0
+		if !e.judged {
+			if j.waiting == nil {
+				j.waiting = map[string][]pending{}
+			}
+			j.waiting[e.thread] = append(j.waiting[e.thread], pending{c, e, r})
+			continue
+		}
+		for _, p := range j.waiting[e.thread] {
+			j.tell(p.r, p.c, p.e)
+		}
+		delete(j.waiting, e.thread)
+		j.tell(r, c, e)
+		other, err := j.twin(c, c.policy, e.path)
+		if err != nil {
+			return err
+		}
+		j.twins(r, c, e.path, other)
+	}
+	return j.oddPaths(r, c)
+}
+
+// tell adds the findings of an entry, once for each commit and path.
+func (j *Judge) tell(r Range, c *commit, e *entry) {
+	key := c.id + ":" + e.path
+	if j.seen[key] {
+		return
+	}
+	j.seen[key] = true
+	j.Envelopes++
+	for _, f := range e.findings {
+		f.Commit, f.Ref = c.id, r.Ref
+		j.add(c.policy, f)
+	}
+}
+
+func (j *Judge) twins(r Range, c *commit, path, other string) {
+	if other == "" {
+		return
+	}
+	j.add(c.policy, finding.Finding{
+		Rule: envelope.RulePath, Severity: finding.Error, Path: path, Line: 1, Col: 1, Commit: c.id, Ref: r.Ref,
+		Message: "some file systems take this path and " + finding.Quote(other) + " for one file",
+		Hint:    "give one of them another name",
+	})
+}
+
+// oddPaths notes the paths that folding changes, and tells of those that are
+// no envelopes but could be taken for one.
+func (j *Judge) oddPaths(r Range, c *commit) error {
+	for _, ch := range c.brought {
+		if ch.Deleted() || plainPath(ch.Path) {
+			continue
+		}
+		fold := envelope.FoldPath(ch.Path)
+		if fold == ch.Path {
+			continue
+		}
+		rest, ok := c.policy.below(fold)
+		if !ok {
+			continue
+		}
+		name, _, _ := cutSlash(rest)
+		t, err := j.thread(c.policy, name)
+		if err != nil {
+			return err
+		}
+		t.noteOdd(ch.Path)
+		if c.policy.candidate(ch.Path) || !ch.Added() {
+			continue // told as an envelope, or not new
+		}
+		e, there, err := j.lookup(c, fold)
+		if err != nil {
+			return err
+		}
+		if there && e.Mode != gitrepo.ModeTree && c.policy.candidate(fold) {
+			j.twins(r, c, ch.Path, fold)
+		}
+	}
+	return nil
+}
+
+// plainPath tells quickly that folding would not change a path.
+func plainPath(p string) bool {
+	for i := range len(p) {
+		if c := p[i]; c >= 0x80 || 'A' <= c && c <= 'Z' {
+			return false
+		}
+	}
+	return true
+}
+
+// outside judges paths that are no envelopes, where the policy denies them.
+func (j *Judge) outside(_ context.Context, r Range, c *commit) error {
+	if !c.policy.OutsideDeny {
+		return nil
+	}
+	judged := map[string]bool{}
+	for _, e := range c.entries {
+		judged[e.path] = e.judged
+	}
+	for _, ch := range c.brought {
+		if judged[ch.Path] || c.policy.ignored(ch.Path) || ch.Path == policyPath || ch.Path == c.policy.Signers || ch.Path == c.policy.Revoked {
+			continue
+		}
+		if ch.Deleted() && c.policy.candidate(ch.Path) {
+			continue // append-only tells
+		}
+		j.add(c.policy, finding.Finding{
+			Rule: "outside-thread", Severity: finding.Error, Path: ch.Path, Commit: c.id, Ref: r.Ref,
+			Message: "the path lies outside threads, which the policy denies (envelopes.outside: deny)",
+			Hint:    fmt.Sprintf("git rm --cached -- %s", finding.Path(ch.Path)),
+		})
+	}
+	return nil
+}

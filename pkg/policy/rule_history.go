@@ -1,0 +1,330 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+func cutSlash(path string) (dir, rest string, ok bool) { return strings.Cut(path, "/") }
+
+// fastForward judges that a protected ref only moves forward and gains no
+// second root.
+func (j *Judge) fastForward(_ context.Context, r Range, revs []gitrepo.Rev) error {
+	add := func(commit, message, hint string) {
+		j.add(r.Policy, finding.Finding{Rule: "fast-forward", Severity: finding.Error, Ref: r.Ref, Commit: commit, Message: message, Hint: hint})
+	}
+	if r.Old != "" && r.Old != r.New {
+		forward := slices.ContainsFunc(revs, func(rev gitrepo.Rev) bool { return slices.Contains(rev.Parents, r.Old) })
+		if !forward {
+			lost, err := j.lost(r)
+			if err != nil {
+				return err
+			}
+			add(r.New, "a protected ref moves from "+short(r.Old)+" to a commit that does not contain it"+lost, "git fetch, then git rebase onto the ref's new tip, then push without --force")
+		}
+	}
+	roots := 0
+	for _, rev := range revs {
+		if len(rev.Parents) > 0 {
+			continue
+		}
+		if roots++; roots > 1 || !r.First {
+			add(rev.ID, "a root commit: its history begins anew beside the protected one", "git rebase --onto the protected ref's tip --root")
+		}
+	}
+	return nil
+}
+
+// lost names the envelopes that a ref would no longer have.
+func (j *Judge) lost(r Range) (string, error) {
+	old, err := j.Repo.Commit(r.Old)
+	if err != nil {
+		return "", err
+	}
+	after, err := j.Repo.Commit(r.New)
+	if err != nil {
+		return "", err
+	}
+	changes, err := j.Repo.DiffTrees(old.Tree, after.Tree)
+	if err != nil {
+		return "", err
+	}
+	n, first := 0, ""
+	for _, ch := range changes {
+		if ch.Deleted() && r.Policy.candidate(ch.Path) {
+			if n++; n == 1 {
+				first = ch.Path
+			}
+		}
+	}
+	switch n {
+	case 0:
+		return "", nil
+	case 1:
+		return "; it would lose " + finding.Quote(first), nil
+	}
+	return fmt.Sprintf("; it would lose %d files in threads, the first %s", n, finding.Quote(first)), nil
+}
+
+// appendOnly judges each change against each parent: an envelope that a parent
+// has stays as it is. In the index, what counts is what is published: until
+// then an envelope may be rewritten.
+func (j *Judge) appendOnly(_ context.Context, r Range, c *commit) error {
+	told := map[string]bool{}
+	for _, d := range c.diffs {
+		for _, ch := range d.Changes {
+			if ch.Added() || told[ch.Path] || !c.policy.candidate(ch.Path) {
+				continue
+			}
+			rest, _ := c.policy.below(ch.Path)
+			name, _, _ := cutSlash(rest)
+			t, err := j.thread(c.policy, name)
+			if err != nil {
+				return err
+			}
+			if len(t.facts) == 0 {
+				continue // no thread, so no envelope
+			}
+			hint := "write a new envelope instead; to take the change back: git rebase --interactive " + short(d.Parent)
+			if c.obj == nil {
+				source, err := j.publishedIn(c, ch)
+				if err != nil {
+					return err
+				}
+				if source == "" {
+					continue
+				}
+				hint = "write a new envelope instead; to take the change back: git restore --source=" + short(source) + " --staged --worktree -- " + finding.Path(ch.Path)
+			}
+			told[ch.Path] = true
+			j.add(c.policy, finding.Finding{
+				Rule: "append-only", Severity: finding.Error, Path: ch.Path, Commit: c.id, Ref: r.Ref,
+				Message: "an accepted envelope is " + how(ch, d.Changes), Hint: hint,
+			})
+		}
+	}
+	return nil
+}
+
+// publishedIn returns a published tree that holds the path with another
+// content or mode than the index has, "" if none does.
+func (j *Judge) publishedIn(c *commit, ch gitrepo.Change) (string, error) {
+	for i, tree := range c.published {
+		e, ok, err := j.Repo.EntryAt(tree, ch.Path)
+		if err != nil {
+			return "", err
+		}
+		if ok && (e.ID != ch.NewID || e.Mode != ch.NewMode) {
+			return c.publishedIDs[i], nil
+		}
+	}
+	return "", nil
+}
+
+// how says in words what happens to a path.
+func how(ch gitrepo.Change, all []gitrepo.Change) string {
+	switch {
+	case ch.Deleted():
+		for _, other := range all {
+			if other.Added() && other.NewID == ch.OldID {
+				return "moved to " + finding.Quote(other.Path)
+			}
+		}
+		return "deleted"
+	case ch.NewMode == gitrepo.ModeSymlink && ch.OldMode != ch.NewMode:
+		return "replaced by a symbolic link"
+	case ch.NewMode == gitrepo.ModeGitlink && ch.OldMode != ch.NewMode:
+		return "replaced by a submodule"
+	case ch.OldID == ch.NewID:
+		return fmt.Sprintf("changed in mode from %s to %s", ch.OldMode, ch.NewMode)
+	}
+	return "changed in place"
+}
+
+// threadClosed warns of a turn after RESOLUTION.
+func (j *Judge) threadClosed(_ context.Context, r Range, c *commit) error {
+	for _, e := range c.entries {
+		if !e.added || e.env == nil {
+			continue
+		}
+		t, err := j.thread(c.policy, e.thread)
+		if err != nil {
+			return err
+		}
+		for _, f := range t.facts {
+			if f.kind != "RESOLUTION" || !f.valid || f.path == e.path {
+				continue
+			}
+			if there, err := j.before(c, f); err != nil {
+				return err
+			} else if there {
+				line, col := e.env.Place("type")
+				j.add(c.policy, finding.Finding{
+					Rule: "thread-closed", Severity: finding.Warning, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref,
+					Message: "the thread was closed by " + finding.Quote(f.path), Hint: "open a new thread: rig-bridge new",
+				})
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// maxPairs is how many divergences of one merge are named one by one.
+const maxPairs = 20
+
+// divergence names, at a merge, the envelopes of one thread that were written
+// on two sides without knowledge of each other.
+func (j *Judge) divergence(ctx context.Context, r Range, c *commit) error {
+	if len(c.diffs) < 2 {
+		return nil
+	}
+	brought := map[string]bool{}
+	for _, ch := range c.brought {
+		brought[ch.Path] = true
+	}
+	// What is new against parent i comes from the other sides.
+	news := make([]map[string][]*fact, len(c.diffs))
+	for i, d := range c.diffs {
+		news[i] = map[string][]*fact{}
+		for _, ch := range d.Changes {
+			if !ch.Added() || brought[ch.Path] || !c.policy.candidate(ch.Path) {
+				continue
+			}
+			rest, _ := c.policy.below(ch.Path)
+			name, _, _ := cutSlash(rest)
+			t, err := j.thread(c.policy, name)
+			if err != nil {
+				return err
+			}
+			for _, f := range t.facts {
+				if f.path == ch.Path && f.blob == ch.NewID {
+					news[i][name] = append(news[i][name], f)
+					break
+				}
+			}
+		}
+	}
+	pairs, base := 0, ""
+	for a := range news {
+		for b := a + 1; b < len(news); b++ {
+			for _, name := range sortedKeys(news[a]) {
+				for _, theirs := range news[a][name] {
+					for _, ours := range news[b][name] {
+						if theirs == ours {
+							continue
+						}
+						if knew, err := j.knew(theirs, ours); err != nil {
+							return err
+						} else if knew {
+							continue
+						}
+						if pairs++; pairs > maxPairs {
+							continue
+						}
+						if base == "" {
+							ids, err := j.Repo.MergeBases(ctx, c.parents[a], c.parents[b])
+							if err != nil {
+								return err
+							}
+							base = "no common commit"
+							if len(ids) > 0 {
+								base = "commit " + short(ids[0])
+							}
+						}
+						j.add(c.policy, finding.Finding{
+							Rule: "divergence", Severity: finding.Warning, Path: theirs.path, Commit: c.id, Ref: r.Ref,
+							Message: fmt.Sprintf("%s wrote this and %s wrote %s without knowledge of each other, since %s",
+								finding.QuoteMax(theirs.from, 60), finding.QuoteMax(ours.from, 60), finding.Quote(ours.path), base),
+							Hint: "answer both: rig-bridge send with --ref for each",
+						})
+					}
+				}
+			}
+		}
+	}
+	if pairs > maxPairs {
+		j.add(c.policy, finding.Finding{Rule: "divergence", Severity: finding.Warning, Commit: c.id, Ref: r.Ref,
+			Message: fmt.Sprintf("%d more pairs of envelopes were written without knowledge of each other", pairs-maxPairs)})
+	}
+	return nil
+}
+
+// knew tells whether one of two envelopes shows that it knew the other: by
+// in_reply_to, or by a reference to a commit that holds it.
+func (j *Judge) knew(a, b *fact) (bool, error) {
+	if a.hash != "" && b.reply == a.hash || b.hash != "" && a.reply == b.hash {
+		return true, nil
+	}
+	for _, p := range [][2]*fact{{a, b}, {b, a}} {
+		for _, ref := range p[0].refs {
+			id, err := j.commitOf(ref)
+			if err != nil {
+				return false, err
+			}
+			if id == "" {
+				continue
+			}
+			c, err := j.Repo.Commit(id)
+			if err != nil {
+				return false, err
+			}
+			if ok, err := j.present(p[1], c.Tree); ok || err != nil {
+				return ok, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// commitOf resolves an abbreviated commit id; "" if it is unknown or
+// ambiguous.
+func (j *Judge) commitOf(prefix string) (string, error) {
+	ids, err := j.commitsOf(prefix)
+	if err != nil || len(ids) != 1 {
+		return "", err
+	}
+	return ids[0], nil
+}
+
+func (j *Judge) commitsOf(prefix string) ([]string, error) {
+	ids, err := j.Repo.ResolvePrefix(prefix)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	types, err := j.Repo.Has(ids)
+	if err != nil {
+		return nil, err
+	}
+	var commits []string
+	for i, id := range ids {
+		if types[i] == "commit" {
+			commits = append(commits, id)
+		}
+	}
+	return commits, nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func short(id string) string {
+	if len(id) > 12 {
+		return id[:12]
+	}
+	if id == "" {
+		return "--root"
+	}
+	return id
+}

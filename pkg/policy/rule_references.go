@@ -1,0 +1,182 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// A reference is one item of an envelope's references, to be looked up when
+// the whole range is known.
+type reference struct {
+	commit, path string
+	line, col    int
+	text         string
+	policy       *Policy
+}
+
+// collect notes the references of the envelopes that a commit brings, and
+// judges the in_reply_to of those that are no relays.
+func (j *Judge) collect(r Range, c *commit) error {
+	for _, e := range c.entries {
+		if e.env == nil || !e.judged || !e.added {
+			continue
+		}
+		if e.env.Conforms("references") {
+			for i, text := range e.env.References {
+				line, col := e.env.ItemPlace("references", i)
+				j.refs = append(j.refs, reference{c.id, e.path, line, col, text, c.policy})
+			}
+		}
+		if e.env.IsRelay() || !e.env.Conforms("in_reply_to") {
+			continue
+		}
+		found, err := j.answered(c, e)
+		if err != nil {
+			return err
+		}
+		if !found {
+			cut, err := j.cut()
+			if err != nil {
+				return err
+			}
+			if !cut {
+				line, col := e.env.Place("in_reply_to")
+				j.add(c.policy, finding.Finding{Rule: "references", Severity: finding.Warning, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref,
+					Message: "no earlier envelope of the thread has the body hash " + finding.Quote(e.env.InReplyTo)})
+			}
+		}
+	}
+	return nil
+}
+
+// references looks up what the envelopes of the range refer to
+// (spec/envelope.md section 12).
+func (j *Judge) references(ctx context.Context, r Range) error {
+	refs := j.refs
+	j.refs = nil
+	if len(refs) == 0 || r.Policy.Level("references") == finding.Off {
+		return nil
+	}
+	cut, err := j.cut()
+	if err != nil {
+		return err
+	}
+	add := func(ref reference, message string) {
+		j.add(ref.policy, finding.Finding{Rule: "references", Severity: finding.Warning, Path: ref.path, Line: ref.line, Col: ref.col, Commit: ref.commit, Ref: r.Ref, Message: message})
+	}
+	resolved := map[string][]string{}
+	// outside holds, for each set of commits just outside the range, what has
+	// to be looked up below it.
+	type group struct {
+		bounds []string
+		ids    map[string][]reference
+	}
+	groups := map[string]*group{}
+	for _, ref := range refs {
+		ids, done := resolved[ref.text]
+		if !done {
+			if ids, err = j.commitsOf(ref.text); err != nil {
+				return err
+			}
+			resolved[ref.text] = ids
+		}
+		switch {
+		case len(ids) == 0 && !cut:
+			add(ref, "no commit has the id "+finding.Quote(ref.text))
+		case len(ids) > 1:
+			add(ref, "the id "+finding.Quote(ref.text)+" is ambiguous: several commits begin with it")
+		case len(ids) == 1:
+			if _, known := j.parents[ids[0]]; known {
+				if !j.ancestor(ids[0], ref.commit) {
+					add(ref, "commit "+finding.Quote(ref.text)+" is no ancestor of the commit that adds the envelope")
+				}
+				continue
+			}
+			_, bounds := j.ancestors(ref.commit)
+			key := strings.Join(bounds, " ")
+			if groups[key] == nil {
+				groups[key] = &group{bounds, map[string][]reference{}}
+			}
+			groups[key].ids[ids[0]] = append(groups[key].ids[ids[0]], ref)
+		}
+	}
+	for _, key := range sortedKeys(groups) {
+		g := groups[key]
+		for rev, err := range j.Repo.RevList(ctx, sortedKeys(g.ids), g.bounds, gitrepo.RevListOptions{}) {
+			if errors.Is(err, gitrepo.ErrCut) {
+				break // unknown because cut is not reported
+			}
+			if err != nil {
+				return err
+			}
+			for _, ref := range g.ids[rev.ID] {
+				add(ref, "commit "+finding.Quote(ref.text)+" is no ancestor of the commit that adds the envelope")
+			}
+		}
+	}
+	return nil
+}
+
+// A chain is a run of commits of the range of which each is the first parent
+// of the next; most histories are one.
+type chain struct{ id, pos int }
+
+// ancestor tells whether a is an ancestor of b, both commits of the range.
+func (j *Judge) ancestor(a, b string) bool {
+	ca, cb := j.chains[a], j.chains[b]
+	if ca.id == cb.id {
+		return ca.pos < cb.pos
+	}
+	inside, _ := j.ancestors(b)
+	return inside[a]
+}
+
+// ancestors returns the ancestors of a commit within the range, and the
+// commits just outside the range that it descends from.
+func (j *Judge) ancestors(id string) (inside map[string]bool, bounds []string) {
+	if a, ok := j.reach[id]; ok {
+		return a.inside, a.bounds
+	}
+	inside = map[string]bool{}
+	out := map[string]bool{}
+	todo := slices.Clone(j.parents[id])
+	for len(todo) > 0 {
+		p := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		parents, ok := j.parents[p]
+		if !ok {
+			out[p] = true
+			continue
+		}
+		if !inside[p] {
+			inside[p] = true
+			todo = append(todo, parents...)
+		}
+	}
+	bounds = sortedKeys(out)
+	if len(j.reach) > 64 { // each may be as long as the range
+		clear(j.reach)
+	}
+	if j.reach == nil {
+		j.reach = map[string]reached{}
+	}
+	j.reach[id] = reached{inside, bounds}
+	return inside, bounds
+}
+
+type reached struct {
+	inside map[string]bool
+	bounds []string
+}
+
+// cut tells whether the repository's history is cut off somewhere, so that
+// what is not found may only be out of sight.
+func (j *Judge) cut() (bool, error) {
+	shallow, err := j.Repo.Shallow()
+	return len(shallow) > 0, err
+}

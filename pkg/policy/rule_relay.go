@@ -1,0 +1,337 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/relay"
+)
+
+// relays judges the attestation of the relays that a commit brings, by
+// spec/relay.md section 4, and collects what is looked up when the range is
+// whole: nonces and references.
+func (j *Judge) relays(ctx context.Context, r Range, c *commit) error {
+	if c.obj != nil {
+		if err := j.collect(r, c); err != nil {
+			return err
+		}
+	}
+	for _, e := range c.entries {
+		if e.env == nil || !e.judged || !e.env.Valid() || !e.added {
+			continue
+		}
+		if err := j.frozen(ctx, r, c, e); err != nil {
+			return err
+		}
+		if !e.env.IsRelay() {
+			continue
+		}
+		add := func(rule, key, message, hint string) {
+			line, col := e.env.Place(key)
+			j.add(c.policy, finding.Finding{Rule: rule, Severity: finding.Error, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref, Message: message, Hint: hint})
+		}
+		if c.obj != nil {
+			j.relayCommit(c, e, add)
+		}
+		if err := j.relayReply(c, e, add); err != nil {
+			return err
+		}
+		if c.obj != nil && e.env.Conforms("nonce") && relay.ValidNonce(e.env.Nonce) {
+			line, col := e.env.Place("nonce")
+			j.uses = append(j.uses, nonceUse{e.env.Nonce, e.path, e.blob, c.id, line, col, c.policy})
+		}
+	}
+	return nil
+}
+
+// relayCommit judges relay-commit, relay-author, relay-key and relay-clock.
+func (j *Judge) relayCommit(c *commit, e *entry, add func(rule, key, message, hint string)) {
+	const alone = "rig-bridge relay commits a relay alone; take this commit apart"
+	switch n := len(c.diffs[0].Changes); {
+	case len(c.parents) > 1:
+		add("relay-commit", "from", "a relay is added by a merge commit", alone)
+	case n > 1 && c.relays() > 1:
+		add("relay-commit", "from", fmt.Sprintf("the commit brings %d relays, expected one", c.relays()), alone)
+	case n > 1:
+		add("relay-commit", "from", fmt.Sprintf("the commit changes %d paths besides the relay, expected none", n-1), alone)
+	}
+	if v := c.verdict; v != nil && v.Good() {
+		who := func(i gitrepo.Ident) relay.Person { return relay.Person{Name: i.Name, Email: i.Email} }
+		if why := relay.Author(who(c.obj.Author), who(c.obj.Committer), v.Speaks, c.policy.DeniedAuthors); why != "" {
+			add("relay-author", "from", why, "the operator commits it under their own name: rig-bridge relay")
+		}
+		if e.env.Conforms("attested_by") {
+			switch relay.NamesKey(e.env.AttestedBy, v.Key) {
+			case relay.OtherKey:
+				add("relay-key", "attested_by", "attested_by does not name the key that signed, "+v.Fingerprint, "attested_by: "+v.Fingerprint)
+			case relay.NoKey:
+				line, col := e.env.Place("attested_by")
+				j.add(c.policy, finding.Finding{Rule: "relay-key", Severity: c.policy.PathKey, Path: e.path, Line: line, Col: col, Commit: c.id,
+					Message: "attested_by is a path, which names no key; the key that signed is " + v.Fingerprint, Hint: "attested_by: " + v.Fingerprint})
+			}
+		}
+	}
+	if e.env.Conforms("attested_at") {
+		if at, _, err := envelope.ParseTime(e.env.AttestedAt); err == nil {
+			if why := relay.Clock(at, committed(c.obj), c.policy.RelayClock); why != "" {
+				add("relay-clock", "attested_at", why, "relay again: rig-bridge relay")
+			}
+		}
+	}
+}
+
+// answered tells whether in_reply_to is the body hash of an envelope of the
+// same thread in the history of the commit (spec/relay.md section 6).
+func (j *Judge) answered(c *commit, e *entry) (bool, error) {
+	t, err := j.thread(c.policy, e.thread)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range t.byHash[e.env.InReplyTo] {
+		if there, err := j.before(c, f); there || err != nil {
+			return there, err
+		}
+	}
+	return false, nil
+}
+
+func (j *Judge) relayReply(c *commit, e *entry, add func(rule, key, message, hint string)) error {
+	if !e.env.Conforms("in_reply_to") {
+		return nil // absent or malformed: told by relay-fields, envelope-schema
+	}
+	found, err := j.answered(c, e)
+	if found || err != nil {
+		return err
+	}
+	cut, err := j.cut()
+	if err != nil {
+		return err
+	}
+	if cut {
+		return &Undecided{
+			Message: "whether the turn that " + finding.Quote(e.path) + " answers is in the history cannot be known: the history is cut",
+			Hint:    "git fetch --unshallow (in a GitHub workflow: fetch-depth: 0)",
+		}
+	}
+	add("relay-reply", "in_reply_to", "no earlier envelope of the thread has this body hash", "rig-bridge thread "+e.thread+" --json lists the hashes")
+	return nil
+}
+
+// A nonceUse is a nonce that the range brings.
+type nonceUse struct {
+	nonce, path, blob, commit string
+	line, col                 int
+	policy                    *Policy
+}
+
+// nonces judges that each nonce of the range is unique in the history of the
+// new tip, or of all protected refs (spec/relay.md section 3).
+func (j *Judge) nonces(ctx context.Context, r Range) error {
+	uses := j.uses
+	j.uses = nil
+	if len(uses) == 0 {
+		return nil
+	}
+	add := func(u nonceUse, path, commit string) {
+		where := finding.Quote(path)
+		if commit != "" {
+			where += " of commit " + short(commit)
+		}
+		j.add(u.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: u.path, Line: u.line, Col: u.col, Commit: u.commit, Ref: r.Ref,
+			Message: "the nonce was used before, by " + where, Hint: "relay again with a fresh nonce: rig-bridge relay"})
+	}
+	byNonce := map[string][]nonceUse{}
+	for _, u := range uses {
+		for _, other := range byNonce[u.nonce] {
+			switch {
+			case other.path == u.path && other.blob == u.blob:
+				// One envelope that two branches brought.
+			case j.ancestor(other.commit, u.commit):
+				add(u, other.path, other.commit)
+			default:
+				add(other, u.path, u.commit)
+				add(u, other.path, other.commit)
+			}
+		}
+		byNonce[u.nonce] = append(byNonce[u.nonce], u)
+	}
+	if j.Nonces == nil {
+		return nil
+	}
+	var tips []string
+	if r.New != "" {
+		_, tips = j.ancestors(r.New)
+		if _, inside := j.parents[r.New]; !inside {
+			tips = nil
+		}
+	}
+	tips = append(tips, r.NonceTips...)
+	slices.Sort(tips)
+	tips = slices.Compact(tips)
+	if len(tips) == 0 {
+		return nil
+	}
+	found, err := j.Nonces.Find(ctx, sortedKeys(byNonce), tips)
+	if err != nil {
+		return err
+	}
+	for _, u := range uses {
+		for _, hit := range found[u.nonce] {
+			if hit.Path != u.path || hit.Blob != u.blob {
+				add(u, hit.Path, hit.Commit)
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// frozen judges relay-frozen (spec/relay.md section 8): nothing but ACKs and
+// the freezer's own words enters a thread while a freeze holds.
+func (j *Judge) frozen(ctx context.Context, r Range, c *commit, e *entry) error {
+	if c.policy.Level("relay-frozen") == finding.Off || e.env.Type == "ACK" {
+		return nil
+	}
+	now := j.Now
+	if c.obj != nil && !j.Gate.server() {
+		now = committed(c.obj)
+	}
+	t, err := j.thread(c.policy, e.thread)
+	if err != nil {
+		return err
+	}
+	var holds *fact
+	var until time.Time
+	for _, z := range t.facts {
+		if !z.freeze() || z.from == e.env.From {
+			continue
+		}
+		end := z.attested.Add(time.Duration(c.policy.FreezeMinutes) * time.Minute)
+		if now.After(end) || holds != nil && !end.After(until) {
+			continue
+		}
+		if known, err := j.before(c, z); err != nil {
+			return err
+		} else if !known {
+			continue
+		}
+		thawed, err := j.thawed(ctx, c, t, z)
+		if err != nil {
+			return err
+		}
+		if !thawed {
+			holds, until = z, end
+		}
+	}
+	if holds == nil {
+		return nil
+	}
+	line, col := e.env.Place("type")
+	j.add(c.policy, finding.Finding{Rule: "relay-frozen", Severity: finding.Error, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref,
+		Message: fmt.Sprintf("%s froze the thread with %s until %s", finding.QuoteMax(holds.from, 60), finding.Quote(holds.path), until.UTC().Format(time.RFC3339)),
+		Hint:    "wait for the decision, or send an ACK"})
+	return nil
+}
+
+// freeze tells whether a fact is a relay that freezes its thread.
+func (f *fact) freeze() bool {
+	return f.valid && f.relay && f.kind == "ACK" && f.class == "pending" && !f.attested.IsZero() && strings.HasSuffix(f.from, envelope.RelaySuffix)
+}
+
+// thawed tells whether the history of c holds a relay by the same sender that
+// is no freeze and knew z.
+func (j *Judge) thawed(ctx context.Context, c *commit, t *thread, z *fact) (bool, error) {
+	for _, f := range t.facts {
+		if !f.valid || !f.relay || f.freeze() || f.from != z.from {
+			continue
+		}
+		if there, err := j.before(c, f); err != nil {
+			return false, err
+		} else if !there {
+			continue
+		}
+		if knew, err := j.after(ctx, f, z); knew || err != nil {
+			return knew, err
+		}
+	}
+	return false, nil
+}
+
+// after tells whether z is in the history of the commit that brought f.
+func (j *Judge) after(ctx context.Context, f, z *fact) (bool, error) {
+	switch {
+	case f.commit != "" && z.commit != "":
+		return j.ancestor(z.commit, f.commit), nil
+	case f.commit == "" && z.commit != "":
+		return false, nil // f was there before the range, z came with it
+	}
+	from := f.commit
+	if from == "" {
+		var err error
+		if from, err = j.broughtBy(ctx, f); err != nil {
+			return false, err
+		}
+	}
+	gc, err := j.Repo.Commit(from)
+	if err != nil {
+		return false, err
+	}
+	for _, p := range gc.Parents {
+		pc, err := j.Repo.Commit(p)
+		if err != nil {
+			return false, err
+		}
+		if ok, err := j.present(z, pc.Tree); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+// broughtBy finds the commit outside the range that brought a fact's path. It
+// walks back from the range, and is used only for what is recent.
+func (j *Judge) broughtBy(ctx context.Context, f *fact) (string, error) {
+	var tips []string
+	for id := range j.outer {
+		tips = append(tips, id)
+	}
+	slices.Sort(tips)
+	for rev, err := range j.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{}) {
+		if err != nil {
+			return "", err
+		}
+		c, err := j.Repo.Commit(rev.ID)
+		if err != nil {
+			return "", err
+		}
+		if ok, err := j.present(f, c.Tree); err != nil || !ok {
+			if err != nil {
+				return "", err
+			}
+			continue
+		}
+		first := true
+		for _, p := range rev.Parents {
+			pc, err := j.Repo.Commit(p)
+			if err != nil {
+				return "", err
+			}
+			ok, err := j.present(f, pc.Tree)
+			if err != nil {
+				return "", err
+			}
+			first = first && !ok
+		}
+		if first {
+			return rev.ID, nil
+		}
+	}
+	return "", &Undecided{Message: "the commit that brought " + finding.Quote(f.path) + " is not in the history"}
+}
+

@@ -1,0 +1,248 @@
+package policy
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// A fact is what later commits need to know of an envelope.
+type fact struct {
+	path   string
+	blob   string
+	commit string // that brought it; "" if it was there before the range
+
+	hash, from, kind, nonce, reply string
+	class                          string // of the status
+	refs                           []string
+	relay                          bool
+	valid                          bool      // parsed, and satisfies the schema
+	attested                       time.Time // attested_at of a relay
+}
+
+// A thread is what is known of one thread directory: what was in it before the
+// range, and what the commits of the range have brought so far. Whether a
+// given commit has a fact's file is to be looked up.
+type thread struct {
+	facts  []*fact
+	byHash map[string][]*fact
+	// odd holds, by folded path, the paths that another one of this thread
+	// could be mistaken for: those that folding changes.
+	odd map[string][]string
+}
+
+func (t *thread) put(f *fact) {
+	t.facts = append(t.facts, f)
+	if f.hash != "" {
+		t.byHash[f.hash] = append(t.byHash[f.hash], f)
+	}
+}
+
+func factOf(path, blob, commit string, env *envelope.Envelope) *fact {
+	f := &fact{path: path, blob: blob, commit: commit}
+	if env == nil {
+		return f
+	}
+	f.hash, f.from, f.kind, f.nonce, f.reply, f.refs = env.Hash, env.From, env.Type, env.Nonce, env.InReplyTo, env.References
+	f.class, f.relay, f.valid = envelope.StatusClass(env.Status), env.IsRelay(), env.Valid()
+	if f.relay && env.AttestedAt != "" {
+		f.attested, _, _ = envelope.ParseTime(env.AttestedAt)
+	}
+	return f
+}
+
+// thread returns what is known of a thread directory, reading what was there
+// before the range when it is first asked for.
+func (j *Judge) thread(p *Policy, name string) (*thread, error) {
+	if t := j.threads[name]; t != nil {
+		return t, nil
+	}
+	t := &thread{byHash: map[string][]*fact{}, odd: map[string][]string{}}
+	dir := name
+	if p.Root != "" {
+		dir = p.Root + "/" + name
+	}
+	at := map[string][]string{} // blob to paths
+	have := map[string]bool{}
+	var ids []string
+	for _, root := range j.bounds {
+		tree, err := j.dir(root, dir)
+		if err != nil {
+			return nil, err
+		}
+		if tree == nil {
+			continue
+		}
+		for e := range tree.Entries() {
+			path := dir + "/" + e.Name
+			t.noteOdd(path)
+			if !e.Mode.IsFile() || !p.candidate(path) || have[e.ID+path] {
+				continue
+			}
+			have[e.ID+path] = true
+			if at[e.ID] == nil {
+				ids = append(ids, e.ID)
+			}
+			at[e.ID] = append(at[e.ID], path)
+		}
+	}
+	if err := j.oddDirectories(p); err != nil {
+		return nil, err
+	}
+	for d := range j.oddDirs {
+		if envelope.FoldPath(d) != envelope.FoldPath(dir) || d == dir {
+			continue
+		}
+		for _, root := range j.bounds {
+			names, err := j.names(root, d)
+			if err != nil {
+				return nil, err
+			}
+			for _, n := range names {
+				t.noteOdd(d + "/" + n)
+			}
+		}
+	}
+	var envs []*envelope.Envelope
+	var objs []gitrepo.Object
+	err := j.Repo.Objects(ids, p.MaxFile, func(o gitrepo.Object) error {
+		if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
+			return o.Err
+		}
+		if envelope.HasFence(o.Data) {
+			objs = append(objs, o)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	envs = make([]*envelope.Envelope, len(objs))
+	parallel(len(objs), func(i int) {
+		envs[i], _ = envelope.Parse(objs[i].Data, envelope.Options{Limits: p.envelopeLimits()})
+	})
+	for i, o := range objs {
+		for _, path := range at[o.ID] {
+			t.put(factOf(path, o.ID, "", envs[i]))
+		}
+	}
+	j.threads[name] = t
+	return t, nil
+}
+
+func (t *thread) noteOdd(path string) {
+	if f := envelope.FoldPath(path); f != path {
+		t.odd[f] = append(t.odd[f], path)
+	}
+}
+
+// oddDirectories finds, once, the directories beside the threads whose names
+// folding changes.
+func (j *Judge) oddDirectories(p *Policy) error {
+	if j.oddDirs != nil {
+		return nil
+	}
+	j.oddDirs = map[string]bool{}
+	for _, root := range j.bounds {
+		tree, err := j.dir(root, p.Root)
+		if err != nil {
+			return err
+		}
+		if tree == nil {
+			continue
+		}
+		for e := range tree.Entries() {
+			if envelope.FoldPath(e.Name) != e.Name {
+				j.oddDirs[p.under(e.Name)] = true
+			}
+		}
+	}
+	return nil
+}
+
+// under puts the policy's root before a path.
+func (p *Policy) under(path string) string {
+	if p.Root == "" {
+		return path
+	}
+	return p.Root + "/" + path
+}
+
+// remember makes an entry known to the commits that follow.
+func (j *Judge) remember(c *commit, e *entry) error {
+	t, err := j.thread(c.policy, e.thread)
+	if err == nil && e.fenced {
+		t.put(factOf(e.path, e.blob, c.id, e.env))
+	}
+	e.env = nil
+	return err
+}
+
+// present tells whether a tree holds the fact's file, with its content.
+func (j *Judge) present(f *fact, tree string) (bool, error) {
+	e, ok, err := j.Repo.EntryAt(tree, f.path)
+	return ok && e.ID == f.blob, err
+}
+
+// before tells whether the history of c holds the fact: whether a parent of c
+// has its file. Histories are append-only, so what was there still is; where
+// one is not, append-only has told.
+func (j *Judge) before(c *commit, f *fact) (bool, error) {
+	trees, err := j.parentTrees(c)
+	if err != nil {
+		return false, err
+	}
+	for _, tree := range trees {
+		if ok, err := j.present(f, tree); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+// twin returns a path of c's tree that a file system could take for the path,
+// "" if there is none.
+func (j *Judge) twin(c *commit, p *Policy, path string) (string, error) {
+	fold := envelope.FoldPath(path)
+	rest, _ := strings.CutPrefix(path, p.Root+"/")
+	dir, _, ok := strings.Cut(rest, "/")
+	if !ok || strings.Count(rest, "/") != 1 {
+		return "", nil
+	}
+	if fold == path {
+		t, err := j.thread(p, dir)
+		if err != nil {
+			return "", err
+		}
+		for _, other := range t.odd[fold] {
+			if _, ok, err := j.lookup(c, other); ok || err != nil {
+				return other, err
+			}
+		}
+		return "", nil
+	}
+	// The path is itself one of the odd ones: look at every directory that
+	// could be taken for its own.
+	dirs, err := j.list(c, p.Root)
+	if err != nil {
+		return "", err
+	}
+	for _, d := range dirs {
+		if envelope.FoldPath(d) != envelope.FoldPath(dir) {
+			continue
+		}
+		names, err := j.list(c, p.under(d))
+		if err != nil {
+			return "", err
+		}
+		for _, n := range names {
+			if other := p.under(d + "/" + n); other != path && envelope.FoldPath(other) == fold {
+				return other, nil
+			}
+		}
+	}
+	return "", nil
+}

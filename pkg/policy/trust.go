@@ -1,0 +1,69 @@
+package policy
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/sshsign"
+)
+
+// A Trust says who may sign: the signers file and the revocation file of an
+// old tip or of the server. They are read when a rule first needs them, since
+// most pushes hold nothing that must be signed.
+type Trust struct {
+	read    func() (signers, revoked []byte, err error)
+	source  string // for people: where the signers come from
+	missing bool   // there is no signers file where the policy says it lies
+
+	once sync.Once
+	s    *sshsign.Signers
+	r    *sshsign.Revocations
+	err  error
+}
+
+// NewTrust returns a Trust that reads the two files by read when they are
+// first needed; revoked is nil if the policy names none. source is where they
+// come from, for messages.
+func NewTrust(source string, read func() (signers, revoked []byte, err error)) *Trust {
+	return &Trust{read: read, source: source}
+}
+
+// Untrusting returns a Trust without a signers file: asking it is an error.
+func Untrusting(source string) *Trust {
+	return &Trust{source: source, missing: true, read: func() ([]byte, []byte, error) {
+		return nil, nil, &Undecided{
+			Message: "there are no trusted signers: " + source + " is missing",
+			Hint:    "commit .bridge/allowed_signers, or name a file of this server: git config rigward.allowedSigners FILE",
+		}
+	}}
+}
+
+// Exists tells whether there is a signers file, readable or not.
+func (t *Trust) Exists() bool { return !t.missing }
+
+// Signers returns the parsed files. A file that is missing, empty or malformed
+// is an error: nothing that needs a signature can be decided then.
+func (t *Trust) Signers() (*sshsign.Signers, *sshsign.Revocations, error) {
+	t.once.Do(func() {
+		signers, revoked, err := t.read()
+		if err != nil {
+			t.err = err
+			return
+		}
+		if t.s, err = sshsign.ParseSigners(signers); err != nil {
+			t.err = &Undecided{Message: fmt.Sprintf("the signers file %s is malformed: %s", t.source, finding.Clean(err.Error())), Hint: "rig-hook keys list", Cause: err}
+			return
+		}
+		if len(t.s.List()) == 0 {
+			t.err = &Undecided{Message: fmt.Sprintf("the signers file %s lists nobody", t.source), Hint: "rig-hook keys add"}
+			return
+		}
+		if revoked != nil {
+			if t.r, err = sshsign.ParseRevocations(revoked); err != nil {
+				t.err = &Undecided{Message: "the revocation file is malformed: " + finding.Clean(err.Error()), Cause: err}
+			}
+		}
+	})
+	return t.s, t.r, t.err
+}

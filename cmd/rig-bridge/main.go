@@ -1,0 +1,98 @@
+// Rig-bridge is the envelope client: messages between rigs, kept in a git
+// repository. Run `rig-bridge --help` for its commands.
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/pkg/bridge"
+)
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, end := context.WithCancelCause(context.Background())
+	defer end(nil)
+	second := make(chan struct{})
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		end(bridge.Interrupt{Signal: <-signals})
+		<-signals
+		close(second)
+	}()
+	// A reader of standard output that went away is an error of the write,
+	// not the end of the process.
+	signal.Ignore(syscall.SIGPIPE)
+	dir, err := os.Getwd()
+	if err != nil {
+		os.Stderr.WriteString("rig-bridge: the current directory cannot be read\n")
+		return 2
+	}
+	return bridge.Main(ctx, bridge.Env{
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Environ: os.Environ(), Dir: dir, Now: time.Now, Rand: rand.Reader,
+		Rows: rows, Page: page, HookProgram: hookProgram, InstallHooks: installHooks, Second: second,
+	})
+}
+
+func rows() (int, bool) {
+	fd := int(os.Stdout.Fd())
+	if !term.IsTerminal(fd) {
+		return 0, false
+	}
+	_, height, err := term.GetSize(fd)
+	return height, err == nil
+}
+
+func page(argv, environ []string, text []byte) (started bool) {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = environ, bytes.NewReader(text), os.Stdout, os.Stderr
+	if cmd.Start() != nil {
+		return false
+	}
+	_ = cmd.Wait() // a pager that was left early has shown what was wanted
+	return true
+}
+
+// hookProgram finds rig-hook beside this program, else on the search path.
+func hookProgram() (string, bool) {
+	name := "rig-hook"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), name)
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+			return beside, true
+		}
+	}
+	found, err := exec.LookPath(name)
+	if err != nil || errors.Is(err, exec.ErrDot) {
+		return "", false
+	}
+	found, err = filepath.Abs(found)
+	return found, err == nil
+}
+
+func installHooks(dir, program string) ([]string, error) {
+	done, err := hooks.Install(dir, program, hooks.ClientHooks)
+	var names []string
+	for _, d := range done {
+		names = append(names, d.Hook)
+	}
+	return names, err
+}

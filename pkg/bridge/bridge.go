@@ -1,0 +1,144 @@
+// Package bridge is the envelope client: the verbs init, new, send, close,
+// relay, status, thread, sync and validate of the program rig-bridge.
+//
+// It is a drop-in for the reference client. What scripts read from it (text
+// lines, JSON objects, exit codes, environment variables) is the contract of
+// spec/cli.md. A message is judged here by the same packages as at the gates,
+// before anything is written, and a message that was accepted is never lost
+// and never sent twice: see send.go for how it is written and committed, and
+// push.go for what happens when somebody else was faster.
+//
+// Nothing in here reads the environment, the clock or the terminal, or starts
+// a process: all that comes in through Env, and git is run by pkg/gitrepo.
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// Version of the client, and of the contract that it keeps.
+const Version = "1.1.0"
+
+// Env is everything that a run takes from outside.
+type Env struct {
+	Args    []string // without the program's name
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+	Environ []string // as os.Environ
+	Dir     string   // current directory, absolute
+	Now     func() time.Time
+	Rand    io.Reader // cryptographic random source
+
+	// Rows returns the height of the terminal that Stdout is, ok false if it
+	// is none. Nil: Stdout is no terminal.
+	Rows func() (rows int, ok bool)
+	// Page runs a pager with the given arguments and environment over text.
+	// started is false if the program could not be started. Nil: no pager.
+	Page func(argv, environ []string, text []byte) (started bool)
+	// HookProgram returns the path of rig-hook, ok false if it is neither
+	// beside this program nor on the search path. Nil: it is not.
+	HookProgram func() (program string, ok bool)
+	// InstallHooks installs the client hooks that run program into dir, keeps
+	// foreign hooks and chains them, and returns the names of the hooks.
+	InstallHooks func(dir, program string) (names []string, err error)
+	// Second is closed by a second signal: the running child is killed at
+	// once.
+	Second <-chan struct{}
+}
+
+// Getenv returns the value of a variable, ok false if it is not there.
+func (e *Env) Getenv(name string) (value string, ok bool) {
+	for _, kv := range e.Environ {
+		if v, found := strings.CutPrefix(kv, name+"="); found {
+			value, ok = v, true
+		}
+	}
+	return value, ok
+}
+
+// An Interrupt is the cause of a context that a signal has ended.
+type Interrupt struct{ Signal os.Signal }
+
+// Error names the signal.
+func (i Interrupt) Error() string { return "interrupted (" + i.Name() + ")" }
+
+// Name returns "SIGINT" or "SIGTERM".
+func (i Interrupt) Name() string {
+	if i.Signal == os.Interrupt {
+		return "SIGINT"
+	}
+	return "SIGTERM"
+}
+
+// OSSignal returns the signal, for children that must get it too.
+func (i Interrupt) OSSignal() os.Signal { return i.Signal }
+
+// Code returns the exit code of a run that the signal ended: 130 or 143.
+func (i Interrupt) Code() int {
+	if i.Signal == os.Interrupt {
+		return 130
+	}
+	return 143
+}
+
+// Main runs the client and returns its exit code: 0 done, 1 user error or
+// refusal, 2 could not decide, 130 and 143 interrupted (spec/cli.md section 3).
+//
+// A signal ends ctx with an Interrupt as its cause.
+func Main(ctx context.Context, env Env) int {
+	word := ""
+	if len(env.Args) > 0 {
+		word = env.Args[0]
+	}
+	if debugging(&env) {
+		fmt.Fprintf(env.Stderr, "rig-bridge: debug version=%s command=%s platform=%s/%s runtime=%s\n",
+			Version, token(word), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	}
+	switch {
+	case len(env.Args) == 0 || word == "--help" || word == "-h":
+		return writeOut(&env, overview())
+	case word == "--version" || word == "-v":
+		return writeOut(&env, Version+"\n")
+	}
+	cmd := findCommand(word)
+	if cmd == nil {
+		fmt.Fprintf(env.Stderr, "rig-bridge: unknown command %s\nhint: rig-bridge --help\n", quote(word))
+		return 1
+	}
+	r := &run{env: &env, ctx: ctx, cmd: cmd}
+	opts, help, err := parseArgs(cmd, env.Args[1:])
+	r.opts = opts
+	r.json = opts.has("--json") || opts.has("--watch") && cmd.watches()
+	if help {
+		return writeOut(&env, cmd.help())
+	}
+	r.colour = r.wantsColour()
+	if err == nil {
+		err = cmd.run(r)
+	}
+	return r.finish(err)
+}
+
+func debugging(env *Env) bool {
+	v, _ := env.Getenv("DEBUG_RIG_BRIDGE")
+	switch strings.ToLower(strings.TrimSpace(v)) {
+	case "", "0", "false", "no", "off":
+		return false
+	}
+	return true
+}
+
+func writeOut(env *Env, text string) int {
+	if _, err := io.WriteString(env.Stdout, text); err != nil {
+		fmt.Fprintf(env.Stderr, "rig-bridge: cannot write to standard output\n")
+		return 2
+	}
+	return 0
+}

@@ -1,0 +1,78 @@
+package bridge
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+const resolutionName = "RESOLUTION.md"
+
+// runClose is `rig-bridge close` (spec/cli.md section 5).
+func runClose(r *run) error {
+	thread := r.opts.word()
+	if len(r.opts.words) == 0 {
+		return usageError(r.cmd, "<thread-id> is missing")
+	}
+	class, given := r.opts.value("--status")
+	if !given {
+		return usageError(r.cmd, "--status is missing")
+	}
+	status := map[string]string{"completed": "✅ Completed", "cancelled": "❌ Cancelled"}[class]
+	if status == "" {
+		return usageError(r.cmd, "--status %s is neither completed nor cancelled", quote(class))
+	}
+	if note, given := r.opts.value("--note"); given && note != "" {
+		if !utf8.ValidString(note) {
+			return usageError(r.cmd, "--note %s is not valid UTF-8", quote(note))
+		}
+		status += " — " + note
+	}
+	to, err := r.recipients()
+	if err != nil {
+		return err
+	}
+	w, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	c, err := readConfig(w.root)
+	if err != nil {
+		return err
+	}
+	if err := c.notRelay(); err != nil {
+		return err
+	}
+	if err := checkThread(thread); err != nil {
+		return err
+	}
+	if err := w.threadDir(thread); err != nil {
+		return err
+	}
+	if len(to) == 0 {
+		ms, err := readThread(w.root, thread)
+		if err != nil {
+			return err
+		}
+		ids, count := peers(ms, c.rigID)
+		slices.SortFunc(ids, strings.Compare)
+		to = []string{mostFrequent(ids, count, c.rigID)}
+	}
+	f := envelope.Fields{
+		From: c.rigID, To: to, Date: r.today(), Status: status, Type: "RESOLUTION", Thread: thread,
+		DisplayName: c.displayName, Body: []byte("# " + thread + " is " + class + "\n"),
+	}
+	d := draft{fields: f, name: resolutionName, subject: func(string) string { return "RESOLUTION: " + thread + " " + class }}
+	d.key = digest("close", thread, f.To, status)
+	p, err := r.post(w, d, func(path string, _ []byte, e *envelope.Envelope) ([]finding.Finding, error) {
+		return nil, nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.sent(p, class)
+}

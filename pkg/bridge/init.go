@@ -1,0 +1,169 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"unicode/utf8"
+
+	"github.com/rigward/rigward/pkg/envelope"
+)
+
+type initObject struct {
+	head
+	RigID       string   `json:"rig_id"`
+	Root        string   `json:"root"`
+	RootPath    string   `json:"root_path"`
+	DisplayName string   `json:"display_name,omitempty"`
+	ConfigPath  string   `json:"config_path"`
+	Hooks       []string `json:"hooks"`
+}
+
+// runInit is `rig-bridge init` (spec/cli.md section 5).
+func runInit(r *run) error {
+	typed, given := r.opts.value("--rig-id")
+	if !given {
+		return usageError(r.cmd, "--rig-id is missing")
+	}
+	id, err := envelope.NormalizeRigID(typed)
+	if err != nil {
+		return usageError(r.cmd, "--rig-id %s: %s", quote(typed), err.Error())
+	}
+	c := config{rigID: id}
+	c.displayName, _ = r.opts.value("--display-name")
+	if n := utf8.RuneCountInString(c.displayName); n > maxDisplayName {
+		return usageError(r.cmd, "--display-name has %d characters, at most %d are allowed", n, maxDisplayName)
+	}
+	if !utf8.ValidString(c.displayName) {
+		return usageError(r.cmd, "--display-name %s is not valid UTF-8", quote(c.displayName))
+	}
+	w, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	path := filepath.Join(w.root, filepath.FromSlash(configFile))
+	data, err := c.render()
+	if err != nil {
+		return err
+	}
+	old, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return cannotRead(path, err)
+	case bytes.Equal(old, data):
+	case !r.opts.has("--force"):
+		return fail(codeExists, "%s says something else already", configFile).withHint("add --force to replace it")
+	}
+	if !bytes.Equal(old, data) {
+		if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return cannotWrite(filepath.Dir(path), err)
+		}
+		if err := replaceFile(path, data); err != nil {
+			return cannotWrite(path, err)
+		}
+	}
+	if err := w.excludeConfig(r); err != nil {
+		return err
+	}
+	hooks, err := w.installHooks(r)
+	if err != nil {
+		return err
+	}
+	r.out.WriteString("rig-bridge: init OK rig-id=" + token(id) + " root=" + token(filepath.Base(w.root)) + "\n")
+	if r.json {
+		r.out.Reset()
+		return r.object(initObject{r.head(), id, filepath.Base(w.root), w.root, c.displayName, path, hooks})
+	}
+	return nil
+}
+
+// excludeConfig keeps the configuration out of commits, by a line in
+// info/exclude unless git ignores it already.
+func (w *work) excludeConfig(r *run) error {
+	ignored, err := w.ignored(r.ctx, configFile)
+	if err != nil {
+		return err
+	}
+	if !ignored {
+		dir := filepath.Join(w.repo.CommonDir(), "info")
+		path := filepath.Join(dir, "exclude")
+		old, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return cannotRead(path, err)
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return cannotWrite(dir, err)
+		}
+		if len(old) > 0 && old[len(old)-1] != '\n' {
+			old = append(old, '\n')
+		}
+		if err := replaceFile(path, append(old, "/"+configFile+"\n"...)); err != nil {
+			return cannotWrite(path, err)
+		}
+	}
+	all, err := w.ignored(r.ctx, ".bridge/policy.yaml")
+	if err == nil && all {
+		r.note("git ignores .bridge/: policy and signers need `git add -f .bridge/policy.yaml .bridge/allowed_signers`")
+	}
+	return err
+}
+
+// ignored tells whether git ignores an untracked path.
+func (w *work) ignored(ctx context.Context, path string) (bool, error) {
+	res, err := w.git(ctx, "check-ignore", "-q", "--no-index", "--", path)
+	if err != nil {
+		return false, err
+	}
+	if res.Code > 1 {
+		return false, gitFailed("git check-ignore", res)
+	}
+	return res.Code == 0, nil
+}
+
+func (w *work) installHooks(r *run) ([]string, error) {
+	names := []string{}
+	if r.opts.has("--no-hooks") {
+		return names, nil
+	}
+	if dir, err := w.repo.Config("core.hooksPath"); err == nil && len(dir) > 0 {
+		r.note("core.hooksPath is set, no hooks were installed; to install them there run `rig-hook install --force`")
+		return names, nil
+	}
+	program, found := "", false
+	if r.env.HookProgram != nil {
+		program, found = r.env.HookProgram()
+	}
+	if !found || r.env.InstallHooks == nil {
+		r.note("rig-hook was not found, no hooks were installed; when it is there run `rig-hook install`")
+		return names, nil
+	}
+	done, err := r.env.InstallHooks(filepath.Join(w.repo.CommonDir(), "hooks"), program)
+	if err != nil {
+		return names, fail(codeRuntime, "cannot install the hooks: %s", err.Error())
+	}
+	return done, nil
+}
+
+// replaceFile writes a file so that readers see the old or the new bytes.
+func replaceFile(path string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	if _, err = tmp.Write(data); err == nil {
+		err = tmp.Chmod(0o644)
+	}
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}

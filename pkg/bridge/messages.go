@@ -1,0 +1,263 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/relay"
+)
+
+// A message is one file of a thread directory of the work tree whose name
+// ends in .md.
+type message struct {
+	thread, file string
+	env          *envelope.Envelope // nil: the file is not readable as an envelope
+	findings     []finding.Finding
+	when         time.Time // instant of its date; zero if there is no valid one
+	day          int       // UTC day of when, counted from 1970; noDay without one
+	position     int       // see order.go
+	commit       string    // that introduced it; known where position is
+}
+
+const noDay = -1 << 31
+
+func (m *message) path() string { return m.thread + "/" + m.file }
+
+func (m *message) valid() bool { return m.env != nil && finding.Worst(m.findings) < finding.Error }
+
+// content judges bytes by all rules that need no history (spec/cli.md
+// section 13). path is the envelope path where known, else "".
+func content(data []byte, path string, mode uint32) (*envelope.Envelope, []finding.Finding) {
+	e, fs := envelope.Parse(data, envelope.Options{Path: path, Mode: mode})
+	if e != nil {
+		fs = append(fs, relay.CheckContent(e)...)
+	}
+	finding.Sort(fs)
+	return e, fs
+}
+
+// newMessage judges the bytes of a file.
+func newMessage(thread, file string, data []byte) *message {
+	m := &message{thread: thread, file: file, day: noDay}
+	m.env, m.findings = content(data, thread+"/"+file, 0)
+	for i := range m.findings {
+		m.findings[i].Path = m.path()
+	}
+	if m.env != nil {
+		m.dated(m.env.Date)
+	}
+	return m
+}
+
+func (m *message) dated(date string) {
+	t, _, err := envelope.ParseTime(date)
+	if err != nil {
+		return
+	}
+	m.when = t.UTC()
+	m.day = int(m.when.Unix() / 86400)
+	if m.when.Unix() < 0 && m.when.Unix()%86400 != 0 {
+		m.day--
+	}
+}
+
+// unreadable is a file that could not be looked into.
+func unreadable(thread, file, why string) *message {
+	m := &message{thread: thread, file: file, day: noDay}
+	m.findings = []finding.Finding{{Rule: "envelope-path", Severity: finding.Error, Path: m.path(), Line: 1, Col: 1, Message: why}}
+	return m
+}
+
+// threadNames lists the directories of root that may be threads, sorted.
+// Links are not followed.
+func threadNames(root string) ([]string, error) {
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, cannotRead(root, err)
+	}
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() && isThreadName(e.Name()) {
+			out = append(out, e.Name())
+		}
+	}
+	return out, nil
+}
+
+// isThreadName tells whether a directory of that name can be a thread
+// (spec/envelope.md section 1).
+func isThreadName(name string) bool {
+	return name != "dist" && name != "node_modules" && envelope.ValidThreadID(name) && envelope.CheckPortable(name) == ""
+}
+
+// readThread reads every file of one thread directory whose name ends in .md,
+// sorted by name. Links are named, not followed.
+func readThread(root, thread string) ([]*message, error) {
+	dir := filepath.Join(root, thread)
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, cannotRead(dir, err)
+	}
+	var out []*message
+	for _, e := range entries {
+		if name := e.Name(); strings.HasSuffix(name, ".md") {
+			out = append(out, readMessage(dir, thread, name, e.Type()))
+		}
+	}
+	return out, nil
+}
+
+func readMessage(dir, thread, name string, mode fs.FileMode) *message {
+	if why := notRegular(mode); why != "" {
+		return unreadable(thread, name, why)
+	}
+	data, err := readFile(filepath.Join(dir, name), envelope.DefaultLimits().File)
+	if err != nil {
+		return unreadable(thread, name, "the file cannot be read: "+reason(err))
+	}
+	return newMessage(thread, name, data)
+}
+
+func notRegular(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return "the file is a symbolic link; links are not followed"
+	case mode.IsDir():
+		return "the file is a directory"
+	case !mode.IsRegular():
+		return "the file is not a regular file"
+	}
+	return ""
+}
+
+// readThreads reads several threads with all processors, in the order given.
+func readThreads(root string, names []string) ([][]*message, error) {
+	out := make([][]*message, len(names))
+	errs := make([]error, len(names))
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(runtime.GOMAXPROCS(0), len(names)) {
+		wg.Go(func() {
+			for i := range next {
+				out[i], errs[i] = readThread(root, names[i])
+			}
+		})
+	}
+	for i := range names {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	return out, errors.Join(errs...)
+}
+
+// readFile reads a regular file without following a link at its last
+// component. Of a file over limit it returns limit+1 bytes, which the parser
+// refuses with the file's limit.
+func readFile(path string, limit int64) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|openNoFollow, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if why := notRegular(info.Mode()); why != "" {
+		return nil, errors.New(why)
+	}
+	if info.Size() > limit {
+		return io.ReadAll(io.LimitReader(f, limit+1))
+	}
+	data := make([]byte, info.Size()+1)
+	n, err := io.ReadFull(f, data)
+	if err == io.ErrUnexpectedEOF || err == io.EOF {
+		return data[:n], nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rest, err := io.ReadAll(io.LimitReader(f, limit+1-int64(n)))
+	return append(data, rest...), err
+}
+
+// reason is the text of a file system error without the path in it.
+func reason(err error) string {
+	var pe *fs.PathError
+	var le *os.LinkError
+	switch {
+	case errors.As(err, &pe):
+		err = pe.Err
+	case errors.As(err, &le):
+		err = le.Err
+	}
+	return finding.Quote(err.Error())
+}
+
+func cannotRead(path string, err error) *failure {
+	return fail(codeRuntime, "cannot read %s: %s", quote(path), reason(err))
+}
+
+func cannotWrite(path string, err error) *failure {
+	return fail(codeRuntime, "cannot write %s: %s", quote(path), reason(err))
+}
+
+// peers counts the rig ids among from and to of the messages, our own
+// excluded, in the order in which they are first seen. Ids are normalised as
+// typed ones are; those that are not valid then are left out.
+func peers(ms []*message, own string) (ids []string, count map[string]int) {
+	count = map[string]int{}
+	for _, m := range ms {
+		if m.env == nil {
+			continue
+		}
+		for _, raw := range append([]string{m.env.From}, m.env.To...) {
+			id, err := envelope.NormalizeRigID(raw)
+			if err != nil || id == own {
+				continue
+			}
+			if count[id] == 0 {
+				ids = append(ids, id)
+			}
+			count[id]++
+		}
+	}
+	return ids, count
+}
+
+// mostFrequent returns the id with the highest count, the first of ids on a
+// tie, own if there is none.
+func mostFrequent(ids []string, count map[string]int, own string) string {
+	best := own
+	n := 0
+	for _, id := range ids {
+		if count[id] > n {
+			best, n = id, count[id]
+		}
+	}
+	return best
+}
+
+// nameProblems lists one line for every message with a finding at error.
+func nameProblems(r *run, ms []*message) {
+	for _, m := range ms {
+		i := slices.IndexFunc(m.findings, func(f finding.Finding) bool { return f.Severity == finding.Error })
+		if i < 0 {
+			continue
+		}
+		f := m.findings[i]
+		r.note("%s", fmt.Sprintf("%s:%d:%d: %s [%s]", finding.Path(f.Path), f.Line, f.Col, f.Message, f.Rule))
+	}
+}

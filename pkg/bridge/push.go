@@ -1,0 +1,192 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// Bounds of a push that others were faster than (spec/cli.md section 10).
+const (
+	pushTries    = 5
+	pushFor      = 30 * time.Second
+	networkTime  = 2 * time.Minute // of one push or fetch
+	relayPushAge = 9 * time.Minute // the relay-clock rule allows ten
+)
+
+// pushAnswer is what came of one push.
+type pushAnswer int
+
+const (
+	accepted pushAnswer = iota
+	raced               // somebody else was faster
+	denied              // the remote, or a pre-push hook, said no
+	unreached
+)
+
+// push sends the new commit to its target. If others were faster it puts the
+// unpushed commits on top of theirs and tries again. The commit stays whatever
+// happens.
+func (r *run) push(w *work, held *os.File, j *journal, p *posted) error {
+	t := p.target
+	if t.remote == "" {
+		return r.unsent(p, codePush, "there is no remote to push to").
+			withHint("git remote add origin <url> && git push origin %s", t.short())
+	}
+	start := r.env.Now()
+	for {
+		answer, why, err := w.pushOnce(r.ctx, held, t, p.commit)
+		if err != nil {
+			if r.ctx.Err() != nil {
+				return err
+			}
+			return r.unsent(p, codeRuntime, asFailure(r.ctx, err).message)
+		}
+		switch answer {
+		case accepted:
+			p.pushed = true
+			r.kept = fmt.Sprintf("the commit %s of %s is pushed", short(p.commit), p.path)
+			return r.follow(w, held, j, p)
+		case denied:
+			return r.unsent(p, codePush, "the push was refused: "+why)
+		case unreached:
+			return r.unsent(p, codeRuntime, "git push failed: "+why)
+		}
+		if p.retries == pushTries || r.env.Now().Sub(start) > pushFor {
+			return r.unsent(p, codePush, fmt.Sprintf("others were faster %d times: %s", p.retries+1, why))
+		}
+		if p.retries > 0 {
+			pause := min(200*time.Millisecond<<(p.retries-1), 2*time.Second)
+			select {
+			case <-time.After(pause/2 + rand.N(pause/2)):
+			case <-r.ctx.Done():
+				return context.Cause(r.ctx)
+			}
+		}
+		p.retries++
+		if err := r.reparent(w, held, j, p); err != nil {
+			if r.ctx.Err() != nil {
+				return err
+			}
+			f := asFailure(r.ctx, err)
+			u := r.unsent(p, f.code, f.message)
+			u.findings = f.findings
+			if f.hint != "" {
+				u.hint = f.hint
+			}
+			return u
+		}
+		if p.pushed {
+			return nil
+		}
+	}
+}
+
+// unsent is the failure of a message that is committed and did not get out.
+func (r *run) unsent(p *posted, code, why string) *failure {
+	f := fail(code, "%s; the commit %s of %s is kept, do not send the message again", why, short(p.commit), p.path)
+	if code != codeRuntime {
+		f.exit = 1
+	}
+	return f.withHint("%s", pushHint(p.target))
+}
+
+// pushOnce pushes exactly one commit to the target's branch.
+func (w *work) pushOnce(ctx context.Context, held *os.File, t target, commit string) (pushAnswer, string, error) {
+	res, err := w.gitWith(ctx, gitrepo.Command{
+		Args:    []string{"push", "--porcelain", "--no-follow-tags", "--no-recurse-submodules", "--", t.remote, commit + ":" + t.ref},
+		Timeout: networkTime,
+	})
+	if err != nil {
+		return unreached, "", err
+	}
+	answer, why := readPush(res)
+	return answer, why, nil
+}
+
+// readPush reads what `git push --porcelain` printed about one ref.
+func readPush(res gitrepo.Result) (pushAnswer, string) {
+	if res.Code == 0 {
+		return accepted, ""
+	}
+	for line := range strings.Lines(string(res.Stdout)) {
+		flag, rest, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		if !ok || flag != "!" {
+			continue
+		}
+		_, summary, _ := strings.Cut(rest, "\t")
+		for _, race := range races {
+			if strings.Contains(summary, race) {
+				return raced, finding.QuoteMax(summary, 120)
+			}
+		}
+		if said := remoteLine(res.Stderr); said != "" {
+			summary = said
+		}
+		return denied, finding.QuoteMax(summary, 160)
+	}
+	if res.Code == 1 {
+		return denied, "the pre-push hook said no: " + finding.QuoteMax(tellingLine(res.Stderr), 160)
+	}
+	return unreached, finding.QuoteMax(tellingLine(res.Stderr), 160)
+}
+
+// races are the reasons by which git says that the branch over there is not
+// where it was thought to be.
+var races = [...]string{
+	"(fetch first)", "(non-fast-forward)", "(stale info)", "cannot lock ref", "failed to lock", "failed to update ref",
+	"incorrect old value provided", "reference already exists",
+}
+
+// remoteLine returns the first line that the remote's hook printed.
+func remoteLine(stderr []byte) string {
+	for line := range strings.Lines(string(stderr)) {
+		if said, ok := strings.CutPrefix(line, "remote: "); ok {
+			if said = strings.TrimRight(said, " \r\n"); said != "" {
+				return said
+			}
+		}
+	}
+	return ""
+}
+
+// fetch brings the target's branch, without moving the tracking ref backwards,
+// and returns the id that came.
+func (w *work) fetch(ctx context.Context, t target) (string, error) {
+	spec := t.ref
+	if t.tracking != "" && t.remote != "." {
+		spec += ":" + t.tracking
+	}
+	res, err := w.gitWith(ctx, gitrepo.Command{
+		Args:    []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--refmap=", "--", t.remote, spec},
+		Timeout: networkTime,
+	})
+	if err != nil {
+		return "", err
+	}
+	if res.Code == 0 && t.tracking != "" {
+		return w.ref(t.tracking)
+	}
+	if res.Code != 0 && !bytes.Contains(res.Stderr, []byte("(non-fast-forward)")) && !bytes.Contains(res.Stderr, []byte("[rejected]")) && res.Code != 1 {
+		f := gitFailed("git fetch", res)
+		f.code, f.exit = codeRuntime, 2
+		return "", f
+	}
+	// The tracking ref did not follow: what came is in FETCH_HEAD.
+	head, err := os.ReadFile(w.repo.GitDir() + "/FETCH_HEAD")
+	if err != nil {
+		return "", cannotRead("FETCH_HEAD", err)
+	}
+	id, _, _ := bytes.Cut(head, []byte("\t"))
+	if !w.repo.ValidID(string(id)) {
+		return "", fail(codeRuntime, "git fetch brought no commit of %s", quote(t.ref))
+	}
+	return string(id), nil
+}

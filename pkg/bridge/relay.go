@@ -1,0 +1,428 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/relay"
+	"github.com/rigward/rigward/pkg/sshsign"
+)
+
+type attestation struct {
+	AttestedBy string `json:"attested_by"`
+	AttestedAt string `json:"attested_at"`
+	Nonce      string `json:"nonce"`
+}
+
+type relayObject struct {
+	sentObject
+	Attestation attestation `json:"attestation"`
+	attestation             // the same three, flat
+	InReplyTo   string      `json:"in_reply_to"`
+}
+
+var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// runRelay is `rig-bridge relay` (spec/relay.md section 7).
+func runRelay(r *run) error {
+	typ := r.opts.word()
+	if len(r.opts.words) == 0 {
+		return usageError(r.cmd, "<type> is missing")
+	}
+	thread, given := r.opts.value("--thread")
+	if !given {
+		return usageError(r.cmd, "--thread is missing")
+	}
+	if !slices.Contains(relayTypes, typ) {
+		return usageError(r.cmd, "<type> %s is not one of %s", quote(typ), strings.Join(relayTypes, " "))
+	}
+	w, err := r.open()
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	c, err := readConfig(w.root)
+	if err != nil {
+		return err
+	}
+	if !c.isRelay() {
+		return fail(codeRefused, "the rig id %s does not end in -relay; only an operator's relay relays", quote(c.rigID)).
+			withHint("rig-bridge init --rig-id <operator>-relay")
+	}
+	op, err := w.operator()
+	if err != nil {
+		return err
+	}
+	reply, given := r.opts.value("--in-reply-to")
+	if !given {
+		return usageError(r.cmd, "--in-reply-to is missing")
+	}
+	if !hashForm.MatchString(reply) {
+		return usageError(r.cmd, "--in-reply-to %s is no body hash: 64 digits of 0-9 and a-f", quote(reply))
+	}
+	if err := checkThread(thread); err != nil {
+		return err
+	}
+	if err := w.threadDir(thread); err != nil {
+		return err
+	}
+	body, bodyGiven, err := r.bodyFile()
+	if err != nil {
+		return err
+	}
+	to, err := r.recipients()
+	if err != nil {
+		return err
+	}
+	ms, err := readThread(w.root, thread)
+	if err != nil {
+		return err
+	}
+	if len(to) == 0 {
+		ids, count := peers(ms, c.rigID)
+		to = []string{mostFrequent(ids, count, c.rigID)}
+	}
+	if err := r.answers(w, thread, reply, ms); err != nil {
+		return err
+	}
+	_, head, err := w.repo.HEAD()
+	if err != nil {
+		return gitProblem(err)
+	}
+	signers, err := w.signersAt(head, op.key)
+	if err != nil {
+		return err
+	}
+	if signers.listed {
+		if err := op.isListed(signers, c.rigID, r.env.Now()); err != nil {
+			return err
+		}
+	}
+	now := r.env.Now().UTC()
+	nonce, err := relay.NewNonce(now, r.env.Rand)
+	if err != nil {
+		return fail(codeRuntime, "no nonce could be made: %s", err.Error())
+	}
+	if !bodyGiven {
+		body = []byte("# " + thread + ": " + typ + "\n\nRelayed for " + op.name + ".\n")
+	}
+	f := envelope.Fields{
+		From: c.rigID, To: to, Date: now.Format("2006-01-02"), Status: "▶ Relayed " + typ, Type: typ, Thread: thread,
+		InReplyTo: reply, AttestedBy: ssh.FingerprintSHA256(op.key), AttestedAt: now.Format("2006-01-02T15:04:05.000Z"),
+		Nonce: nonce, DisplayName: op.name, Body: body,
+	}
+	if err := r.flagsInto(&f); err != nil {
+		return err
+	}
+	for _, m := range ms {
+		if m.valid() && m.env.From == c.rigID && m.env.InReplyTo == reply && m.env.IsRelay() {
+			r.note("this rig has answered that turn already: %s", finding.Path(m.path()))
+		}
+	}
+	d := draft{fields: f, name: "RELAY-" + nonce + ".md", signed: true,
+		subject: func(string) string { return fmt.Sprintf("%s (relay): %s nonce=%s", typ, thread, nonce) }}
+	d.key = digest("relay", thread, typ, f.To, f.Status, f.TLDR, f.References, bodyHash(f.Body), reply)
+	d.verify = func(commit *gitrepo.Commit) error { return op.verify(w, signers, commit) }
+	p, err := r.post(w, d, func(path string, _ []byte, e *envelope.Envelope) ([]finding.Finding, error) {
+		return r.warn(w, path, e)
+	})
+	if err != nil {
+		return err
+	}
+	o := relayObject{sentObject: r.sentBase(p), InReplyTo: p.env.InReplyTo}
+	o.attestation = attestation{p.env.AttestedBy, p.env.AttestedAt, p.env.Nonce}
+	o.Attestation = o.attestation
+	for _, x := range p.crossed {
+		r.note("crossed by %s from %s (commit %s)", finding.Path(x.Path), quote(x.From), short(x.Commit))
+	}
+	if r.json {
+		return r.object(o)
+	}
+	fmt.Fprintf(&r.out, "rig-bridge: relayed type=%s thread=%s file=%s attested_by=%s nonce=%s commit=%s\n",
+		token(o.Type), token(o.Thread), token(o.File), token(o.AttestedBy), token(o.Nonce), short(o.Commit))
+	return nil
+}
+
+// answers refuses a relay that answers no turn of the thread in HEAD.
+func (r *run) answers(w *work, thread, hash string, ms []*message) error {
+	_, head, err := w.repo.HEAD()
+	if err != nil {
+		return gitProblem(err)
+	}
+	committed, err := w.messagesAt(head, thread)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(committed, func(m *message) bool { return m.env != nil && m.env.Hash == hash }) {
+		return nil
+	}
+	f := fail(codeRefused, "--in-reply-to %s is the body hash of no committed message of %s", hash, quote(thread))
+	for _, m := range ms {
+		if m.env != nil && m.env.Hash == hash {
+			return fail(codeRefused, "--in-reply-to %s is %s, which is not committed yet", hash, finding.Path(m.path())).
+				withHint("git add %s && git commit", shellWord(m.path()))
+		}
+	}
+	if t, err := w.target(); err == nil {
+		upstream, err := w.ref(t.tracking)
+		if err != nil {
+			return err
+		}
+		theirs, err := w.messagesAt(upstream, thread)
+		if err == nil && slices.ContainsFunc(theirs, func(m *message) bool { return m.env != nil && m.env.Hash == hash }) {
+			return f.withHint("rig-bridge sync --auto")
+		}
+	}
+	if err := r.findPositions(w, tied(committed)); err != nil {
+		return err
+	}
+	sortMessages(committed)
+	var latest []string
+	for _, m := range slices.Backward(committed) {
+		if m.env != nil && len(latest) < 3 {
+			latest = append(latest, m.env.Hash+" "+finding.Path(m.file))
+		}
+	}
+	if len(latest) > 0 {
+		f.withHint("the latest turns are %s", strings.Join(latest, ", "))
+	}
+	return f
+}
+
+// messagesAt reads the messages of a thread from a commit.
+func (w *work) messagesAt(commit, thread string) ([]*message, error) {
+	files, err := w.treeFiles(commit, thread)
+	if err != nil {
+		return nil, err
+	}
+	var names, ids []string
+	for name := range files {
+		if envelope.IsEnvelopePath(thread + "/" + name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		ids = append(ids, files[name])
+	}
+	var out []*message
+	i := 0
+	err = w.repo.Objects(ids, envelope.DefaultLimits().File, func(o gitrepo.Object) error {
+		name := names[i]
+		i++
+		switch {
+		case errors.Is(o.Err, gitrepo.ErrTooLarge) || o.Err == nil && o.Type != "blob":
+			out = append(out, unreadable(thread, name, "it is no file of a message's size"))
+		case o.Err != nil:
+			return o.Err
+		default:
+			out = append(out, newMessage(thread, name, o.Data))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	return out, nil
+}
+
+// An operator is who signs: the configured identity with its key.
+type operator struct {
+	name, email string
+	key         ssh.PublicKey
+	certificate bool
+}
+
+// operator reads the identity and the signing key from git's configuration;
+// the environment does not count.
+func (w *work) operator() (*operator, error) {
+	op := &operator{}
+	for key, into := range map[string]*string{"user.name": &op.name, "user.email": &op.email} {
+		v, err := w.config(key)
+		if err != nil {
+			return nil, err
+		}
+		*into = v
+	}
+	for _, kv := range [][2]string{{"user.name", op.name}, {"user.email", op.email}} {
+		if strings.TrimSpace(kv[1]) == "" {
+			return nil, fail(codeRefused, "%s is not set; a relay is signed by a person", kv[0]).withHint("git config %s <value>", kv[0])
+		}
+	}
+	if why := relay.BridgeDefault(relay.Person{Name: op.name, Email: op.email}, nil); why != "" {
+		return nil, fail(codeRefused, "user.name and user.email are no operator's: %s", why).withHint("git config user.email <address>")
+	}
+	signingKey, err := w.config("user.signingkey")
+	if err != nil {
+		return nil, err
+	}
+	if signingKey == "" {
+		return nil, fail(codeRefused, "user.signingkey is not set; without a signature there is no relay").
+			withHint("git config gpg.format ssh && git config user.signingkey ~/.ssh/id_ed25519.pub")
+	}
+	format, err := w.config("gpg.format")
+	if err != nil {
+		return nil, err
+	}
+	if format != "ssh" {
+		return nil, fail(codeRefused, "gpg.format is %s, a relay with user.signingkey %s needs ssh", quote(format), quote(signingKey)).
+			withHint("git config gpg.format ssh")
+	}
+	key, err := w.publicKey(signingKey)
+	if err != nil {
+		return nil, fail(codeRefused, "user.signingkey %s cannot be read: %s", quote(signingKey), reason(err)).
+			withHint("git config user.signingkey <path of a public key>")
+	}
+	if cert, ok := key.(*ssh.Certificate); ok {
+		key, op.certificate = cert.Key, true
+	}
+	op.key = key
+	return op, nil
+}
+
+// publicKey reads the key that user.signingkey names, in the forms that git
+// knows: a literal with or without key:: before it, or a file that holds a
+// public or a private key.
+func (w *work) publicKey(value string) (ssh.PublicKey, error) {
+	literal, isLiteral := strings.CutPrefix(value, "key::")
+	if isLiteral || strings.HasPrefix(value, "ssh-") {
+		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(literal))
+		return key, err
+	}
+	path := value
+	if rest, ok := strings.CutPrefix(path, "~/"); ok {
+		path = filepath.Join(w.runner.Env.Get("HOME"), rest)
+	} else if !filepath.IsAbs(path) {
+		path = filepath.Join(w.root, path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if key, _, _, _, err := ssh.ParseAuthorizedKey(data); err == nil {
+		return key, nil
+	}
+	if public, err := os.ReadFile(path + ".pub"); err == nil {
+		if key, _, _, _, err := ssh.ParseAuthorizedKey(public); err == nil {
+			return key, nil
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	signer, err := ssh.ParsePrivateKey(data)
+	var locked *ssh.PassphraseMissingError
+	switch {
+	case err == nil:
+		return signer.PublicKey(), nil
+	case errors.As(err, &locked) && locked.PublicKey != nil:
+		return locked.PublicKey, nil
+	}
+	return nil, errors.New("it holds no key")
+}
+
+const signersFile = ".bridge/allowed_signers"
+
+// signerList is whom the repository trusts, or our own key where it has no
+// list.
+type signerList struct {
+	*sshsign.Signers
+	listed bool
+}
+
+// signersAt reads the allowed signers of a commit.
+func (w *work) signersAt(head string, own ssh.PublicKey) (signerList, error) {
+	line := "* " + string(ssh.MarshalAuthorizedKey(own))
+	listed := false
+	tree, err := w.tree(head)
+	if err != nil {
+		return signerList{}, err
+	}
+	if tree != "" {
+		e, ok, err := w.repo.EntryAt(tree, signersFile)
+		if err != nil {
+			return signerList{}, gitProblem(err)
+		}
+		if ok {
+			data, err := w.repo.Blob(e.ID, 4<<20)
+			if err != nil {
+				return signerList{}, gitProblem(err)
+			}
+			line, listed = string(data), true
+		}
+	}
+	s, err := sshsign.ParseSigners([]byte(line))
+	if err != nil {
+		return signerList{}, fail(codeRuntime, "%s in HEAD cannot be used: %s", signersFile, err.Error())
+	}
+	return signerList{s, listed}, nil
+}
+
+// isListed refuses a key for which the relay would be refused at every gate.
+// What a certificate may is known only when it has signed.
+func (op *operator) isListed(s signerList, rigID string, now time.Time) error {
+	if op.certificate {
+		return nil
+	}
+	fingerprint := ssh.FingerprintSHA256(op.key)
+	why := "is not listed in " + signersFile
+	for _, line := range s.List() {
+		if line.CertAuthority || line.Fingerprint() != fingerprint {
+			continue
+		}
+		switch {
+		case line.HasNamespaces && !sshsign.MatchPrincipals(line.Namespaces, sshsign.NamespaceGit):
+			why = "is not listed for commits in " + signersFile
+		case !line.ValidAfter.IsZero() && now.Before(line.ValidAfter):
+			why = "is not yet valid in " + signersFile
+		case !line.ValidBefore.IsZero() && now.After(line.ValidBefore.Add(time.Second-1)):
+			why = "has expired in " + signersFile
+		case !line.Matches(op.email):
+			why = fmt.Sprintf("is not listed for user.email %s in %s", quote(op.email), signersFile)
+		case s.HasRigIDs() && !line.Matches(rigID):
+			why = fmt.Sprintf("is not listed for the rig %s in %s", quote(rigID), signersFile)
+		default:
+			return nil
+		}
+	}
+	return fail(codeRefused, "the key %s %s; the relay would be refused everywhere", fingerprint, why).
+		withHint("ask a listed signer to add: %s,%s %s", op.email, rigID, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(op.key))))
+}
+
+// verify judges the commit that git has made as a gate would.
+func (op *operator) verify(w *work, s signerList, c *gitrepo.Commit) error {
+	v := sshsign.VerifyCommit(c.Raw, sshsign.ObjectFormat(w.repo.ObjectFormat()), s.Signers, nil, sshsign.Options{})
+	switch {
+	case v.Reason == sshsign.Unsigned:
+		return fail(codeRefused, "git commit made no signature; the relay was taken back")
+	case !v.Good():
+		why := string(v.Reason)
+		if v.Detail != "" {
+			why += ", " + v.Detail
+		}
+		return fail(codeRefused, "the signature of the relay does not verify: %s; it was taken back", why)
+	case v.Fingerprint != ssh.FingerprintSHA256(op.key):
+		return fail(codeRefused, "git signed with the key %s, user.signingkey is %s; the relay was taken back", v.Fingerprint, ssh.FingerprintSHA256(op.key))
+	}
+	author := relay.Person{Name: c.Author.Name, Email: c.Author.Email}
+	committer := relay.Person{Name: c.Committer.Name, Email: c.Committer.Email}
+	principal := v.Speaks
+	if !s.listed {
+		principal = nil
+	}
+	if why := relay.Author(author, committer, principal, nil); why != "" {
+		return fail(codeRefused, "the relay was taken back: %s", why)
+	}
+	return nil
+}

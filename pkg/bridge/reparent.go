@@ -1,0 +1,369 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// An unpushed commit of ours, to be made again on top of what others pushed.
+type unpushed struct {
+	commit *gitrepo.Commit
+	path   string
+	blob   string
+	data   []byte
+	env    *envelope.Envelope
+}
+
+// reparent fetches, judges what came, and makes the unpushed commits again on
+// top of it: the same envelope bytes, the same author, the next free name if
+// the path was taken. Nothing of the branch moves yet: that is follow, after
+// the push. On return p names the new commit.
+func (r *run) reparent(w *work, held *os.File, j *journal, p *posted) error {
+	ctx, t := r.ctx, p.target
+	head, err := w.ref(t.branch)
+	if err != nil {
+		return err
+	}
+	seen, err := w.ref(t.tracking)
+	if err != nil {
+		return err
+	}
+	theirs, err := w.fetch(ctx, t)
+	if err != nil {
+		return err
+	}
+	if err := w.refresh(ctx); err != nil {
+		return err
+	}
+	if seen != "" {
+		ok, err := w.ancestor(ctx, seen, theirs)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fail(codeRefused, "the history of %s was rewritten: %s is not in the history of %s", quote(t.label()), short(seen), short(theirs)).
+				withHint("rig-bridge sync")
+		}
+	}
+	in, err := r.incoming(w, t, head, theirs)
+	if err != nil {
+		return err
+	}
+	if finding.Worst(in.findings) == finding.Error {
+		f := invalid(in.findings)
+		f.message = "what came from " + quote(t.label()) + " does not pass: " + f.message
+		return f
+	}
+	thread, _ := splitPath(p.path)
+	p.crossed = nil
+	for _, a := range in.added {
+		if a.thread == thread {
+			p.crossed = append(p.crossed, crossing{a.path, a.from, a.commit})
+		}
+	}
+	ours, err := r.unpushed(w, theirs, head)
+	if err != nil {
+		return err
+	}
+	tip := theirs
+	moved := map[string]string{}
+	for old, made := range j.Moved {
+		moved[old] = made
+	}
+	for _, u := range ours {
+		made, err := r.remake(w, &u, tip, theirs, moved)
+		if err != nil {
+			return err
+		}
+		if u.commit.ID == j.Commit {
+			p.path, p.commit = u.path, made
+		}
+		if made != alreadyThere {
+			moved[u.commit.ID], tip = made, made
+		}
+	}
+	if res, err := w.git(ctx, "read-tree", "-n", "-m", "-u", head, tip); err != nil {
+		return err
+	} else if res.Code != 0 {
+		f := gitFailed("moving the branch", res)
+		f.code, f.exit = codeRefused, 1
+		return f
+	}
+	j.Moved, j.Tip, j.From = moved, tip, head
+	if err := w.writeJournal(j); err != nil {
+		return err
+	}
+	if p.commit == alreadyThere {
+		// An earlier push had arrived after all.
+		p.pushed, p.commit = true, theirs
+		for _, a := range in.added {
+			if a.path == p.path {
+				p.commit = a.commit
+			}
+		}
+		return r.follow(w, held, j, p)
+	}
+	return nil
+}
+
+const alreadyThere = "there"
+
+// unpushed lists the commits of head that theirs lacks, oldest first, and
+// refuses those that cannot be made again.
+func (r *run) unpushed(w *work, theirs, head string) ([]unpushed, error) {
+	var list []*gitrepo.Scanned
+	var ids []string
+	err := w.scan(r.ctx, theirs, head, func(c *gitrepo.Scanned) error {
+		list, ids = append(list, c), append(ids, c.ID)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var out []unpushed
+	for _, c := range list {
+		stop := func(format string, a ...any) error {
+			return fail(codeRefused, "the unpushed commit %s %s; it is not put on top of %s", short(c.ID), fmt.Sprintf(format, a...), short(theirs)).
+				withHint("git pull --rebase, look at the result, then git push")
+		}
+		if len(c.Parents) != 1 {
+			return nil, stop("is a merge or has no parent")
+		}
+		changes := c.Diffs[0].Changes
+		if len(changes) != 1 || !changes[0].Added() || changes[0].NewMode != gitrepo.ModeFile || !envelope.IsEnvelopePath(changes[0].Path) {
+			return nil, stop("does more than add one message")
+		}
+		_, data, err := w.repo.Object(changes[0].NewID, envelope.DefaultLimits().File)
+		if err != nil {
+			return nil, gitProblem(err)
+		}
+		e, fs := content(data, changes[0].Path, 0)
+		if e == nil || finding.Worst(fs) == finding.Error {
+			return nil, stop("adds a message that is not valid")
+		}
+		for _, ref := range e.References {
+			for _, id := range ids {
+				if strings.HasPrefix(id, ref) {
+					return nil, stop("refers to the unpushed commit %s, whose id would change", short(id))
+				}
+			}
+		}
+		if e.IsRelay() {
+			at, _, err := envelope.ParseTime(e.AttestedAt)
+			if err != nil || r.env.Now().Sub(at) > relayPushAge {
+				return nil, stop("is a relay attested more than %d minutes ago; relay it again", int(relayPushAge.Minutes()))
+			}
+		}
+		out = append(out, unpushed{commit: c.Commit, path: changes[0].Path, blob: changes[0].NewID, data: data, env: e})
+	}
+	return out, nil
+}
+
+// remake makes one unpushed commit again on top of tip and returns its id,
+// alreadyThere if theirs holds it.
+func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]string) (string, error) {
+	ctx := r.ctx
+	if made := moved[u.commit.ID]; made != "" {
+		there, err := w.repo.Has([]string{made})
+		if err != nil {
+			return "", gitProblem(err)
+		}
+		if there[0] == "commit" {
+			ok, err := w.ancestor(ctx, made, theirs)
+			if err != nil {
+				return "", err
+			}
+			if ok {
+				return alreadyThere, nil
+			}
+		}
+	}
+	thread, name := splitPath(u.path)
+	files, err := w.treeFiles(tip, thread)
+	if err != nil {
+		return "", err
+	}
+	if files[name] == u.blob {
+		return alreadyThere, nil
+	}
+	taken := map[string]bool{}
+	for f := range files {
+		taken[envelope.FoldPath(f)] = true
+	}
+	message := string(u.commit.Message)
+	if taken[envelope.FoldPath(name)] {
+		if u.env.IsRelay() || closing.MatchString(message) {
+			return "", fail(codeExists, "%s exists at the upstream already, with other content", quote(u.path)).withHint("rig-bridge sync")
+		}
+		old := u.path
+		u.path = thread + "/" + firstFree(taken, u.env.Type)
+		message = strings.Replace(message, old, u.path, 1)
+	}
+	tree, err := w.withFile(ctx, tip, u.path, u.blob)
+	if err != nil {
+		return "", err
+	}
+	a := u.commit.Author
+	c := gitrepo.Command{
+		Args:  []string{"commit-tree", tree, "-p", tip, "-F", "-"},
+		Stdin: []byte(message),
+		Env: []string{"GIT_AUTHOR_NAME=" + a.Name, "GIT_AUTHOR_EMAIL=" + a.Email,
+			fmt.Sprintf("GIT_AUTHOR_DATE=@%d %s", a.When, a.Zone)},
+		Timeout: localTime,
+	}
+	if slices.ContainsFunc(u.commit.Headers, func(h gitrepo.CommitHeader) bool { return strings.HasPrefix(h.Key, "gpgsig") }) {
+		c.Args = append(c.Args, "-S")
+	}
+	if u.env.IsRelay() {
+		c.Drop = identityVariables
+	}
+	res, err := w.gitWith(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	if res.Code != 0 {
+		return "", gitFailed("git commit-tree", res)
+	}
+	return strings.TrimSpace(string(res.Stdout)), nil
+}
+
+// closing matches the message of close, whose file never gets another name.
+var closing = regexp.MustCompile(`^RESOLUTION: [a-z0-9-]+ (completed|cancelled)\n?$`)
+
+// withFile stores the tree of a commit plus one regular file in a directory
+// of its root, and returns the id of the new root tree.
+func (w *work) withFile(ctx context.Context, commit, path, blob string) (string, error) {
+	c, err := w.repo.Commit(commit)
+	if err != nil {
+		return "", gitProblem(err)
+	}
+	_, root, err := w.repo.Object(c.Tree, gitrepo.MaxTree)
+	if err != nil {
+		return "", gitProblem(err)
+	}
+	thread, name := splitPath(path)
+	entries, err := splitTree(root, w.repo.HashLen()/2)
+	if err != nil {
+		return "", err
+	}
+	var sub []byte
+	for _, e := range entries {
+		if e.name == thread && e.mode == "40000" {
+			if _, sub, err = w.repo.Object(e.id, gitrepo.MaxTree); err != nil {
+				return "", gitProblem(err)
+			}
+		}
+	}
+	files, err := splitTree(sub, w.repo.HashLen()/2)
+	if err != nil {
+		return "", err
+	}
+	id, err := w.storeTree(ctx, put(files, treeEntry{"100644", name, blob}))
+	if err != nil {
+		return "", err
+	}
+	return w.storeTree(ctx, put(entries, treeEntry{"40000", thread, id}))
+}
+
+type treeEntry struct{ mode, name, id string }
+
+// key orders entries as git does: a directory as if its name ended in a slash.
+func (e treeEntry) key() string {
+	if e.mode == "40000" {
+		return e.name + "/"
+	}
+	return e.name
+}
+
+// splitTree takes a tree object apart that gitrepo has judged before.
+func splitTree(data []byte, idBytes int) ([]treeEntry, error) {
+	var out []treeEntry
+	for len(data) > 0 {
+		head, rest, ok := bytes.Cut(data, []byte{0})
+		mode, name, ok2 := strings.Cut(string(head), " ")
+		if !ok || !ok2 || len(rest) < idBytes {
+			return nil, fail(codeRuntime, "a tree object is malformed")
+		}
+		out = append(out, treeEntry{mode, name, hex.EncodeToString(rest[:idBytes])})
+		data = rest[idBytes:]
+	}
+	return out, nil
+}
+
+// put adds an entry, or replaces the one of that name, in order.
+func put(entries []treeEntry, e treeEntry) []treeEntry {
+	out := make([]treeEntry, 0, len(entries)+1)
+	done := false
+	for _, old := range entries {
+		if !done && old.key() >= e.key() {
+			out, done = append(out, e), true
+		}
+		if old.name != e.name {
+			out = append(out, old)
+		}
+	}
+	if !done {
+		out = append(out, e)
+	}
+	return out
+}
+
+func (w *work) storeTree(ctx context.Context, entries []treeEntry) (string, error) {
+	var b bytes.Buffer
+	for _, e := range entries {
+		id, err := hex.DecodeString(e.id)
+		if err != nil {
+			return "", fail(codeRuntime, "an object id is malformed")
+		}
+		b.WriteString(e.mode + " " + e.name + "\x00")
+		b.Write(id)
+	}
+	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"hash-object", "-t", "tree", "-w", "--stdin"}, Stdin: b.Bytes(), Timeout: localTime})
+	if err != nil {
+		return "", err
+	}
+	if res.Code != 0 {
+		return "", gitFailed("git hash-object", res)
+	}
+	return strings.TrimSpace(string(res.Stdout)), nil
+}
+
+// follow moves the branch, the index and the work tree to the commits that
+// were pushed, keeping local changes. A branch that is there already stays.
+func (r *run) follow(w *work, held *os.File, j *journal, p *posted) error {
+	if j.Tip == "" {
+		return nil
+	}
+	// The message is out: nothing may stop the branch from following.
+	ctx := context.WithoutCancel(r.ctx)
+	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"read-tree", "-m", "-u", j.From, j.Tip}, Hold: held, Timeout: localTime})
+	if err == nil && res.Code != 0 {
+		err = gitFailed("git read-tree", res)
+	}
+	if err == nil {
+		res, err = w.gitWith(ctx, gitrepo.Command{
+			Args: []string{"update-ref", "-m", "rig-bridge: put on top of what others pushed", j.Branch, j.Tip, j.From},
+			Hold: held, Timeout: localTime,
+		})
+		if err == nil && res.Code != 0 {
+			err = gitFailed("git update-ref", res)
+		}
+	}
+	if err != nil {
+		f := asFailure(ctx, err)
+		return fail(codeRuntime, "the message is pushed as %s (%s), but the branch could not follow: %s", short(p.commit), p.path, f.message).
+			withHint("git pull --rebase")
+	}
+	j.Tip, j.From, j.Moved = "", "", nil
+	return nil
+}

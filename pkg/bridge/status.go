@@ -1,0 +1,400 @@
+package bridge
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+type latestEnvelope struct {
+	Filename string          `json:"filename"`
+	Type     string          `json:"type"`
+	Date     string          `json:"date"`
+	From     string          `json:"from"`
+	BodyHash string          `json:"body_hash"`
+	To       json.RawMessage `json:"to"`
+}
+
+type threadRow struct {
+	ThreadID      string         `json:"thread_id"`
+	Last          string         `json:"last"`
+	LastModified  string         `json:"last_modified"`
+	StatusClass   string         `json:"status_class"`
+	Type          string         `json:"type"`
+	Dirty         bool           `json:"dirty"`
+	IsClosed      bool           `json:"is_closed"`
+	EnvelopeCount int            `json:"envelope_count"`
+	InvalidCount  int            `json:"invalid_count"`
+	Latest        latestEnvelope `json:"latest_envelope"`
+	FrozenUntil   string         `json:"frozen_until,omitempty"`
+
+	latest *message
+}
+
+type statusObject struct {
+	head
+	Event           string      `json:"event,omitempty"`
+	Seq             int         `json:"seq,omitempty"`
+	At              string      `json:"at,omitempty"`
+	Threads         []threadRow `json:"threads"`
+	DirtyFiles      []string    `json:"dirty_files"`
+	UnpushedCommits []string    `json:"unpushed_commits"`
+	Open            int         `json:"open"`
+	Closed          int         `json:"closed"`
+	Dirty           int         `json:"dirty"`
+	Unpushed        int         `json:"unpushed"`
+	Invalid         int         `json:"invalid"`
+}
+
+// runStatus is `rig-bridge status` (spec/cli.md section 7).
+func runStatus(r *run) error {
+	if r.opts.has("--watch") {
+		return r.watch(defaultStatusInterval, func() (watched, error) {
+			o, _, err := r.statusOnce()
+			if err != nil {
+				return nil, err
+			}
+			return o, nil
+		})
+	}
+	o, problems, err := r.statusOnce()
+	if err != nil {
+		return err
+	}
+	if r.json {
+		return r.object(o)
+	}
+	r.paged = true
+	nameProblems(r, problems)
+	dirtyColour, unpushedColour := green, green
+	if o.Dirty > 0 {
+		dirtyColour = red
+	}
+	if o.Unpushed > 0 {
+		unpushedColour = yellow
+	}
+	fmt.Fprintf(&r.out, "rig-bridge: status open=%d closed=%d dirty=%s unpushed=%s", o.Open, o.Closed,
+		r.paint(fmt.Sprint(o.Dirty), dirtyColour), r.paint(fmt.Sprint(o.Unpushed), unpushedColour))
+	if o.Invalid > 0 {
+		fmt.Fprintf(&r.out, " invalid=%d", o.Invalid)
+	}
+	r.out.WriteString("\n")
+	for _, t := range o.Threads {
+		r.statusRow(t)
+	}
+	return nil
+}
+
+func (r *run) statusRow(t threadRow) {
+	dirtyColour := green
+	if t.Dirty {
+		dirtyColour = red
+	}
+	last := t.Last
+	if last == "" {
+		last = "unknown"
+	}
+	fmt.Fprintf(&r.out, "thread=%s last=%s status=%s type=%s dirty=%s", t.ThreadID, last,
+		r.paint(t.StatusClass, classColour(t.StatusClass)), token(t.Type), r.paint(fmt.Sprint(t.Dirty), dirtyColour))
+	if r.opts.has("--wide") {
+		e := t.latest.env
+		fmt.Fprintf(&r.out, " from=%s to=%s closed=%t envelopes=%d", token(e.From), token(strings.Join(e.To, ",")), t.IsClosed, t.EnvelopeCount)
+	}
+	if t.InvalidCount > 0 {
+		fmt.Fprintf(&r.out, " invalid=%d", t.InvalidCount)
+	}
+	r.out.WriteString("\n")
+}
+
+func classColour(class string) int {
+	switch class {
+	case "active", "targeted":
+		return blue
+	case "pending":
+		return yellow
+	case "completed":
+		return green
+	case "cancelled":
+		return red
+	}
+	return 0
+}
+
+// statusOnce looks once. problems are the messages with findings.
+func (r *run) statusOnce() (*statusObject, []*message, error) {
+	w, err := r.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer w.close()
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	// git looks at the work tree while we read it.
+	type answer struct {
+		lines []dirtyLine
+		err   error
+	}
+	dirty := make(chan answer, 1)
+	go func() {
+		lines, err := w.dirtyLines(ctx)
+		dirty <- answer{lines, err}
+	}()
+	names, err := threadNames(w.root)
+	if err != nil {
+		return nil, nil, err
+	}
+	threads, err := readThreads(w.root, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := &statusObject{head: r.head(), Threads: []threadRow{}, DirtyFiles: []string{}, UnpushedCommits: []string{}}
+	var problems []*message
+	if err := r.rows(w, o, names, threads, &problems); err != nil {
+		return nil, nil, err
+	}
+	if o.UnpushedCommits, err = w.unpushedLines(ctx); err != nil {
+		return nil, nil, err
+	}
+	got := <-dirty
+	if got.err != nil {
+		return nil, nil, got.err
+	}
+	touched := map[string]bool{}
+	for _, l := range got.lines {
+		o.DirtyFiles = append(o.DirtyFiles, l.text)
+		for _, p := range l.paths {
+			thread, _, _ := strings.Cut(p, "/")
+			touched[thread] = true
+		}
+	}
+	for i := range o.Threads {
+		o.Threads[i].Dirty = touched[o.Threads[i].ThreadID]
+	}
+	o.Dirty, o.Unpushed = len(o.DirtyFiles), len(o.UnpushedCommits)
+	return o, problems, nil
+}
+
+// rows fills in the threads, most recent first.
+func (r *run) rows(w *work, o *statusObject, names []string, threads [][]*message, problems *[]*message) error {
+	type candidate struct {
+		thread string
+		ms     []*message // that may be the latest: those of the latest day
+		row    threadRow
+	}
+	var list []candidate
+	var ties []*message
+	for i, ms := range threads {
+		c := candidate{thread: names[i], row: threadRow{ThreadID: names[i]}}
+		isThread := false
+		day := noDay
+		var bad []*message
+		for _, m := range ms {
+			if !m.valid() {
+				c.row.InvalidCount++
+				bad = append(bad, m)
+			}
+			if m.env == nil {
+				continue
+			}
+			c.row.EnvelopeCount++
+			isThread = isThread || m.env.Thread == names[i]
+			c.row.IsClosed = c.row.IsClosed || m.valid() && m.env.Type == "RESOLUTION"
+			if m.day > day {
+				day, c.ms = m.day, nil
+			}
+			if m.day == day {
+				c.ms = append(c.ms, m)
+			}
+		}
+		if !isThread {
+			continue
+		}
+		*problems = append(*problems, bad...)
+		o.Invalid += c.row.InvalidCount
+		if len(c.ms) > 1 {
+			ties = append(ties, c.ms...)
+		}
+		list = append(list, c)
+	}
+	// Threads whose latest day is the same are told apart by history, too.
+	byDay := map[int]int{}
+	for _, c := range list {
+		byDay[c.ms[0].day]++
+	}
+	for _, c := range list {
+		if byDay[c.ms[0].day] > 1 && len(c.ms) == 1 {
+			ties = append(ties, c.ms...)
+		}
+	}
+	if err := r.findLatest(w, ties); err != nil {
+		return err
+	}
+	for _, c := range list {
+		c.row.latest = slices.MaxFunc(c.ms, compareMessages)
+		c.row.describe()
+		if c.row.IsClosed {
+			o.Closed++
+		} else {
+			o.Open++
+		}
+		o.Threads = append(o.Threads, c.row)
+	}
+	slices.SortFunc(o.Threads, func(a, b threadRow) int {
+		return cmp.Or(compareMessages(b.latest, a.latest), cmp.Compare(a.ThreadID, b.ThreadID))
+	})
+	return nil
+}
+
+// describe fills in what a row says about its latest envelope.
+func (t *threadRow) describe() {
+	m := t.latest
+	e := m.env
+	t.Type = e.Type
+	t.StatusClass = envelope.StatusClass(e.Status)
+	if t.StatusClass == "" {
+		t.StatusClass = "unknown"
+	}
+	if m.day != noDay {
+		t.Last = m.when.Format("2006-01-02")
+		t.LastModified = m.when.Format("2006-01-02T15:04:05.000Z")
+	}
+	t.Latest = latestEnvelope{Filename: m.file, Type: e.Type, Date: e.Date, From: e.From, BodyHash: e.Hash, To: recipientsJSON(e)}
+}
+
+// recipientsJSON is the value of `to` as it is written: a string or a list.
+func recipientsJSON(e *envelope.Envelope) json.RawMessage {
+	var v any = e.To
+	if !e.ToList {
+		v = strings.Join(e.To, ",")
+	}
+	data, err := marshal(v)
+	if err != nil {
+		return json.RawMessage(`""`)
+	}
+	return data
+}
+
+// A dirtyLine is one line of `git status --porcelain`, unquoted, with the
+// paths in it: two for a rename.
+type dirtyLine struct {
+	text  string
+	paths []string
+}
+
+func (w *work) dirtyLines(ctx context.Context) ([]dirtyLine, error) {
+	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"status", "--porcelain", "-z"}, Env: []string{"GIT_OPTIONAL_LOCKS=0"}, Timeout: localTime})
+	if err != nil {
+		return nil, err
+	}
+	if res.Code != 0 {
+		f := gitFailed("git status", res)
+		f.code, f.exit = codeRuntime, 2
+		return nil, f
+	}
+	return parseStatus(string(res.Stdout)), nil
+}
+
+// parseStatus reads `git status --porcelain -z`: XY SP path NUL, and for a
+// rename or copy the old path and NUL.
+func parseStatus(out string) []dirtyLine {
+	var lines []dirtyLine
+	fields := strings.Split(out, "\x00")
+	for i := 0; i < len(fields); i++ {
+		f := fields[i]
+		if len(f) < 4 {
+			continue
+		}
+		path := f[3:]
+		l := dirtyLine{text: f, paths: []string{path}}
+		if strings.ContainsAny(f[:2], "RC") && i+1 < len(fields) {
+			i++
+			l.text = f[:3] + fields[i] + " -> " + path
+			l.paths = append(l.paths, fields[i])
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// unpushedLines lists the commits of HEAD that the upstream lacks.
+func (w *work) unpushedLines(ctx context.Context) ([]string, error) {
+	out := []string{}
+	t, err := w.target()
+	if err != nil || !t.upstream {
+		return out, nil // detached, or no upstream: nothing can be unpushed
+	}
+	upstream, err := w.ref(t.tracking)
+	if err != nil {
+		return nil, err
+	}
+	head, err := w.ref(t.branch)
+	if err != nil {
+		return nil, err
+	}
+	if upstream == "" || head == "" || upstream == head {
+		return out, nil
+	}
+	text, err := w.must(ctx, "-c", "log.showSignature=false", "log", "--no-color", "--format=%h %s", upstream+".."+head)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(text) {
+		out = append(out, strings.TrimSuffix(line, "\n"))
+	}
+	return out, nil
+}
+
+// findPositions looks up in which commits the messages came into HEAD, for
+// messages that tie by day. Larger is newer; not committed is largest.
+func (r *run) findPositions(w *work, ms []*message) error { return r.lookUp(w, ms, false) }
+
+// findLatest is findPositions where only the newest of each thread matters:
+// of the others it is only known that they are older.
+func (r *run) findLatest(w *work, ms []*message) error { return r.lookUp(w, ms, true) }
+
+func (r *run) lookUp(w *work, ms []*message, onlyLatest bool) error {
+	if len(ms) == 0 {
+		return nil
+	}
+	_, head, err := w.repo.HEAD()
+	if err != nil {
+		return gitProblem(err)
+	}
+	committed, err := w.committedPaths(head, ms)
+	if err != nil {
+		return err
+	}
+	wanted := map[string]*message{}
+	pending := map[string]int{} // by thread
+	for _, m := range ms {
+		if committed[m.path()] {
+			wanted[m.path()] = m
+			pending[m.thread]++
+		} else {
+			m.position = uncommittedPosition
+		}
+	}
+	if onlyLatest {
+		for _, m := range ms {
+			// Something that is not committed is newer than all that is.
+			if m.position == uncommittedPosition {
+				delete(pending, m.thread)
+			}
+		}
+		for path, m := range wanted {
+			if pending[m.thread] == 0 {
+				delete(wanted, path)
+			}
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	return w.walkBack(r.ctx, head, wanted, onlyLatest)
+}

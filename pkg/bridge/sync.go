@@ -1,0 +1,605 @@
+package bridge
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// Reasons of a refused sync, in the order in which the first that holds is
+// told (spec/cli.md section 9).
+const (
+	reasonRewritten = "remote_history_rewritten"
+	reasonDiverged  = "both_sides_diverged"
+	reasonNonAppend = "non_append_change_on_remote"
+	reasonContent   = "invalid_content"
+	reasonInTheWay  = "local_files_in_the_way"
+)
+
+// added is an envelope that commits of one side brought.
+type added struct {
+	path, thread string
+	commit       string // that added it
+	blob         string
+	from, typ    string
+	date         string
+	hash, reply  string
+	references   []string
+}
+
+// changed is a path that was touched otherwise than by adding an envelope.
+type changed struct {
+	Path   string `json:"path"`
+	Reason string `json:"reason"`
+	Commit string `json:"commit"`
+}
+
+// incoming is what the commits of one side that the other lacks contain.
+type incoming struct {
+	added    []added // present at the tip, by path
+	changed  []changed
+	findings []finding.Finding
+}
+
+// incoming judges the commits of theirs that head lacks: every one, against
+// each parent, without rename detection, by the rules of the push gate.
+func (r *run) incoming(w *work, t target, head, theirs string) (*incoming, error) {
+	in, err := r.collect(w, head, theirs)
+	if err != nil {
+		return nil, err
+	}
+	in.findings, err = r.judgeRange(w, t, head, theirs)
+	return in, err
+}
+
+// collect sorts the changes of the commits of tip that base lacks.
+func (r *run) collect(w *work, base, tip string) (*incoming, error) {
+	in := &incoming{}
+	if tip == "" || tip == base {
+		return in, nil
+	}
+	news := map[string]added{}
+	told := map[string]bool{}
+	blame := func(path, reason, commit string) {
+		if !told[path] {
+			told[path] = true
+			in.changed = append(in.changed, changed{path, reason, commit})
+		}
+	}
+	isThread := map[string]bool{}
+	err := w.scan(r.ctx, base, tip, func(c *gitrepo.Scanned) error {
+		for _, d := range c.Diffs {
+			for _, ch := range d.Changes {
+				reason, err := w.judgeChange(ch, tip, isThread)
+				if err != nil {
+					return err
+				}
+				if reason != "" {
+					if len(c.Diffs) > 1 && w.accepted(base, ch) {
+						continue // the merge takes what is accepted here
+					}
+					if reason != "trusted" {
+						blame(ch.Path, reason, c.ID)
+					}
+					continue
+				}
+				if _, known := news[ch.Path]; !known {
+					thread, _ := splitPath(ch.Path)
+					news[ch.Path] = added{path: ch.Path, thread: thread, commit: c.ID, blob: ch.NewID}
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for path, a := range news {
+		files, err := w.treeFiles(tip, a.thread)
+		if err != nil {
+			return nil, err
+		}
+		_, name := splitPath(path)
+		if blob, present := files[name]; !present {
+			continue
+		} else {
+			a.blob = blob
+		}
+		if err := w.describe(&a); err != nil {
+			return nil, err
+		}
+		in.added = append(in.added, a)
+	}
+	slices.SortFunc(in.added, func(x, y added) int { return cmp.Compare(x.path, y.path) })
+	return in, nil
+}
+
+// describe reads what a report says about an envelope.
+func (w *work) describe(a *added) error {
+	_, data, err := w.repo.Object(a.blob, envelope.DefaultLimits().File)
+	if err != nil {
+		return gitProblem(err)
+	}
+	if e, _ := envelope.Parse(data, envelope.Options{}); e != nil {
+		a.from, a.typ, a.date, a.hash, a.reply, a.references = e.From, e.Type, e.Date, e.Hash, e.InReplyTo, e.References
+	}
+	return nil
+}
+
+// judgeChange returns why a change is not an added envelope, "" if it is one.
+// Policy and signers are "trusted": the signers-change rule decides on them.
+func (w *work) judgeChange(ch gitrepo.Change, tip string, isThread map[string]bool) (string, error) {
+	switch {
+	case ch.Path == ".bridge/policy.yaml" || ch.Path == ".bridge/allowed_signers":
+		if ch.NewMode == gitrepo.ModeFile {
+			return "trusted", nil
+		}
+		return "deleted", nil
+	case ch.Deleted():
+		return "deleted", nil
+	case ch.Added():
+		if !envelope.IsEnvelopePath(ch.Path) {
+			return "outside-thread", nil
+		}
+		thread, _ := splitPath(ch.Path)
+		is, known := isThread[thread]
+		if !known {
+			var err error
+			if is, err = w.holdsEnvelope(tip, thread, ch); err != nil {
+				return "", err
+			}
+			isThread[thread] = is
+		}
+		if !is {
+			return "outside-thread", nil
+		}
+		return "", nil
+	case ch.OldMode&modeType != ch.NewMode&modeType:
+		return "retyped", nil
+	case ch.OldID != ch.NewID:
+		return "modified", nil
+	}
+	return "mode-changed", nil
+}
+
+const modeType = 0o170000
+
+// holdsEnvelope tells whether a directory is a thread: it holds a file at an
+// envelope path, at the tip or by this change, that begins with a fence.
+func (w *work) holdsEnvelope(tip, thread string, ch gitrepo.Change) (bool, error) {
+	files, err := w.treeFiles(tip, thread)
+	if err != nil {
+		return false, err
+	}
+	ids := []string{ch.NewID}
+	for name, id := range files {
+		if envelope.IsEnvelopePath(thread + "/" + name) {
+			ids = append(ids, id)
+		}
+	}
+	found := false
+	err = w.repo.Objects(ids, envelope.DefaultLimits().File, func(o gitrepo.Object) error {
+		found = found || o.Type == "blob" && envelope.HasFence(o.Data)
+		return nil
+	})
+	if err != nil {
+		return false, gitProblem(err)
+	}
+	return found, nil
+}
+
+// accepted tells whether a merge's version of a path outside the threads is
+// the one that base has.
+func (w *work) accepted(base string, ch gitrepo.Change) bool {
+	if base == "" || envelope.IsEnvelopePath(ch.Path) {
+		return false
+	}
+	tree, err := w.tree(base)
+	if err != nil {
+		return false
+	}
+	e, ok, err := w.repo.EntryAt(tree, ch.Path)
+	return err == nil && ok && e.ID == ch.NewID && e.Mode == ch.NewMode
+}
+
+// A collision is one path with different content on both sides.
+type collision struct {
+	Path   string `json:"path"`
+	Local  string `json:"local"`  // blob id
+	Remote string `json:"remote"` // blob id
+}
+
+type side struct {
+	Path   string `json:"path"`
+	From   string `json:"from"`
+	Date   string `json:"date"`
+	Commit string `json:"commit"`
+}
+
+// A divergence is a pair of envelopes of one thread of which neither knew the
+// other (lock L3).
+type divergence struct {
+	ThreadID string `json:"thread_id"`
+	Local    side   `json:"local"`
+	Remote   side   `json:"remote"`
+}
+
+func collisions(ours, theirs []added) []collision {
+	mine := map[string]string{}
+	for _, a := range ours {
+		mine[a.path] = a.blob
+	}
+	out := []collision{}
+	for _, b := range theirs {
+		if blob, both := mine[b.path]; both && blob != b.blob {
+			out = append(out, collision{b.path, blob, b.blob})
+		}
+	}
+	return out
+}
+
+func divergences(ours, theirs []added) []divergence {
+	byThread := map[string][]added{}
+	for _, a := range ours {
+		byThread[a.thread] = append(byThread[a.thread], a)
+	}
+	out := []divergence{}
+	for _, b := range theirs {
+		for _, a := range byThread[b.thread] {
+			if a.path == b.path && a.blob == b.blob || knows(a, b) || knows(b, a) {
+				continue
+			}
+			out = append(out, divergence{b.thread, side{a.path, a.from, a.date, a.commit}, side{b.path, b.from, b.date, b.commit}})
+		}
+	}
+	return out
+}
+
+// knows tells whether a shows that its author had seen b.
+func knows(a, b added) bool {
+	if a.reply != "" && a.reply == b.hash {
+		return true
+	}
+	return slices.ContainsFunc(a.references, func(ref string) bool { return ref != "" && strings.HasPrefix(b.commit, ref) })
+}
+
+type newEnvelope struct {
+	Path     string `json:"path"`
+	ThreadID string `json:"thread_id"`
+	SHA      string `json:"sha"`
+	From     string `json:"from"`
+	Type     string `json:"type"`
+}
+
+type divergenceReport struct {
+	FastForwardEligible bool          `json:"fast_forward_eligible"`
+	Diverged            bool          `json:"diverged"`
+	LocalHead           string        `json:"local_head"`
+	RemoteHead          string        `json:"remote_head"`
+	MergeBase           *string       `json:"merge_base"`
+	NewEnvelopes        []newEnvelope `json:"new_envelopes"`
+	ChangedEnvelopes    []changed     `json:"changed_envelopes"`
+	Collisions          []collision   `json:"collisions"`
+	Divergences         []divergence  `json:"divergences"`
+}
+
+type syncObject struct {
+	head
+	Event               string           `json:"event,omitempty"`
+	Seq                 int              `json:"seq,omitempty"`
+	At                  string           `json:"at,omitempty"`
+	Pulled              bool             `json:"pulled"`
+	FastForwardEligible bool             `json:"fast_forward_eligible"`
+	FastForward         bool             `json:"fast_forward"`
+	Diverged            bool             `json:"diverged"`
+	NewEnvelopes        int              `json:"new_envelopes"`
+	NewEnvelopesCount   int              `json:"new_envelopes_count"`
+	ChangedCount        int              `json:"changed_envelopes_count"`
+	LocalHead           string           `json:"local_head"`
+	RemoteHead          string           `json:"remote_head"`
+	Reason              string           `json:"reason,omitempty"`
+	Report              divergenceReport `json:"divergence_report"`
+	Findings            []jsonFinding    `json:"findings"`
+}
+
+// runSync is `rig-bridge sync` (spec/cli.md section 9).
+func runSync(r *run) error {
+	if r.opts.has("--check") && r.opts.has("--auto") {
+		return usageError(r.cmd, "--check writes nothing, --auto pulls; use one of them")
+	}
+	if r.opts.has("--watch") {
+		return r.watch(defaultSyncInterval, func() (watched, error) {
+			o, err := r.syncOnce()
+			if err != nil {
+				return nil, err
+			}
+			return o, nil
+		})
+	}
+	o, err := r.syncOnce()
+	if err != nil {
+		return err
+	}
+	if o.Reason != "" {
+		r.exit = 1
+	}
+	if r.json {
+		return r.object(o)
+	}
+	line := fmt.Sprintf("rig-bridge: sync pulled=%t fast_forward=%t diverged=%t new_envelopes=%d", o.Pulled, o.FastForward, o.Diverged, o.NewEnvelopes)
+	if o.Reason != "" {
+		line += " reason=" + o.Reason
+	}
+	r.out.WriteString(line + "\n")
+	return nil
+}
+
+// syncOnce is one round: fetch, judge, and with --auto pull.
+func (r *run) syncOnce() (*syncObject, error) {
+	w, err := r.open()
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	t, err := w.target()
+	if err != nil {
+		return nil, err
+	}
+	if !t.upstream {
+		return nil, fail(codeRefused, "the branch %s has no upstream to sync with", quote(t.short())).
+			withHint("git branch --set-upstream-to=origin/%s", t.short())
+	}
+	if r.opts.has("--auto") {
+		_, unlock, err := w.lock(r.ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+	}
+	head, err := w.ref(t.branch)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := w.ref(t.tracking)
+	if err != nil {
+		return nil, err
+	}
+	theirs := seen
+	if r.opts.has("--check") {
+		if seen == "" {
+			return nil, fail(codeRuntime, "nothing was fetched from %s yet", quote(t.label())).withHint("rig-bridge sync")
+		}
+	} else {
+		if theirs, err = w.fetch(r.ctx, t); err != nil {
+			return nil, err
+		}
+		if err := w.refresh(r.ctx); err != nil {
+			return nil, err
+		}
+	}
+	o, err := r.compare(w, t, head, seen, theirs)
+	if err != nil {
+		return nil, err
+	}
+	if r.opts.has("--auto") && o.Reason == "" && theirs != head && !o.ahead {
+		if err := r.pull(w, t, o.syncObject, head, theirs); err != nil {
+			return nil, err
+		}
+	}
+	r.tell(t, o.syncObject)
+	return o.syncObject, nil
+}
+
+type comparison struct {
+	*syncObject
+	ahead bool // theirs is in our history: there is nothing to pull
+}
+
+// compare judges theirs against head. seen is what the tracking ref held
+// before the fetch.
+func (r *run) compare(w *work, t target, head, seen, theirs string) (*comparison, error) {
+	ctx := r.ctx
+	o := &syncObject{head: r.head(), LocalHead: head, RemoteHead: theirs, Findings: []jsonFinding{}}
+	rep := &o.Report
+	*rep = divergenceReport{LocalHead: head, RemoteHead: theirs, NewEnvelopes: []newEnvelope{}, ChangedEnvelopes: []changed{}, Collisions: []collision{}, Divergences: []divergence{}}
+	c := &comparison{syncObject: o}
+	var err error
+	if c.ahead, err = w.ancestor(ctx, theirs, head); err != nil {
+		return nil, err
+	}
+	kept, err := w.ancestor(ctx, seen, theirs)
+	if err != nil {
+		return nil, err
+	}
+	behind, err := w.ancestor(ctx, head, theirs)
+	if err != nil {
+		return nil, err
+	}
+	if head != "" {
+		bases, err := w.repo.MergeBases(ctx, head, theirs)
+		if err != nil {
+			return nil, gitProblem(err)
+		}
+		if len(bases) > 0 {
+			rep.MergeBase = &bases[0]
+		}
+	}
+	in := &incoming{}
+	if !c.ahead {
+		if in, err = r.incoming(w, t, head, theirs); err != nil {
+			return nil, err
+		}
+	}
+	for _, a := range in.added {
+		rep.NewEnvelopes = append(rep.NewEnvelopes, newEnvelope{a.path, a.thread, a.commit, a.from, a.typ})
+	}
+	rep.ChangedEnvelopes = append(rep.ChangedEnvelopes, in.changed...)
+	if !behind && !c.ahead {
+		ours, err := r.collect(w, theirs, head)
+		if err != nil {
+			return nil, err
+		}
+		rep.Collisions = collisions(ours.added, in.added)
+		rep.Divergences = divergences(ours.added, in.added)
+	}
+	if !kept {
+		lost, err := r.lost(w, seen, theirs)
+		if err != nil {
+			return nil, err
+		}
+		rep.ChangedEnvelopes = append(rep.ChangedEnvelopes, lost...)
+	}
+	switch {
+	case !kept:
+		o.Reason = reasonRewritten
+	case !behind && !c.ahead:
+		o.Reason = reasonDiverged
+	case len(in.changed) > 0:
+		o.Reason = reasonNonAppend
+	case finding.Worst(in.findings) == finding.Error:
+		o.Reason = reasonContent
+	}
+	o.Diverged = o.Reason == reasonRewritten || o.Reason == reasonDiverged || o.Reason == reasonNonAppend
+	o.FastForward = o.Reason == ""
+	o.FastForwardEligible = o.FastForward
+	rep.FastForwardEligible, rep.Diverged = o.FastForward, o.Diverged
+	o.NewEnvelopes = len(rep.NewEnvelopes)
+	o.NewEnvelopesCount = o.NewEnvelopes
+	o.ChangedCount = len(rep.ChangedEnvelopes)
+	o.Findings = jsonFindings(in.findings)
+	return c, nil
+}
+
+// lost names the envelopes that a rewritten branch lacks or holds otherwise.
+func (r *run) lost(w *work, seen, theirs string) ([]changed, error) {
+	changes, err := w.diff(seen, theirs)
+	if err != nil {
+		return nil, err
+	}
+	var out []changed
+	for _, ch := range changes {
+		switch {
+		case !envelope.IsEnvelopePath(ch.Path) || ch.Added():
+		case ch.Deleted():
+			out = append(out, changed{ch.Path, "deleted", theirs})
+		case ch.OldMode&modeType != ch.NewMode&modeType:
+			out = append(out, changed{ch.Path, "retyped", theirs})
+		case ch.OldID != ch.NewID:
+			out = append(out, changed{ch.Path, "modified", theirs})
+		default:
+			out = append(out, changed{ch.Path, "mode-changed", theirs})
+		}
+	}
+	return out, nil
+}
+
+// pull fast-forwards the branch to exactly theirs.
+func (r *run) pull(w *work, t target, o *syncObject, head, theirs string) error {
+	blocked, err := r.inTheWay(w, head, theirs)
+	if err != nil {
+		return err
+	}
+	if len(blocked) == 0 {
+		res, err := w.git(r.ctx, "merge", "--ff-only", "--quiet", "--no-autostash", "--no-overwrite-ignore", theirs)
+		if err != nil {
+			return err
+		}
+		now, err := w.ref(t.branch)
+		if err != nil {
+			return err
+		}
+		if now == theirs {
+			o.Pulled = true
+			r.kept = fmt.Sprintf("the branch %s is at %s", t.short(), short(theirs))
+			return nil
+		}
+		f := gitFailed("git merge", res)
+		if f.code == codeRuntime {
+			return f
+		}
+		blocked = []string{f.message}
+	}
+	o.Reason = reasonInTheWay
+	for i, path := range blocked {
+		if i == 3 {
+			r.note("and %d more", len(blocked)-i)
+			break
+		}
+		r.note("in the way: %s", path)
+	}
+	return nil
+}
+
+// inTheWay lists the paths that a fast-forward would touch and that are
+// untracked or changed here.
+func (r *run) inTheWay(w *work, head, theirs string) ([]string, error) {
+	changes, err := w.diff(head, theirs)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	var known []string
+	for _, ch := range changes {
+		if !ch.Added() {
+			known = append(known, ch.Path)
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(w.root, filepath.FromSlash(ch.Path))); err == nil {
+			out = append(out, finding.Path(ch.Path))
+		}
+	}
+	if len(known) > 0 {
+		res, err := w.git(r.ctx, append([]string{"diff-index", "-z", "--name-only", head, "--"}, known...)...)
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range strings.Split(string(res.Stdout), "\x00") {
+			if path != "" {
+				out = append(out, finding.Path(path))
+			}
+		}
+	}
+	return out, nil
+}
+
+// tell names everything that stands between the two sides, at once (lock L4).
+func (r *run) tell(t target, o *syncObject) {
+	var lines []string
+	for _, c := range o.Report.ChangedEnvelopes {
+		lines = append(lines, fmt.Sprintf("%s: %s by commit %s", finding.Path(c.Path), c.Reason, short(c.Commit)))
+	}
+	for _, f := range o.Findings {
+		if f.Severity == "error" {
+			lines = append(lines, fmt.Sprintf("%s:%d:%d: %s [%s] (commit %s)", finding.Path(f.Path), f.Line, f.Col, f.Message, f.Rule, short(f.Commit)))
+		}
+	}
+	for _, c := range o.Report.Collisions {
+		lines = append(lines, fmt.Sprintf("%s: exists on both sides with different content", finding.Path(c.Path)))
+	}
+	for _, d := range o.Report.Divergences {
+		since := "no common commit"
+		if o.Report.MergeBase != nil {
+			since = short(*o.Report.MergeBase)
+		}
+		lines = append(lines, fmt.Sprintf("thread %s: %s by %s and %s by %s were written without knowledge of each other since %s",
+			d.ThreadID, finding.Path(d.Local.Path), quote(d.Local.From), finding.Path(d.Remote.Path), quote(d.Remote.From), since))
+	}
+	if o.Reason == reasonDiverged && len(o.Report.Collisions) == 0 {
+		lines = append(lines, fmt.Sprintf("both sides moved; the next send puts the unpushed messages on top, or run `git rebase %s`", shellWord(t.label())))
+	}
+	const most = 20
+	for i, line := range lines {
+		if i == most-1 && len(lines) > most {
+			r.note("and %d more", len(lines)-i)
+			return
+		}
+		r.note("%s", line)
+	}
+}

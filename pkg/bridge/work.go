@@ -1,0 +1,261 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// work is the repository that a command works in, with its work tree.
+type work struct {
+	root   string // top of the work tree
+	repo   *gitrepo.Repo
+	runner *gitrepo.Runner
+}
+
+// open finds the repository around the current directory. A repository without
+// a work tree is none for the client.
+func (r *run) open() (*work, error) {
+	repo, err := gitrepo.Open(r.ctx, gitrepo.Env{Environ: r.env.Environ, Dir: r.env.Dir})
+	if errors.Is(err, gitrepo.ErrNotRepository) {
+		return nil, fail(codeNoRepo, "%s is not inside a git repository", quote(r.env.Dir)).withHint("git init")
+	}
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	if repo.Bare() || repo.WorkTree() == "" {
+		repo.Close()
+		return nil, fail(codeNoRepo, "the git repository at %s has no work tree", quote(repo.GitDir()))
+	}
+	r.root = repo.WorkTree()
+	runner := &gitrepo.Runner{Env: gitrepo.Env{Environ: r.env.Environ, Dir: r.root}, Now: r.env.Second}
+	return &work{root: r.root, repo: repo, runner: runner}, nil
+}
+
+func (w *work) close() { w.repo.Close() }
+
+// gitProblem is the failure for an error of gitrepo: git could not answer.
+func gitProblem(err error) error {
+	var f *failure
+	if errors.As(err, &f) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	var g *gitrepo.Error
+	if errors.As(err, &g) {
+		return fail(codeRuntime, "%s", g.Message).withHint("%s", g.Hint)
+	}
+	return fail(codeRuntime, "git could not answer: %s", finding.QuoteMax(err.Error(), 200))
+}
+
+// localTime is the most that a git command without a network may take. A
+// commit may wait for a person to touch a key.
+const localTime = 5 * time.Minute
+
+// git runs a git command in the top directory of the work tree. Only a git
+// that could not be run is an error, not its exit code.
+func (w *work) git(ctx context.Context, args ...string) (gitrepo.Result, error) {
+	return w.gitWith(ctx, gitrepo.Command{Args: args, Timeout: localTime})
+}
+
+func (w *work) gitWith(ctx context.Context, c gitrepo.Command) (gitrepo.Result, error) {
+	res, err := w.runner.Run(ctx, c)
+	switch {
+	case err == nil:
+		return res, nil
+	case ctx.Err() != nil:
+		return res, context.Cause(ctx)
+	case errors.Is(err, gitrepo.ErrTimeout):
+		return res, fail(codeRuntime, "git %s took longer than %s", verb(c.Args), c.Timeout)
+	}
+	return res, gitProblem(err)
+}
+
+// must runs a git command that has to succeed, and returns its output without
+// the final line end.
+func (w *work) must(ctx context.Context, args ...string) (string, error) {
+	res, err := w.git(ctx, args...)
+	if err != nil {
+		return "", err
+	}
+	if res.Code != 0 {
+		return "", gitFailed("git "+verb(args), res)
+	}
+	return strings.TrimSuffix(string(res.Stdout), "\n"), nil
+}
+
+// verb is the subcommand among git's arguments.
+func verb(args []string) string {
+	for i := 0; i < len(args); i++ {
+		if args[i] == "-c" {
+			i++
+			continue
+		}
+		return args[i]
+	}
+	return ""
+}
+
+// environmental are texts by which git reports that the machine, not the
+// user, is in the way.
+var environmental = [...]string{
+	"No space left on device", "Disk quota exceeded", "Read-only file system", "Input/output error",
+	"Permission denied", "insufficient permission", "unable to write", "unable to create", "Unable to create",
+	"Too many open files", "cannot allocate",
+}
+
+// gitFailed is the failure for a git step that ended with an exit code.
+// Refusals by hooks, attributes and configuration are the user's (exit code
+// 1); a full disk or a missing permission is not (2).
+func gitFailed(step string, res gitrepo.Result) *failure {
+	line := tellingLine(res.Stderr)
+	code := codeRefused
+	if res.Code < 0 {
+		code = codeRuntime
+	}
+	for _, text := range environmental {
+		if strings.Contains(string(res.Stderr), text) {
+			code = codeRuntime
+		}
+	}
+	if line == "" {
+		return fail(code, "%s failed with exit code %d and no message", step, res.Code)
+	}
+	return fail(code, "%s failed: %s", step, finding.QuoteMax(line, 200))
+}
+
+// tellingLine picks the line of git's messages that says most.
+func tellingLine(stderr []byte) string {
+	first := ""
+	for line := range strings.Lines(string(stderr)) {
+		line = strings.TrimRight(line, "\r\n ")
+		if strings.HasPrefix(line, "fatal: ") || strings.HasPrefix(line, "error: ") {
+			return line
+		}
+		if first == "" && strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "hint:") && !strings.HasPrefix(line, "warning:") {
+			first = line
+		}
+	}
+	return first
+}
+
+// config returns the last value of a configuration key, "" if it is not set.
+func (w *work) config(key string) (string, error) {
+	values, err := w.repo.Config(key)
+	if err != nil {
+		return "", gitProblem(err)
+	}
+	if len(values) == 0 {
+		return "", nil
+	}
+	return values[len(values)-1], nil
+}
+
+// A target is where a branch is pushed to and fetched from.
+type target struct {
+	branch   string // full name of the local branch, refs/heads/…
+	remote   string // name or URL; "" if there is none
+	ref      string // full name of the branch over there
+	tracking string // ref that remembers it here; "" if none
+	upstream bool   // configured, not guessed
+}
+
+// short is the branch's name without refs/heads/.
+func (t target) short() string { return strings.TrimPrefix(t.branch, "refs/heads/") }
+
+func (t target) remoteShort() string { return strings.TrimPrefix(t.ref, "refs/heads/") }
+
+// label is how people call the upstream.
+func (t target) label() string {
+	if name, ok := strings.CutPrefix(t.tracking, "refs/remotes/"); ok {
+		return name
+	}
+	return t.remote + "/" + t.remoteShort()
+}
+
+// target finds the current branch and where it goes (spec/cli.md section 10):
+// its upstream, else remote.pushDefault, else origin, with the same name.
+func (w *work) target() (target, error) {
+	var t target
+	ref, _, err := w.repo.HEAD()
+	if err != nil {
+		return t, gitProblem(err)
+	}
+	if !strings.HasPrefix(ref, "refs/heads/") {
+		return t, fail(codeRefused, "HEAD is detached; a message is sent on a branch").withHint("git switch <branch>")
+	}
+	t.branch = ref
+	remote, err := w.config("branch." + t.short() + ".remote")
+	if err != nil {
+		return t, err
+	}
+	merge, err := w.config("branch." + t.short() + ".merge")
+	if err != nil {
+		return t, err
+	}
+	if remote != "" && merge != "" {
+		t.remote, t.ref, t.upstream = remote, merge, true
+	} else {
+		t.ref = ref
+		if t.remote, err = w.config("remote.pushDefault"); err != nil {
+			return t, err
+		}
+		if t.remote == "" {
+			t.remote = "origin"
+		}
+		url, err := w.config("remote." + t.remote + ".url")
+		if err != nil {
+			return t, err
+		}
+		if url == "" {
+			t.remote = ""
+			return t, nil
+		}
+	}
+	if t.remote == "." {
+		t.tracking = t.ref
+		return t, nil
+	}
+	specs, err := w.repo.Config("remote." + t.remote + ".fetch")
+	if err != nil {
+		return t, gitProblem(err)
+	}
+	t.tracking = trackingRef(specs, t.ref)
+	return t, nil
+}
+
+// trackingRef maps a ref of a remote by its fetch refspecs.
+func trackingRef(specs []string, ref string) string {
+	for _, s := range specs {
+		src, dst, ok := strings.Cut(strings.TrimPrefix(s, "+"), ":")
+		if !ok {
+			continue
+		}
+		if src == ref {
+			return dst
+		}
+		before, after, star := strings.Cut(src, "*")
+		if star && len(ref) >= len(before)+len(after) && strings.HasPrefix(ref, before) && strings.HasSuffix(ref, after) {
+			return strings.Replace(dst, "*", ref[len(before):len(ref)-len(after)], 1)
+		}
+	}
+	return ""
+}
+
+// ref returns the id that a ref points to, "" if there is none.
+func (w *work) ref(name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	id, ok, err := w.repo.Ref(name)
+	if err != nil {
+		return "", gitProblem(err)
+	}
+	if !ok {
+		return "", nil
+	}
+	return id, nil
+}

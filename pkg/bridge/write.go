@@ -1,0 +1,540 @@
+package bridge
+
+import (
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// A draft is a message that is about to be written.
+type draft struct {
+	fields   envelope.Fields
+	name     string // file name; "" for the first free one of the type
+	scaffold []byte // bytes of the edited scaffold that is replaced, nil if none
+	subject  func(path string) string
+	signed   bool                        // commit with -S, identity from the configuration only
+	key      string                      // digest of what the user asked for
+	verify   func(*gitrepo.Commit) error // judges the commit that was made; nil: nothing more
+}
+
+// posted is a message that is committed, and where it went.
+type posted struct {
+	path    string
+	data    []byte
+	env     *envelope.Envelope
+	commit  string
+	target  target
+	pushed  bool
+	retries int
+	crossed []crossing
+	notes   []finding.Finding // warnings
+}
+
+// A crossing is an envelope that came in between in the same thread.
+type crossing struct {
+	Path   string `json:"path"`
+	From   string `json:"from"`
+	Commit string `json:"commit"`
+}
+
+// post writes, commits and pushes a message (spec/cli.md section 10). judge is
+// called under the lock, with the rendered message, for the rules that need
+// history; nothing is written before it returned nil.
+func (r *run) post(w *work, d draft, judge func(path string, data []byte, e *envelope.Envelope) ([]finding.Finding, error)) (*posted, error) {
+	t, err := w.target()
+	if err != nil {
+		return nil, err
+	}
+	held, unlock, err := w.lock(r.ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	old, err := w.recover(r.ctx)
+	if err != nil {
+		return nil, err
+	}
+	before, err := w.ref(t.branch)
+	if err != nil {
+		return nil, err
+	}
+	if old != nil && old.Key == d.key && old.Root == w.root && old.Branch == t.branch && r.env.Now().Sub(old.Started) < resumable {
+		return r.resume(w, old, d, t)
+	}
+	var moved map[string]string
+	if old != nil {
+		moved = old.Moved
+		r.note("an earlier run was cut off after its commit %s of %s; the message is kept", short(old.Commit), old.Path)
+		if len(moved) == 0 {
+			if err := w.dropJournal(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	p := &posted{target: t}
+	thread := d.fields.Thread
+	taken, err := w.taken(r.ctx, t, before, thread)
+	if err != nil {
+		return nil, err
+	}
+	name := d.name
+	switch {
+	case name == "":
+		name = firstFree(taken, d.fields.Type)
+	case d.scaffold == nil && taken[envelope.FoldPath(name)]:
+		return nil, fail(codeExists, "%s/%s exists already", thread, name)
+	}
+	p.path = thread + "/" + name
+	d.fields.Body = envelope.NormalizeBody(d.fields.Body)
+	d.fields.BodyHash = envelope.BodyHash(d.fields.Body)
+	if p.data, err = envelope.Render(d.fields); err != nil {
+		return nil, fail(codeInvalid, "the message cannot be rendered: %s", err.Error())
+	}
+	var fs []finding.Finding
+	if p.env, fs, err = r.refuseInvalid(p.path, p.data); err != nil {
+		return nil, err
+	}
+	more, err := judge(p.path, p.data, p.env)
+	if err != nil {
+		return nil, err
+	}
+	fs = append(fs, more...)
+	finding.Sort(fs)
+	if finding.Worst(fs) == finding.Error {
+		return nil, invalid(fs)
+	}
+	p.notes = fs
+	if err := w.storesAsIs(r.ctx, p.path, p.data); err != nil {
+		return nil, err
+	}
+	j := &journal{Version: 1, Started: r.env.Now(), Key: d.key, Root: w.root, Path: p.path, Blob: w.blobID(p.data),
+		Branch: t.branch, Before: before, Scaffold: d.scaffold != nil, Moved: moved}
+	if err := r.commit(w, held, j, d, p); err != nil {
+		return nil, err
+	}
+	for _, f := range p.notes {
+		r.note("%s: %s", f.Severity, f.Message)
+	}
+	r.kept = fmt.Sprintf("the commit %s of %s is kept and not pushed; push it with `%s`", short(p.commit), p.path, pushHint(t))
+	if r.opts.has("--no-push") {
+		r.kept = fmt.Sprintf("the commit %s of %s is kept", short(p.commit), p.path)
+		return p, w.dropJournal()
+	}
+	err = r.push(w, held, j, p)
+	if derr := w.dropJournal(); err == nil {
+		err = derr
+	}
+	return p, err
+}
+
+// resumable is how long a run that was cut off after its commit is completed
+// by the same command, instead of being followed by a second message.
+const resumable = 10 * time.Minute
+
+// resume completes a run that was killed after its commit.
+func (r *run) resume(w *work, j *journal, d draft, t target) (*posted, error) {
+	p := &posted{path: j.Path, commit: j.Commit, target: t}
+	_, data, err := w.repo.Object(j.Blob, envelope.DefaultLimits().File)
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	p.data = data
+	if p.env, _, err = r.refuseInvalid(p.path, data); err != nil {
+		return nil, err
+	}
+	r.note("an earlier run of this command was cut off after its commit %s; it is completed, not repeated", short(j.Commit))
+	r.kept = fmt.Sprintf("the commit %s of %s is kept and not pushed; push it with `%s`", short(p.commit), p.path, pushHint(t))
+	if r.opts.has("--no-push") {
+		return p, w.dropJournal()
+	}
+	err = r.push(w, nil, j, p)
+	if derr := w.dropJournal(); err == nil {
+		err = derr
+	}
+	return p, err
+}
+
+// refuseInvalid judges a rendered message by all rules that need no history.
+func (r *run) refuseInvalid(path string, data []byte) (*envelope.Envelope, []finding.Finding, error) {
+	e, fs := content(data, path, 0o100644)
+	for i := range fs {
+		fs[i].Path = path
+	}
+	if finding.Worst(fs) == finding.Error {
+		return e, fs, invalid(fs)
+	}
+	return e, fs, nil
+}
+
+// splitPath takes an envelope path apart.
+func splitPath(path string) (thread, file string) {
+	thread, file, _ = strings.Cut(path, "/")
+	return thread, file
+}
+
+// blobID is the id that git gives to a blob of these bytes.
+func (w *work) blobID(data []byte) string {
+	h := sha1.New()
+	if w.repo.ObjectFormat() == "sha256" {
+		h = sha256.New()
+	}
+	fmt.Fprintf(h, "blob %d\x00", len(data))
+	h.Write(data)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// threadDir refuses a thread that is not a real directory in the root.
+func (w *work) threadDir(thread string) error {
+	info, err := os.Lstat(filepath.Join(w.root, thread))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fail(codeThread, "the thread %s does not exist", quote(thread)).withHint("rig-bridge new %s", thread)
+	case err != nil:
+		return cannotRead(filepath.Join(w.root, thread), err)
+	case info.Mode()&fs.ModeSymlink != 0:
+		return fail(codeThread, "the thread %s is a symbolic link; links are not followed", quote(thread))
+	case !info.IsDir():
+		return fail(codeThread, "the thread %s is not a directory", quote(thread))
+	}
+	return nil
+}
+
+// checkThread judges a thread id as typed.
+func checkThread(thread string) error {
+	if !envelope.ValidThreadID(thread) {
+		return fail(codeThread, "the thread id %s is not valid: at least two of a-z, 0-9 and hyphens, no hyphen at an end", quote(thread))
+	}
+	if why := envelope.CheckPortable(thread); why != "" {
+		return fail(codeThread, "the thread id %s is not portable: %s", quote(thread), why)
+	}
+	if !isThreadName(thread) {
+		return fail(codeThread, "the thread id %s is never a thread", quote(thread))
+	}
+	return nil
+}
+
+// treeFiles lists the names and blob ids of the entries of one directory in
+// the root of a commit's tree.
+func (w *work) treeFiles(commit, dir string) (map[string]string, error) {
+	out := map[string]string{}
+	if commit == "" {
+		return out, nil
+	}
+	c, err := w.repo.Commit(commit)
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	e, ok, err := w.repo.EntryAt(c.Tree, dir)
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	if !ok {
+		return out, nil
+	}
+	if e.Mode != gitrepo.ModeTree {
+		return nil, fail(codeThread, "the thread %s is not a directory in commit %s", quote(dir), short(commit))
+	}
+	sub, err := w.repo.Tree(e.ID)
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	for e := range sub.Entries() {
+		out[e.Name] = e.ID
+	}
+	return out, nil
+}
+
+// taken collects the names that exist in a thread, folded: in the work tree,
+// the index, HEAD and the upstream.
+func (w *work) taken(ctx context.Context, t target, head, thread string) (map[string]bool, error) {
+	taken := map[string]bool{}
+	entries, err := os.ReadDir(filepath.Join(w.root, thread))
+	if err != nil {
+		return nil, cannotRead(filepath.Join(w.root, thread), err)
+	}
+	for _, e := range entries {
+		taken[envelope.FoldPath(e.Name())] = true
+	}
+	res, err := w.git(ctx, "ls-files", "-z", "--", thread+"/")
+	if err != nil {
+		return nil, err
+	}
+	if res.Code != 0 {
+		return nil, gitFailed("git ls-files", res)
+	}
+	for _, path := range strings.Split(string(res.Stdout), "\x00") {
+		if name, ok := strings.CutPrefix(path, thread+"/"); ok {
+			name, _, _ = strings.Cut(name, "/")
+			taken[envelope.FoldPath(name)] = true
+		}
+	}
+	upstream, err := w.ref(t.tracking)
+	if err != nil {
+		return nil, err
+	}
+	for _, commit := range []string{head, upstream} {
+		names, err := w.treeFiles(commit, thread)
+		if err != nil {
+			return nil, err
+		}
+		for name := range names {
+			taken[envelope.FoldPath(name)] = true
+		}
+		if head == upstream {
+			break
+		}
+	}
+	return taken, nil
+}
+
+// firstFree returns TYPE.md, TYPE-2.md, TYPE-3.md …, the first that is free.
+func firstFree(taken map[string]bool, typ string) string {
+	name := typ + ".md"
+	for n := 2; taken[envelope.FoldPath(name)]; n++ {
+		name = fmt.Sprintf("%s-%d.md", typ, n)
+	}
+	return name
+}
+
+// storesAsIs refuses a path for which git's attributes would store other
+// bytes than ours.
+func (w *work) storesAsIs(ctx context.Context, path string, data []byte) error {
+	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"hash-object", "--stdin", "--path=" + path}, Stdin: data, Timeout: localTime})
+	if err != nil {
+		return err
+	}
+	if res.Code != 0 {
+		return gitFailed("git hash-object", res)
+	}
+	if strings.TrimSpace(string(res.Stdout)) != w.blobID(data) {
+		return fail(codeRefused, "a git filter or attribute would change the bytes of %s", quote(path)).
+			withHint("echo '%s/*.md -text -filter -ident -working-tree-encoding' >> .gitattributes", firstOf(path))
+	}
+	return nil
+}
+
+func firstOf(path string) string { thread, _ := splitPath(path); return thread }
+
+// commit writes the file and commits exactly that path. If anything fails
+// before the commit exists, file, index and HEAD are as before.
+func (r *run) commit(w *work, held *os.File, j *journal, d draft, p *posted) error {
+	if d.scaffold != nil {
+		if err := replaceFile(filepath.Join(w.repo.CommonDir(), scaffoldFile), d.scaffold); err != nil {
+			return cannotWrite(scaffoldFile, err)
+		}
+	}
+	if err := w.writeJournal(j); err != nil {
+		return err
+	}
+	commit, err := r.writeAndCommit(w, held, j, d, p.data)
+	if err == nil {
+		j.Commit, p.commit = commit, commit
+		return w.writeJournal(j)
+	}
+	// Nothing that ended the run may keep it from cleaning up.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), time.Minute)
+	defer cancel()
+	found, ferr := w.findCommit(j)
+	switch {
+	case ferr != nil:
+		return ferr // the journal stays, the next run tries again
+	case found != "" && d.verify == nil && !errors.Is(err, errForeign):
+		// The commit was there before the failure or the signal.
+		if err := w.settleIndex(ctx, j); err != nil {
+			return err
+		}
+		j.Commit, p.commit = found, found
+		r.kept = fmt.Sprintf("the commit %s of %s is kept and not pushed; push it with `%s`", short(found), p.path, pushHint(p.target))
+		if r.ctx.Err() == nil {
+			return w.writeJournal(j)
+		}
+		if derr := w.dropJournal(); derr != nil {
+			return derr
+		}
+		return err
+	case found != "" || errors.Is(err, errForeign):
+		if uerr := w.uncommit(ctx, j); uerr != nil {
+			return uerr
+		}
+	}
+	if berr := w.takeBack(ctx, j); berr != nil {
+		return berr // the journal stays, the next run tries again
+	}
+	if derr := w.dropJournal(); derr != nil {
+		return derr
+	}
+	return err
+}
+
+// errForeign marks a commit that holds something else than was asked for.
+var errForeign = errors.New("the commit holds something else")
+
+// uncommit moves the branch back over a commit of ours that did not pass, if
+// nothing came on top of it.
+func (w *work) uncommit(ctx context.Context, j *journal) error {
+	tip, err := w.ref(j.Branch)
+	if err != nil || tip == "" || tip == j.Before {
+		return err
+	}
+	c, err := w.repo.Commit(tip)
+	if err != nil {
+		return gitProblem(err)
+	}
+	args := []string{"update-ref", "-m", "rig-bridge: taken back", j.Branch, j.Before, tip}
+	switch {
+	case j.Before == "" && len(c.Parents) == 0:
+		args = []string{"update-ref", "-m", "rig-bridge: taken back", "-d", j.Branch, tip}
+	case len(c.Parents) != 1 || c.Parents[0] != j.Before:
+		return fail(codeRuntime, "the branch moved while the message was written; look at commit %s", short(tip))
+	}
+	res, err := w.git(ctx, args...)
+	if err == nil && res.Code != 0 {
+		return gitFailed("git update-ref", res)
+	}
+	return err
+}
+
+func (r *run) writeAndCommit(w *work, held *os.File, j *journal, d draft, data []byte) (string, error) {
+	file := filepath.Join(w.root, filepath.FromSlash(j.Path))
+	if d.scaffold != nil {
+		if err := replaceFile(file, data); err != nil {
+			return "", cannotWrite(file, err)
+		}
+	} else if err := w.createFile(file, data); err != nil {
+		return "", err
+	}
+	res, err := w.gitWith(r.ctx, gitrepo.Command{Args: []string{"add", "--intent-to-add", "--", j.Path}, Hold: held, Timeout: localTime})
+	if err != nil {
+		return "", err
+	}
+	if res.Code != 0 {
+		return "", gitFailed("git add", res)
+	}
+	c := gitrepo.Command{Args: []string{"commit", "--quiet", "--only", "-F", "-"}, Stdin: []byte(d.subject(j.Path) + "\n"), Hold: held, Timeout: localTime}
+	if d.signed {
+		c.Args = append(c.Args, "-S")
+		c.Drop = identityVariables
+	}
+	c.Args = append(c.Args, "--", j.Path)
+	if res, err = w.gitWith(r.ctx, c); err != nil {
+		return "", err
+	}
+	if res.Code != 0 {
+		return "", gitFailed("git commit", res)
+	}
+	commit, err := w.findCommit(j)
+	if err != nil {
+		return "", err
+	}
+	if commit == "" {
+		tip, err := w.ref(j.Branch)
+		if err != nil {
+			return "", err
+		}
+		if tip == j.Before {
+			return "", fail(codeRefused, "git commit made no commit")
+		}
+		return "", foreign("a hook changed the bytes of %s while it was committed", quote(j.Path))
+	}
+	c2, err := w.repo.Commit(commit)
+	if err != nil {
+		return "", gitProblem(err)
+	}
+	diffs, err := w.repo.DiffCommit(c2)
+	if err != nil {
+		return "", gitProblem(err)
+	}
+	if n := len(diffs[0].Changes); n != 1 {
+		return "", foreign("a hook added to the commit of %s: it changes %d paths", quote(j.Path), n)
+	}
+	if d.verify != nil {
+		if err := d.verify(c2); err != nil {
+			return "", err
+		}
+	}
+	return commit, nil
+}
+
+// foreign is the failure for a commit that a hook has altered.
+func foreign(format string, a ...any) error {
+	f := fail(codeRefused, format, a...)
+	f.cause = errForeign
+	return f.withHint("git commit --only is used; let the hook leave the index alone")
+}
+
+// identityVariables are the variables that override the configured identity.
+var identityVariables = []string{
+	"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE",
+	"GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_DATE", "EMAIL",
+}
+
+// createFile makes a new file that is complete as soon as it is visible, and
+// never replaces one.
+func (w *work) createFile(file string, data []byte) error {
+	tmp := filepath.Join(w.repo.CommonDir(), "rig-bridge.new")
+	if err := os.WriteFile(tmp, data, 0o644); err != nil {
+		os.Remove(tmp)
+		return cannotWrite(tmp, err)
+	}
+	defer os.Remove(tmp)
+	if err := os.Chmod(tmp, 0o644); err != nil {
+		return cannotWrite(tmp, err)
+	}
+	err := os.Link(tmp, file)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrExist):
+		return fail(codeExists, "%s exists already", quote(file))
+	}
+	// No hard links here, or another file system.
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fail(codeExists, "%s exists already", quote(file))
+	}
+	if err == nil {
+		_, err = f.Write(data)
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			os.Remove(file)
+		}
+	}
+	if err != nil {
+		return cannotWrite(file, err)
+	}
+	return nil
+}
+
+// short is the abbreviation of a commit id in text.
+func short(id string) string { return id[:min(7, len(id))] }
+
+func pushHint(t target) string {
+	return fmt.Sprintf("git push %s %s:%s", shellWord(t.remote), t.short(), t.remoteShort())
+}
+
+// shellWord quotes a word for a command that a person copies.
+func shellWord(s string) string {
+	for _, r := range s {
+		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-", r) {
+			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+		}
+	}
+	if s == "" {
+		return "''"
+	}
+	return s
+}

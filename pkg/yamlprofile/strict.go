@@ -33,11 +33,11 @@ func (p *parser) block(y *yaml.Node, indent int) *Error {
 			_, err := p.quoted(at, indent)
 			return err
 		}
-		if y.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-			header := word(p.text[at:])
-			if strings.Contains(header, "#") {
-				return p.refuse(at+strings.IndexByte(header, '#'), noBlank, blankBefore)
-			}
+		if y.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 {
+			return p.commentsAbove(at, indent)
+		}
+		if n := strings.IndexByte(word(p.text[at:]), '#'); n >= 0 {
+			return p.refuse(at+n, noBlank, blankBefore)
 		}
 		return nil
 	case y.Style&yaml.FlowStyle != 0:
@@ -120,6 +120,29 @@ func (p *parser) quoted(at, indent int) (end int, err *Error) {
 		}
 	}
 	return end, p.closed(at, end)
+}
+
+// commentsAbove judges the comments between a key or dash and a plain value
+// that begins on a line of its own. The reference loses its way where one is
+// indented no more than the key and has no blank after its #.
+func (p *parser) commentsAbove(at, indent int) *Error {
+	begin := strings.LastIndexByte(p.text[:at], '\n') + 1
+	if strings.Trim(p.text[begin:at], " ") != "" {
+		return nil
+	}
+	for begin > 0 {
+		end := begin - 1
+		begin = strings.LastIndexByte(p.text[:end], '\n') + 1
+		line := p.text[begin:end]
+		blanks, first := indentation(line)
+		switch {
+		case first == '#' && blanks <= indent && len(line) > blanks+1 && line[blanks] == '#' && strings.IndexByte(" \t", line[blanks+1]) < 0:
+			return p.refuse(begin+blanks, "there is no blank after the # of this comment, which stands between a key and its value", "put a blank after the #")
+		case first != '#' && first != '\n':
+			return nil
+		}
+	}
+	return nil
 }
 
 // closed judges what follows a closing quote or bracket.
@@ -208,8 +231,8 @@ func (p *parser) scalars(y *yaml.Node, quotes *[]int) *Error {
 			}
 		case c.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0:
 			*quotes = append(*quotes, p.offset(c.Line, c.Column))
-		case c.Value == "-" || c.Value == "?" || c.Value == ":":
-			return p.refuse(p.offset(c.Line, c.Column), "a "+c.Value+" alone is no plain value in brackets or braces", "put it in double quotes: \""+c.Value+"\"")
+		case c.Value == "-" || c.Value == "?" || strings.HasSuffix(c.Value, ":"):
+			return p.refuse(p.offset(c.Line, c.Column), "a plain value in brackets or braces is a single - or ? or ends with a colon, which readers take differently", "put the value in double quotes")
 		}
 	}
 	return nil

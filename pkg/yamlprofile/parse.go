@@ -237,7 +237,7 @@ func (p *parser) node(y *yaml.Node, depth int) (*Node, error) {
 		n.Value = y.Value
 		n.Kind = String
 		switch {
-		case y.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0:
+		case isQuoted(y):
 			n.Source = p.oneLine(at, p.quotedEnd(at))
 		case y.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0:
 			n.Kind = Resolve(y.Value)

@@ -29,7 +29,7 @@ func (p *parser) block(y *yaml.Node, indent int) *Error {
 	at := p.offset(y.Line, y.Column)
 	switch {
 	case y.Kind == yaml.ScalarNode:
-		if y.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0 {
+		if isQuoted(y) {
 			_, err := p.quoted(at, indent)
 			return err
 		}
@@ -54,8 +54,10 @@ func (p *parser) block(y *yaml.Node, indent int) *Error {
 	}
 	for i := 0; i+1 < len(y.Content); i += 2 {
 		k, v := y.Content[i], y.Content[i+1]
-		if err := p.block(k, indent); err != nil {
-			return err
+		if isQuoted(k) {
+			if _, err := p.quoted(p.offset(k.Line, k.Column), indent); err != nil {
+				return err
+			}
 		}
 		if k.Column > y.Column && v.Line > k.Line && !isEmpty(v) {
 			return p.refuse(p.offset(k.Line, k.Column), "key and value are on two lines, each with a mark of its own", "write key: value")
@@ -86,6 +88,10 @@ const (
 
 func isEmpty(y *yaml.Node) bool {
 	return y.Kind == yaml.ScalarNode && y.Style == 0 && y.Value == ""
+}
+
+func isQuoted(y *yaml.Node) bool {
+	return y.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0
 }
 
 func notIndented(indent int) string {
@@ -229,7 +235,7 @@ func (p *parser) scalars(y *yaml.Node, quotes *[]int) *Error {
 			if err := p.scalars(c, quotes); err != nil {
 				return err
 			}
-		case c.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0:
+		case isQuoted(c):
 			*quotes = append(*quotes, p.offset(c.Line, c.Column))
 		case c.Value == "-" || c.Value == "?" || strings.HasSuffix(c.Value, ":"):
 			return p.refuse(p.offset(c.Line, c.Column), "a plain value in brackets or braces is a single - or ? or ends with a colon, which readers take differently", "put the value in double quotes")

@@ -3,6 +3,7 @@ package rye
 import (
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -232,6 +233,70 @@ func withLinks(t *testing.T, dir, name string) string {
 		t.Skip("this file system has no symlinks")
 	}
 	return copied
+}
+
+// A treeFile is a file of trees.json: a text, or an object.
+type treeFile struct {
+	text   string
+	Base64 []byte `json:"base64"`
+	Link   string `json:"link"`
+}
+
+func (f *treeFile) UnmarshalJSON(data []byte) error {
+	if data[0] == '"' {
+		return json.Unmarshal(data, &f.text)
+	}
+	type plain treeFile
+	return json.Unmarshal(data, (*plain)(f))
+}
+
+// writeTrees writes all trees of testdata/ryebundle below a new folder.
+func writeTrees(t testing.TB) (dir string, list []vector) {
+	from := filepath.Join("..", "..", "..", "testdata", "ryebundle")
+	data, err := os.ReadFile(filepath.Join(from, "trees.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var trees map[string]struct {
+		Base    string
+		Files   map[string]treeFile
+		Without []string
+	}
+	if err := json.Unmarshal(data, &trees); err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	for name, tree := range trees {
+		files := map[string]treeFile{}
+		maps.Copy(files, trees[tree.Base].Files)
+		for _, p := range tree.Without {
+			delete(files, p)
+		}
+		maps.Copy(files, tree.Files)
+		for p, f := range files {
+			p = filepath.Join(dir, name, p)
+			if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case f.Link != "":
+				err = os.Symlink(f.Link, p)
+			case f.Base64 != nil:
+				err = os.WriteFile(p, f.Base64, 0o644)
+			default:
+				err = os.WriteFile(p, []byte(f.text), 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return dir, readVectors(t, from)
+}
+
+func TestVectors(t *testing.T) {
+	dir, list := writeTrees(t)
+	replayVectors(t, dir, list)
 }
 
 func TestSharedVectors(t *testing.T) {

@@ -249,6 +249,12 @@ func (r *Repo) Tree(entries ...TreeEntry) string {
 	return r.WriteObject("tree", RawTree(entries...))
 }
 
+// EmptyTreeID writes the tree without entries and returns its id.
+func (r *Repo) EmptyTreeID() string {
+	r.T.Helper()
+	return r.WriteObject("tree", []byte{})
+}
+
 // Blob writes a blob and returns its id.
 func (r *Repo) Blob(content string) string {
 	r.T.Helper()

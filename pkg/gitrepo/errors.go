@@ -62,8 +62,7 @@ func Hint(err error) string {
 }
 
 func missing(id ID) error {
-	return &Error{Kind: ErrMissing, Message: "object " + id + " is not present",
-		Hint: "git fetch --refetch"}
+	return &Error{Kind: ErrMissing, Message: "object " + id + " is not present", Hint: "git fsck --connectivity-only"}
 }
 
 func invalid(what, text string) error {
@@ -93,10 +92,11 @@ func failure(ctx context.Context, what string, stderr []byte, waitErr error) err
 	if id := promised(text); id != "" {
 		e := missing(id).(*Error)
 		e.Message += " in this partial clone, and nothing is fetched during a check"
+		e.Hint = "git fetch --refetch --no-filter"
 		return e
 	}
-	if strings.Contains(text, "Failed to traverse parents of commit") {
-		return &Error{Kind: ErrCut, Message: cutMessage, Hint: cutHint}
+	if id := unread(text); id != "" {
+		return missing(id)
 	}
 	msg := what + " failed"
 	if waitErr != nil {
@@ -127,6 +127,17 @@ func promised(text string) ID {
 		return ""
 	}
 	return id
+}
+
+// unread returns the id in git's complaint about an object that it needs and
+// doesn't find.
+func unread(text string) ID {
+	for line := range strings.Lines(text) {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "error: Could not read "); ok && isHex(id) {
+			return id
+		}
+	}
+	return ""
 }
 
 // lastLine is the line of git's text that says most: the last fatal one, else

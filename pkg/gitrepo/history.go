@@ -106,7 +106,7 @@ func (r *Repo) RevList(ctx context.Context, include, exclude []ID, opt RevListOp
 			}
 		}
 		if err := finish(); err != nil {
-			yield(Rev{}, failure(ctx, "git rev-list", stderr.Bytes(), err))
+			yield(Rev{}, r.orCut(failure(ctx, "git rev-list", stderr.Bytes(), err)))
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (r *Repo) MergeBases(ctx context.Context, a, b ID) ([]ID, error) {
 	case code == 0 && len(ids) > 0:
 		return ids, nil
 	case code > 1:
-		return nil, failure(ctx, "git merge-base", stderr, nil)
+		return nil, r.orCut(failure(ctx, "git merge-base", stderr, nil))
 	}
 	cut, err := r.cutBoundary()
 	if err != nil {
@@ -177,6 +177,16 @@ func (r *Repo) MergeBases(ctx context.Context, a, b ID) ([]ID, error) {
 		return nil, &Error{Kind: ErrCut, Message: cutMessage, Hint: cutHint}
 	}
 	return nil, nil
+}
+
+// orCut makes ErrCut of ErrMissing in a shallow repository.
+func (r *Repo) orCut(err error) error {
+	if errors.Is(err, ErrMissing) {
+		if shallow, e := r.Shallow(); e == nil && len(shallow) > 0 {
+			return &Error{Kind: ErrCut, Message: cutMessage, Hint: cutHint, Cause: err}
+		}
+	}
+	return err
 }
 
 // Shallow returns the commits at which the history was cut off when it was

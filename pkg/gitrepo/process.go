@@ -13,9 +13,9 @@ import (
 // its own before the pipes are closed by force.
 const killDelay = 2 * time.Second
 
-// readArgs come before every reading command. No pager and no file system
-// monitor is ever started.
-var readArgs = []string{"--no-pager", "--no-optional-locks", "-c", "core.fsmonitor=false"}
+// readArgs come before every reading command: no pager and no file system
+// monitor is ever started, and git doesn't advise against GIT_GRAFT_FILE.
+var readArgs = []string{"--no-pager", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "advice.graftFileDeprecated=false"}
 
 // process prepares a reading git process. Cancelling ctx kills it.
 func (e Env) process(ctx context.Context, git string, args ...string) (*exec.Cmd, *tail) {

@@ -2,7 +2,6 @@ package gitrepo
 
 import (
 	"context"
-	"errors"
 	"iter"
 )
 
@@ -157,12 +156,7 @@ func (r *Repo) scanChunk(commits []*Commit, known map[ID]*Commit) ([]*Scanned, e
 		parents = append(parents, c.Parents...)
 	}
 	if err := r.learn(parents, known); err != nil {
-		if errors.Is(err, ErrMissing) {
-			if shallow, e := r.Shallow(); e == nil && len(shallow) > 0 {
-				return nil, &Error{Kind: ErrCut, Message: cutMessage, Hint: cutHint, Cause: err}
-			}
-		}
-		return nil, err
+		return nil, r.orCut(err)
 	}
 	var diffs []treeDiff
 	for _, c := range commits {

@@ -1,0 +1,238 @@
+package gitrepo_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// walk collects a RevList and asks whether it is cut.
+func walk(t *testing.T, repo *gitrepo.Repo, include, exclude []string) ([]string, error) {
+	t.Helper()
+	var revs []gitrepo.Rev
+	var ids []string
+	for rev, err := range repo.RevList(t.Context(), include, exclude, gitrepo.RevListOptions{}) {
+		if err != nil {
+			return ids, err
+		}
+		revs = append(revs, rev)
+		ids = append(ids, rev.ID)
+	}
+	return ids, repo.CutIn(revs, exclude)
+}
+
+func wantCut(t *testing.T, ids []string, err error) {
+	t.Helper()
+	if !errors.Is(err, gitrepo.ErrCut) || !strings.Contains(gitrepo.Hint(err), "fetch-depth: 0") {
+		t.Errorf("%v, %v; want ErrCut with a hint", ids, err)
+	}
+}
+
+// line makes n commits on the branch that is checked out.
+func line(r *gittest.Repo, n int) (ids []string) {
+	parent := r.Try(nil, "rev-parse", "-q", "--verify", "HEAD")
+	var parents []string
+	if parent.Code == 0 {
+		parents = []string{strings.TrimSpace(parent.Stdout)}
+	}
+	for range n {
+		id := r.CommitTree(r.EmptyTreeID(), "c", parents...)
+		parents, ids = []string{id}, append(ids, id)
+	}
+	r.Run("update-ref", "HEAD", parents[0])
+	return ids
+}
+
+func TestCutHistory(t *testing.T) {
+	t.Run("B07 shallow fetch of both sides", func(t *testing.T) {
+		r := gittest.New(t, gittest.Options{Bare: true})
+		base := line(r, 5)
+		r.Run("update-ref", "refs/heads/feature", base[2])
+		r.Run("symbolic-ref", "HEAD", "refs/heads/feature")
+		feature := line(r, 3)
+		c := r.Clone("--depth=1", "--no-single-branch")
+		repo := open(t, c)
+		if out := c.Run("rev-list", base[4]+".."+feature[2]); out != feature[2] {
+			t.Fatalf("git no longer sees one commit: %s", out)
+		}
+		ids, err := walk(t, repo, []string{feature[2]}, []string{base[4]})
+		wantCut(t, ids, err)
+		_, err = repo.MergeBases(t.Context(), base[4], feature[2])
+		wantCut(t, nil, err)
+		_, err = repo.IsAncestor(t.Context(), base[4], feature[2])
+		wantCut(t, nil, err)
+		// Control: the same range in the full repository.
+		ids, err = walk(t, open(t, r), []string{feature[2]}, []string{base[4]})
+		if err != nil || len(ids) != 3 {
+			t.Errorf("%v %v", ids, err)
+		}
+	})
+	t.Run("B08 full clone, then a shallow fetch of the base", func(t *testing.T) {
+		r := gittest.New(t, gittest.Options{Bare: true})
+		base := line(r, 5)
+		r.Run("branch", "feature", "main")
+		r.Run("symbolic-ref", "HEAD", "refs/heads/feature")
+		feature := line(r, 3)
+		r.Run("symbolic-ref", "HEAD", "refs/heads/main")
+		c := r.Clone("--no-single-branch")
+		base = append(base, line(r, 2)...)
+		c.Run("fetch", "-q", "--depth=1", "origin", "main")
+		if n := c.Run("rev-list", "--count", base[6]+".."+feature[2]); n != "8" {
+			t.Fatalf("git no longer sees 8 commits, but %s", n)
+		}
+		repo := open(t, c)
+		ids, err := walk(t, repo, []string{feature[2]}, []string{base[6]})
+		wantCut(t, ids, err)
+		// What does not need the missing commits still works.
+		ids, err = walk(t, repo, []string{feature[2]}, []string{base[4]})
+		if err != nil || len(ids) != 3 {
+			t.Errorf("%v %v", ids, err)
+		}
+		c.Run("fetch", "-q", "--unshallow", "origin", "main")
+		ids, err = walk(t, open(t, c), []string{feature[2]}, []string{base[6]})
+		if err != nil || len(ids) != 3 {
+			t.Errorf("after --unshallow: %v %v", ids, err)
+		}
+	})
+	t.Run("B09 a stray shallow file", func(t *testing.T) {
+		r := gittest.New(t, gittest.Options{Bare: true})
+		ids := line(r, 6)
+		os.WriteFile(filepath.Join(r.Dir, "shallow"), []byte(ids[4]+"\n"), 0o644)
+		if r.Run("rev-parse", "--is-shallow-repository") != "true" || r.Run("rev-list", "--count", "main") != "2" {
+			t.Fatal("the file does not make it shallow")
+		}
+		repo := open(t, r)
+		got, err := walk(t, repo, []string{ids[5]}, []string{ids[1]})
+		if err != nil || len(got) != 4 {
+			t.Errorf("%v %v", got, err)
+		}
+		got, err = walk(t, repo, []string{ids[5]}, nil)
+		if err != nil || len(got) != 6 {
+			t.Errorf("%v %v", got, err)
+		}
+		if no, err := repo.IsAncestor(t.Context(), ids[5], ids[0]); no || err != nil {
+			t.Errorf("%v %v", no, err)
+		}
+	})
+	t.Run("B07 a shallow clone that has all the range needs", func(t *testing.T) {
+		r := gittest.New(t, gittest.Options{Bare: true})
+		ids := line(r, 9)
+		repo := open(t, r.Clone("--depth=5"))
+		got, err := walk(t, repo, []string{ids[8]}, []string{ids[5]})
+		if err != nil || len(got) != 3 {
+			t.Errorf("%v %v", got, err)
+		}
+		got, err = walk(t, repo, []string{ids[8]}, []string{ids[4]})
+		if err != nil || len(got) != 4 {
+			t.Errorf("down to the boundary: %v %v", got, err)
+		}
+		got, err = walk(t, repo, []string{ids[8]}, nil)
+		wantCut(t, got, err)
+		shallow, err := repo.Shallow()
+		if err != nil || len(shallow) != 1 || !shallow[ids[4]] {
+			t.Errorf("%v %v", shallow, err)
+		}
+	})
+	t.Run("B22 refs that are not asked for", func(t *testing.T) {
+		r := gittest.New(t, gittest.Options{Bare: true})
+		ids := line(r, 3)
+		os.WriteFile(filepath.Join(r.Dir, "refs/heads/broken"), []byte(strings.Repeat("1", 40)+"\n"), 0o644)
+		if r.Try(nil, "rev-list", "--all").Code == 0 {
+			t.Fatal("the ref is not broken")
+		}
+		got, err := walk(t, open(t, r), ids[2:], ids[:1])
+		if err != nil || len(got) != 2 {
+			t.Errorf("%v %v", got, err)
+		}
+	})
+	t.Run("B23 failed is not empty", func(t *testing.T) {
+		r := gittest.New(t, gittest.Options{Bare: true})
+		ids := line(r, 2)
+		other := r.CommitTree(r.EmptyTreeID(), "unrelated")
+		repo := open(t, r)
+		absent := strings.Repeat("ab", 20)
+		for _, tt := range [][2][]string{{{absent}, nil}, {{ids[1]}, {absent}}, {{"--all"}, nil}, {{ids[1]}, {"main"}}, {{repo.ZeroID()}, nil}} {
+			if got, err := walk(t, repo, tt[0], tt[1]); err == nil || len(got) > 0 {
+				t.Errorf("%v: %v without an error", tt, got)
+			}
+		}
+		if got, err := walk(t, repo, ids[1:], ids[1:]); err != nil || len(got) != 0 {
+			t.Errorf("empty range: %v %v", got, err)
+		}
+		if bases, err := repo.MergeBases(t.Context(), ids[1], other); err != nil || len(bases) != 0 {
+			t.Errorf("unrelated: %v %v", bases, err)
+		}
+		if bases, err := repo.MergeBases(t.Context(), ids[1], ids[0]); err != nil || !slices.Equal(bases, ids[:1]) {
+			t.Errorf("bases: %v %v", bases, err)
+		}
+		for _, tt := range []struct {
+			a, b string
+			want bool
+		}{{ids[0], ids[1], true}, {ids[1], ids[1], true}, {ids[1], ids[0], false}, {other, ids[1], false}} {
+			if got, err := repo.IsAncestor(t.Context(), tt.a, tt.b); got != tt.want || err != nil {
+				t.Errorf("IsAncestor(%s, %s) = %v, %v", tt.a, tt.b, got, err)
+			}
+		}
+		if _, err := repo.IsAncestor(t.Context(), absent, ids[0]); err == nil {
+			t.Error("IsAncestor of an absent commit has no error")
+		}
+	})
+}
+
+// TestRealObjects: what replaces or grafts objects in git's eyes is not obeyed.
+func TestRealObjects(t *testing.T) {
+	r := gittest.New(t, gittest.Options{Bare: true})
+	ids := line(r, 4)
+	t.Run("replace refs are not obeyed", func(t *testing.T) {
+		blob := r.Blob("real")
+		r.Run("replace", blob, r.Blob("fake"))
+		r.Run("replace", "--graft", ids[3], ids[0])
+		if r.Run("cat-file", "blob", blob) != "fake" || r.Run("rev-list", "--count", "main") != "2" {
+			t.Fatal("git does not obey them either")
+		}
+		repo := open(t, r)
+		data, err := repo.Blob(blob, 100)
+		if err != nil || string(data) != "real" {
+			t.Errorf("%q %v", data, err)
+		}
+		if got, err := walk(t, repo, ids[3:], nil); err != nil || len(got) != 4 {
+			t.Errorf("%v %v", got, err)
+		}
+	})
+	t.Run("grafts are refused", func(t *testing.T) {
+		file := filepath.Join(r.Dir, "info/grafts")
+		if err := os.WriteFile(file, []byte(ids[3]+" "+ids[0]+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := gitrepo.Open(t.Context(), envOf(r))
+		if !errors.Is(err, gitrepo.ErrGrafts) || gitrepo.Hint(err) != "rm "+file {
+			t.Errorf("%v", err)
+		}
+		other := filepath.Join(r.Dir, "other grafts")
+		os.Rename(file, other)
+		_, err = gitrepo.Open(t.Context(), envOf(r, "GIT_GRAFT_FILE="+other))
+		if !errors.Is(err, gitrepo.ErrGrafts) || gitrepo.Hint(err) != "rm '"+other+"'" {
+			t.Errorf("%v %s", err, gitrepo.Hint(err))
+		}
+		open(t, r) // control
+	})
+	t.Run("RevList names the parents of the commit", func(t *testing.T) {
+		repo := open(t, r)
+		r.Run("commit-graph", "write", "--reachable")
+		for rev, err := range repo.RevList(t.Context(), ids[3:], nil, gitrepo.RevListOptions{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := repo.Commit(rev.ID)
+			if err != nil || !slices.Equal(c.Parents, rev.Parents) {
+				t.Errorf("%v %v %v", rev, c, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,26 @@
+package gitrepo
+
+import (
+	"context"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// Resolve returns the commit that a revision names in the words that a person
+// types (gitrevisions(7)). Errors: ErrMissing if it names no commit here,
+// ErrInvalid if it could be taken for an option.
+func (r *Repo) Resolve(ctx context.Context, rev string) (ID, error) {
+	if rev == "" || strings.HasPrefix(rev, "-") || strings.ContainsAny(rev, "\x00\n") {
+		return "", invalid("a revision", rev)
+	}
+	stdout, _, code, err := r.env.output(ctx, r.git, nil, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
+	if err != nil {
+		return "", err
+	}
+	id := strings.TrimSuffix(string(stdout), "\n")
+	if code != 0 || !r.ValidID(id) {
+		return "", &Error{Kind: ErrMissing, Message: "no commit is named " + finding.QuoteMax(rev, 80)}
+	}
+	return id, nil
+}

@@ -37,7 +37,7 @@ func checkEntryPath(entry string) *bundle.Finding {
 			if c == "" {
 				why = "has an empty component"
 			} else if c == "." || c == ".." {
-				why = "has the component " + c
+				why = `has the component "` + c + `"`
 			}
 		}
 	}

@@ -86,10 +86,10 @@ func checkHardlinkTarget(name, target string, limits *bundle.Limits) (string, *b
 	}
 	for c := range strings.SplitSeq(clean, "/") {
 		if c == ".." {
-			return fault(codeHardlinkEscape, "has the component ..")
+			return fault(codeHardlinkEscape, `has the component ".."`)
 		}
 	}
-	return fault(codeHardlinkTarget, "has an empty component or the component .")
+	return fault(codeHardlinkTarget, `has an empty component or the component "."`)
 }
 
 // A node is a member, an implied directory, or the root.

@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/envelope"
-	"github.com/rigward/rigward/pkg/finding"
 )
 
 const resolutionName = "RESOLUTION.md"
@@ -68,9 +67,7 @@ func runClose(r *run) error {
 	}
 	d := draft{fields: f, name: resolutionName, subject: func(string) string { return "RESOLUTION: " + thread + " " + class }}
 	d.key = digest("close", thread, f.To, status)
-	p, err := r.post(w, d, func(path string, _ []byte, e *envelope.Envelope) ([]finding.Finding, error) {
-		return nil, nil
-	})
+	p, err := r.post(w, d)
 	if err != nil {
 		return err
 	}

@@ -346,6 +346,11 @@ func (r *run) follow(w *work, held *os.File, j *journal, p *posted) error {
 	}
 	// The message is out: nothing may stop the branch from following.
 	ctx := context.WithoutCancel(r.ctx)
+	w, err := w.steady(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.close()
 	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"read-tree", "-m", "-u", j.From, j.Tip}, Hold: held, Timeout: localTime})
 	if err == nil && res.Code != 0 {
 		err = gitFailed("git read-tree", res)

@@ -116,9 +116,7 @@ func runSend(r *run) error {
 	d.fields = f
 	d.subject = subjectOf(f)
 	d.key = digest("send", thread, typ, f.To, f.Status, f.TLDR, f.References, bodyHash(f.Body))
-	p, err := r.post(w, d, func(path string, _ []byte, e *envelope.Envelope) ([]finding.Finding, error) {
-		return r.warn(w, path, e)
-	})
+	p, err := r.post(w, d)
 	if err != nil {
 		return err
 	}
@@ -284,81 +282,6 @@ func (w *work) editedScaffold(ctx context.Context, c config, thread string) ([]b
 		return nil, nil, err
 	}
 	return data, e, nil
-}
-
-// warn judges a message that is about to be written by the rules that need
-// the thread and the history, and only warn.
-func (r *run) warn(w *work, path string, e *envelope.Envelope) ([]finding.Finding, error) {
-	var out []finding.Finding
-	thread, name := splitPath(path)
-	ms, err := readThread(w.root, thread)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range ms {
-		if m.file != name && m.valid() && m.env.Type == "RESOLUTION" {
-			out = append(out, finding.Finding{Rule: "thread-closed", Severity: finding.Warning, Path: path, Line: 1, Col: 1,
-				Message: fmt.Sprintf("the thread %s was closed by %s", quote(thread), finding.Path(m.path()))})
-			break
-		}
-	}
-	_, head, err := w.repo.HEAD()
-	if err != nil {
-		return nil, gitProblem(err)
-	}
-	for i, ref := range e.References {
-		why, err := w.judgeReference(r.ctx, ref, head)
-		if err != nil {
-			return nil, err
-		}
-		if why != "" {
-			line, col := e.ItemPlace("references", i)
-			out = append(out, finding.Finding{Rule: "references", Severity: finding.Warning, Path: path, Line: line, Col: col,
-				Message: fmt.Sprintf("the reference %s %s", quote(ref), why)})
-		}
-	}
-	return out, nil
-}
-
-// judgeReference says what is wrong with a reference, "" if it is a commit in
-// the history of head. In a cut history an unknown id is not reported.
-func (w *work) judgeReference(ctx context.Context, ref, head string) (string, error) {
-	ids, err := w.repo.ResolvePrefix(ref)
-	if err != nil {
-		return "", gitProblem(err)
-	}
-	var commits []string
-	if len(ids) > 0 {
-		kinds, err := w.repo.Has(ids)
-		if err != nil {
-			return "", gitProblem(err)
-		}
-		for i, kind := range kinds {
-			if kind == "commit" {
-				commits = append(commits, ids[i])
-			}
-		}
-	}
-	switch {
-	case len(commits) > 1:
-		return "is ambiguous", nil
-	case len(commits) == 0:
-		if cut, err := w.repo.Shallow(); err == nil && len(cut) > 0 {
-			return "", nil
-		}
-		return "names no commit of this repository", nil
-	}
-	if head == "" {
-		return "is not in the history of HEAD", nil
-	}
-	ok, err := w.repo.IsAncestor(ctx, commits[0], head)
-	if err != nil {
-		return "", gitProblem(err)
-	}
-	if !ok {
-		return "is not in the history of HEAD", nil
-	}
-	return "", nil
 }
 
 // sentBase is the object of a message that is out.

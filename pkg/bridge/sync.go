@@ -55,7 +55,13 @@ func (r *run) incoming(w *work, t target, head, theirs string) (*incoming, error
 	if err != nil {
 		return nil, err
 	}
-	in.findings, err = r.judgeRange(w, t, head, theirs)
+	in.findings, err = w.judgeRange(r.ctx, t, head, theirs, head)
+	if err != nil && r.ctx.Err() == nil {
+		own, cerr := w.judgeContent(in.added)
+		if cerr == nil && finding.Worst(own) == finding.Error {
+			in.findings, err = own, nil
+		}
+	}
 	return in, err
 }
 

@@ -1,25 +1,25 @@
 package bridge
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/yamlprofile"
 )
 
 type threadEnvelope struct {
-	Frontmatter *yamlprofile.Node `json:"frontmatter"`
-	Body        string            `json:"body"`
-	File        string            `json:"file"`
-	Path        string            `json:"path"`
-	BodyHash    string            `json:"body_hash"`
-	StatusClass string            `json:"status_class"`
-	Valid       bool              `json:"valid"`
-	CommitSHA   *string           `json:"commit_sha"`
-	Findings    []jsonFinding     `json:"findings"`
+	Frontmatter json.RawMessage `json:"frontmatter"`
+	Body        string          `json:"body"`
+	File        string          `json:"file"`
+	Path        string          `json:"path"`
+	BodyHash    string          `json:"body_hash"`
+	StatusClass string          `json:"status_class"`
+	Valid       bool            `json:"valid"`
+	CommitSHA   *string         `json:"commit_sha"`
+	Findings    []jsonFinding   `json:"findings"`
 }
 
 type unreadableFile struct {
@@ -106,8 +106,12 @@ func runThread(r *run) error {
 func (r *run) threadJSON(thread string, ms, bad []*message) error {
 	o := threadObject{head: r.head(), ThreadID: thread, EnvelopeCount: len(ms), Envelopes: []threadEnvelope{}, Unreadable: []unreadableFile{}}
 	for _, m := range ms {
+		front, err := frontmatterJSON(m.env.Frontmatter)
+		if err != nil {
+			return fmt.Errorf("cannot write the front matter of %s: %w", quote(m.path()), err)
+		}
 		e := threadEnvelope{
-			Frontmatter: m.env.Frontmatter, Body: string(m.env.Body), File: m.file, Path: m.path(), BodyHash: m.env.Hash,
+			Frontmatter: front, Body: string(m.env.Body), File: m.file, Path: m.path(), BodyHash: m.env.Hash,
 			StatusClass: envelope.StatusClass(m.env.Status), Valid: m.valid(), Findings: jsonFindings(m.findings),
 		}
 		if e.StatusClass == "" {

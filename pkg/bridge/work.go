@@ -38,6 +38,15 @@ func (r *run) open() (*work, error) {
 
 func (w *work) close() { w.repo.Close() }
 
+// steady is the same repository for cleaning up: no signal ends what it does.
+func (w *work) steady(ctx context.Context) (*work, error) {
+	repo, err := gitrepo.Open(ctx, w.repo.Env())
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	return &work{root: w.root, repo: repo, runner: &gitrepo.Runner{Env: w.runner.Env}}, nil
+}
+
 // gitProblem is the failure for an error of gitrepo: git could not answer.
 func gitProblem(err error) error {
 	var f *failure

@@ -49,10 +49,11 @@ type crossing struct {
 	Commit string `json:"commit"`
 }
 
-// post writes, commits and pushes a message (spec/cli.md section 10). judge is
-// called under the lock, with the rendered message, for the rules that need
-// history; nothing is written before it returned nil.
-func (r *run) post(w *work, d draft, judge func(path string, data []byte, e *envelope.Envelope) ([]finding.Finding, error)) (*posted, error) {
+// post writes, commits and pushes a message (spec/cli.md section 10). What the
+// message says is judged before anything is written; what only its commit can
+// show (signature, history) is judged on the commit, which is taken back if it
+// does not pass.
+func (r *run) post(w *work, d draft) (*posted, error) {
 	t, err := w.target()
 	if err != nil {
 		return nil, err
@@ -102,20 +103,9 @@ func (r *run) post(w *work, d draft, judge func(path string, data []byte, e *env
 	if p.data, err = envelope.Render(d.fields); err != nil {
 		return nil, fail(codeInvalid, "the message cannot be rendered: %s", err.Error())
 	}
-	var fs []finding.Finding
-	if p.env, fs, err = r.refuseInvalid(p.path, p.data); err != nil {
+	if p.env, p.notes, err = r.refuseInvalid(p.path, p.data); err != nil {
 		return nil, err
 	}
-	more, err := judge(p.path, p.data, p.env)
-	if err != nil {
-		return nil, err
-	}
-	fs = append(fs, more...)
-	finding.Sort(fs)
-	if finding.Worst(fs) == finding.Error {
-		return nil, invalid(fs)
-	}
-	p.notes = fs
 	if err := w.storesAsIs(r.ctx, p.path, p.data); err != nil {
 		return nil, err
 	}
@@ -338,7 +328,7 @@ func (r *run) commit(w *work, held *os.File, j *journal, d draft, p *posted) err
 	if err := w.writeJournal(j); err != nil {
 		return err
 	}
-	commit, err := r.writeAndCommit(w, held, j, d, p.data)
+	commit, err := r.writeAndCommit(w, held, j, d, p)
 	if err == nil {
 		j.Commit, p.commit = commit, commit
 		return w.writeJournal(j)
@@ -346,11 +336,19 @@ func (r *run) commit(w *work, held *os.File, j *journal, d draft, p *posted) err
 	// Nothing that ended the run may keep it from cleaning up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), time.Minute)
 	defer cancel()
+	w, cerr := w.steady(ctx)
+	if cerr != nil {
+		return cerr // the journal stays, the next run tries again
+	}
+	defer w.close()
+	if lerr := w.removeStaleLocks(ctx, j); lerr != nil {
+		return lerr
+	}
 	found, ferr := w.findCommit(j)
 	switch {
 	case ferr != nil:
 		return ferr // the journal stays, the next run tries again
-	case found != "" && d.verify == nil && !errors.Is(err, errForeign):
+	case found != "" && d.verify == nil && !errors.Is(err, errTakeBack):
 		// The commit was there before the failure or the signal.
 		if err := w.settleIndex(ctx, j); err != nil {
 			return err
@@ -364,7 +362,7 @@ func (r *run) commit(w *work, held *os.File, j *journal, d draft, p *posted) err
 			return derr
 		}
 		return err
-	case found != "" || errors.Is(err, errForeign):
+	case found != "" || errors.Is(err, errTakeBack):
 		if uerr := w.uncommit(ctx, j); uerr != nil {
 			return uerr
 		}
@@ -378,8 +376,8 @@ func (r *run) commit(w *work, held *os.File, j *journal, d draft, p *posted) err
 	return err
 }
 
-// errForeign marks a commit that holds something else than was asked for.
-var errForeign = errors.New("the commit holds something else")
+// errTakeBack marks a commit that must not stay.
+var errTakeBack = errors.New("the commit does not pass")
 
 // uncommit moves the branch back over a commit of ours that did not pass, if
 // nothing came on top of it.
@@ -406,13 +404,13 @@ func (w *work) uncommit(ctx context.Context, j *journal) error {
 	return err
 }
 
-func (r *run) writeAndCommit(w *work, held *os.File, j *journal, d draft, data []byte) (string, error) {
+func (r *run) writeAndCommit(w *work, held *os.File, j *journal, d draft, p *posted) (string, error) {
 	file := filepath.Join(w.root, filepath.FromSlash(j.Path))
 	if d.scaffold != nil {
-		if err := replaceFile(file, data); err != nil {
+		if err := replaceFile(file, p.data); err != nil {
 			return "", cannotWrite(file, err)
 		}
-	} else if err := w.createFile(file, data); err != nil {
+	} else if err := w.createFile(file, p.data); err != nil {
 		return "", err
 	}
 	res, err := w.gitWith(r.ctx, gitrepo.Command{Args: []string{"add", "--intent-to-add", "--", j.Path}, Hold: held, Timeout: localTime})
@@ -461,16 +459,48 @@ func (r *run) writeAndCommit(w *work, held *os.File, j *journal, d draft, data [
 	}
 	if d.verify != nil {
 		if err := d.verify(c2); err != nil {
-			return "", err
+			return "", takeBack(err)
 		}
 	}
-	return commit, nil
+	return commit, r.judgeOwn(w, j, p, commit)
+}
+
+// judgeOwn judges the new commit as the gates will.
+func (r *run) judgeOwn(w *work, j *journal, p *posted, commit string) error {
+	_, trust, err := w.policyAt(j.Before)
+	if err != nil {
+		return takeBack(err)
+	}
+	fs, err := w.judgeRange(r.ctx, p.target, j.Before, commit, j.Before)
+	switch {
+	case err != nil && p.env.IsRelay() && !trust.Exists() && r.ctx.Err() == nil:
+		// Whom to trust is not said here; the signature was verified against
+		// the operator's own key.
+	case err != nil:
+		return takeBack(err)
+	case finding.Worst(fs) == finding.Error:
+		return takeBack(invalid(fs))
+	}
+	if err == nil {
+		p.notes = fs // the content's warnings are among them
+	}
+	return nil
+}
+
+// takeBack marks a failure whose commit must not stay.
+func takeBack(err error) error {
+	var f *failure
+	if errors.As(err, &f) {
+		f.cause = errors.Join(f.cause, errTakeBack)
+		return f
+	}
+	return err
 }
 
 // foreign is the failure for a commit that a hook has altered.
 func foreign(format string, a ...any) error {
 	f := fail(codeRefused, format, a...)
-	f.cause = errForeign
+	f.cause = errTakeBack
 	return f.withHint("git commit --only is used; let the hook leave the index alone")
 }
 

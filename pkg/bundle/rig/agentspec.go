@@ -1,0 +1,237 @@
+package rig
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// agentSpec is what the rules need of an agent.yaml.
+type agentSpec struct {
+	name, version string
+	nameAt        *node
+	imports       []importRef
+	restore       string // of defaults.lifecycle
+	startup       *startup
+	profiles      map[string]profile
+	resources     []resource
+}
+
+type importRef struct {
+	ref, version string
+	at           *node // the ref
+	field        string
+}
+
+type profile struct {
+	restore string
+	startup *startup
+}
+
+type resource struct {
+	path   string // as written; clean unless it is a plugin's
+	plugin bool
+	at     *node
+	field  string
+}
+
+// checkAgent judges an agent.yaml by spec/rigbundle.md section 10, in the
+// order of its table. Unknown keys pass. The result is nil if the document
+// can't be used at all.
+func checkAgent(c *checker, data []byte) *agentSpec {
+	root, fault := parseYAML(data)
+	if fault != nil {
+		c.yaml(fault)
+		return nil
+	}
+	if root.kind != kindMap {
+		c.wrongType("document", root, "a map")
+		return nil
+	}
+	a := &agentSpec{profiles: map[string]profile{}}
+	a.name, a.nameAt = c.str(root, "", "name", true, notEmpty)
+	a.version, _ = c.str(root, "", "version", true, notEmpty)
+	c.str(root, "", "summary", false, nil)
+	c.maps(root, "", "imports", false, func(i *node, at string) {
+		ref, n := c.str(i, at, "ref", true, nil)
+		if n == nil || n.kind != kindString {
+			return
+		}
+		if why := refFault(ref, false); why != "" {
+			c.fault(RefForm, dot(at, "ref"), n, "import %s %s", finding.QuoteMax(ref, 100), why)
+		}
+		version, _ := c.str(i, at, "version", false, func(s string) string {
+			if strings.ContainsAny(s, "~^><=|") {
+				return "is a range, versions are compared exactly"
+			}
+			return ""
+		})
+		a.imports = append(a.imports, importRef{ref, version, n, dot(at, "ref")})
+	})
+	if d, at := c.mapping(root, "", "defaults", false); d != nil {
+		c.str(d, at, "runtime", false, nil)
+		c.str(d, at, "model", false, nil)
+		a.restore = c.lifecycle(d, at)
+	}
+	a.startup = c.startup(root, "")
+	declared := map[string]map[string]bool{}
+	if r, at := c.mapping(root, "", "resources", false); r != nil {
+		a.checkResources(c, r, at, declared)
+	}
+	if p, at := c.mapping(root, "", "profiles", false); p != nil {
+		for _, f := range p.fields {
+			a.checkProfile(c, f, dot(at, f.key), declared)
+		}
+	}
+	return a
+}
+
+func (c *checker) lifecycle(in *node, at string) (restore string) {
+	l, at := c.mapping(in, at, "lifecycle", false)
+	if l == nil {
+		return ""
+	}
+	c.str(l, at, "execution_mode", false, oneOf("interactive_resident"))
+	c.str(l, at, "compaction_strategy", false, oneOf("harness_native", "pod_continuity"))
+	restore, _ = c.str(l, at, "restore_policy", false, oneOf(restorePolicies...))
+	return restore
+}
+
+var resourceKinds = []string{"skills", "guidance", "subagents", "runtime_resources", "plugins"}
+
+func (a *agentSpec) checkResources(c *checker, r *node, at string, declared map[string]map[string]bool) {
+	for _, kind := range resourceKinds {
+		ids := map[string]bool{}
+		declared[kind] = ids
+		c.maps(r, at, kind, false, func(item *node, at string) {
+			id, n := c.str(item, at, "id", true, notEmpty)
+			if id != "" && ids[id] {
+				c.wrongValue(dot(at, "id"), n, "%s occurs twice", finding.QuoteMax(id, 60))
+			}
+			ids[id] = true
+			if kind == "plugins" {
+				if src, at := c.mapping(item, at, "source", true); src != nil {
+					c.str(src, at, "kind", true, oneOf("local"))
+					if p, n := c.str(src, at, "path", true, nil); n != nil && n.kind == kindString {
+						a.resources = append(a.resources, resource{p, true, n, dot(at, "path")})
+					}
+				}
+				c.str(item, at, "plugin_type", false, oneOf("claude", "codex", "auto"))
+				return
+			}
+			if p, n := c.str(item, at, "path", true, cleanRefRule); n != nil {
+				if p, ok := cleanRef(p); ok {
+					a.resources = append(a.resources, resource{p, false, n, dot(at, "path")})
+				}
+			}
+			switch kind {
+			case "guidance":
+				c.str(item, at, "target", false, nil)
+				c.str(item, at, "merge", false, oneOf("managed_block", "append"))
+			case "runtime_resources":
+				c.str(item, at, "runtime", true, notEmpty)
+				c.str(item, at, "type", true, notEmpty)
+			}
+		})
+	}
+	c.noHooks(r, at)
+}
+
+func (c *checker) noHooks(in *node, at string) {
+	if h := in.get("hooks"); h != nil {
+		c.wrongValue(dot(at, "hooks"), h, "is refused, hooks ship inside plugins")
+	}
+}
+
+func (a *agentSpec) checkProfile(c *checker, f field, at string, declared map[string]map[string]bool) {
+	p := f.value
+	if p.kind == kindNull {
+		return
+	}
+	if p.kind != kindMap {
+		c.wrongType(at, p, "a map")
+		return
+	}
+	var out profile
+	c.str(p, at, "summary", false, nil)
+	c.mapping(p, at, "preferences", false)
+	out.startup = c.startup(p, at)
+	out.restore = c.lifecycle(p, at)
+	if uses, at := c.mapping(p, at, "uses", false); uses != nil {
+		c.noHooks(uses, at)
+		for _, kind := range resourceKinds {
+			c.strings(uses, at, kind, func(item *node, field string) {
+				c.strNode(item, field, func(s string) string {
+					ns, id, qualified := strings.Cut(s, ":")
+					switch {
+					case qualified && (ns == "" || id == "" || strings.Contains(id, ":")):
+						return "is malformed, expected namespace:id"
+					case !qualified && !declared[kind][s] && len(a.imports) == 0:
+						return "is not declared in resources." + kind
+					}
+					return ""
+				})
+			})
+		}
+	}
+	if act, at := c.mapping(p, at, "activity", false); act != nil {
+		if n, field := c.child(act, at, "silence_window_seconds", false); n != nil {
+			if n.kind != kindNumber {
+				c.wrongType(field, n, "a number")
+			} else if v, ok := wholeNumber(n.text); !ok || v < 1 || v > 3600 {
+				c.wrongValue(field, n, "is no whole number from 1 to 3600")
+			}
+		}
+	}
+	a.profiles[f.key] = out
+}
+
+// wholeNumber returns the value of a number that is whole, however spelled.
+func wholeNumber(s string) (int64, bool) {
+	if v, err := strconv.ParseInt(s, 0, 64); err == nil && (strings.HasPrefix(s, "0x") || strings.HasPrefix(s, "0o")) {
+		return v, true
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || f != float64(int64(f)) || f > 1<<53 || f < -1<<53 {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+// restoreWidens tells whether a chain of restore policies, from the agent's
+// default to the member's, ever moves to the left; empty ones are skipped.
+func restoreWidens(chain ...string) bool {
+	at := -1
+	for _, p := range chain {
+		for i, known := range restorePolicies {
+			if p != known {
+				continue
+			}
+			if i < at {
+				return true
+			}
+			at = i
+		}
+	}
+	return false
+}
+
+// rewriteImports replaces the refs of an agent.yaml as to says, by field, and
+// leaves every other byte (section 11 point 5).
+func rewriteImports(data []byte, a *agentSpec, to []string) ([]byte, *bundle.Finding) {
+	out := data
+	for i := len(a.imports) - 1; i >= 0; i-- {
+		imp := a.imports[i]
+		if to[i] == "" || imp.ref == to[i] {
+			continue
+		}
+		start, end, style, ok := scalarSpan(data, imp.at)
+		if !ok {
+			return nil, bundle.Faultf(AgentYAML, "", "the place of import %s can't be found", finding.QuoteMax(imp.ref, 100))
+		}
+		out = append(append(append([]byte(nil), out[:start]...), spell(to[i], style)...), out[end:]...)
+	}
+	return out, nil
+}

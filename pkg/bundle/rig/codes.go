@@ -1,0 +1,108 @@
+package rig
+
+// Codes of spec/rigbundle.md section 18.2 that this package adds to those of
+// package bundle.
+const (
+	OK = "ok"
+
+	SensitiveFile = "sensitive-file"
+
+	ManifestMissing        = "manifest-missing"
+	ManifestType           = "manifest-type"
+	ManifestEncoding       = "manifest-encoding"
+	ManifestYAML           = "manifest-yaml"
+	ManifestDuplicateKey   = "manifest-duplicate-key"
+	ManifestSchemaVersion  = "manifest-schema-version"
+	ManifestFieldMissing   = "manifest-field-missing"
+	ManifestFieldType      = "manifest-field-type"
+	ManifestFieldValue     = "manifest-field-value"
+	ManifestAgentDuplicate = "manifest-agent-duplicate"
+
+	IntegritySection     = "integrity-section"
+	IntegrityAlgorithm   = "integrity-algorithm"
+	IntegrityKey         = "integrity-key"
+	IntegrityHashFormat  = "integrity-hash-format"
+	IntegrityMissingFile = "integrity-missing-file"
+	IntegrityExtraFile   = "integrity-extra-file"
+	IntegrityMismatch    = "integrity-mismatch"
+
+	ContentMissing     = "content-missing"
+	AgentMissing       = "agent-missing"
+	AgentHash          = "agent-hash"
+	AgentYAML          = "agent-yaml"
+	AgentFieldMissing  = "agent-field-missing"
+	AgentFieldType     = "agent-field-type"
+	AgentFieldValue    = "agent-field-value"
+	AgentName          = "agent-name"
+	AgentNameCollision = "agent-name-collision"
+
+	RigMissing      = "rig-missing"
+	RigYAML         = "rig-yaml"
+	RigLegacy       = "rig-legacy"
+	RigFieldMissing = "rig-field-missing"
+	RigFieldType    = "rig-field-type"
+	RigFieldValue   = "rig-field-value"
+	RigServices     = "rig-services"
+	RigProfile      = "rig-profile"
+
+	DocMissing    = "doc-missing"
+	RefForm       = "ref-form"
+	RefMissing    = "ref-missing"
+	RefOutside    = "ref-outside"
+	ImportCycle   = "import-cycle"
+	ImportNested  = "import-nested"
+	ImportVersion = "import-version"
+
+	SourceSymlink = "source-symlink"
+	SourceType    = "source-type"
+	PathCollision = "path-collision"
+)
+
+// Codes of the other commands (section 18.3).
+const (
+	ContentDiffers  = "content-differs"
+	TarDiffers      = "tar-differs"
+	InstallConflict = "install-conflict"
+	InstallSymlink  = "install-symlink"
+	InstallLegacy   = "install-legacy"
+	InstallModified = "install-modified"
+	InstallNotFound = "install-not-found"
+)
+
+// Notes (section 18.4).
+const (
+	NoteCultureMissing   = "culture-missing"
+	NoteStartupMissing   = "startup-missing"
+	NoteResourceMissing  = "resource-missing"
+	NoteResourceOutside  = "resource-outside"
+	NoteAgentUnlisted    = "agent-unlisted"
+	NoteSensitiveSuspect = "sensitive-suspect"
+	NoteLFSPointer       = "lfs-pointer"
+	NoteUnlistedGitkeep  = "unlisted-gitkeep"
+	NoteNotCanonical     = "not-canonical"
+	NoteUnknownField     = "unknown-field"
+	NoteCreatedAtFormat  = "created-at-format"
+	NoteCreatedAtNow     = "created-at-now"
+	NoteLegacyV1         = "legacy-v1"
+	NoteNoChecksum       = "no-checksum"
+	NoteModeNormalized   = "mode-normalized"
+	NoteWindowsName      = "windows-name"
+	NotePaxIgnored       = "pax-ignored"
+	NoteEmptyDirectory   = "empty-directory"
+	NoteIgnoredFile      = "ignored-file"
+	NoteRigVersion       = "rig-version"
+	NotePodEmpty         = "pod-empty"
+	NoteServicesDropped  = "services-dropped"
+	NotePathRef          = "path-ref"
+	NoteEOLConverted     = "eol-converted"
+)
+
+// strictNotes are the notes that --strict turns into errors, in the order in
+// which they decide the code.
+var strictNotes = [...]string{
+	NoteCultureMissing, NoteStartupMissing, NoteResourceMissing, NoteResourceOutside, NoteAgentUnlisted,
+	NoteSensitiveSuspect, NoteLFSPointer, NoteUnlistedGitkeep, NoteNotCanonical,
+}
+
+// StrictNotes returns the notes that strict verification turns into errors.
+func StrictNotes() []string { return append([]string(nil), strictNotes[:]...) }

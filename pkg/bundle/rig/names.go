@@ -1,0 +1,92 @@
+package rig
+
+import (
+	"path"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"golang.org/x/text/unicode/norm"
+)
+
+// sensitive tells whether a path names a secret: code sensitive-file (spec/
+// rigbundle.md section 6). Letters are compared without regard to case.
+func sensitive(name string) bool {
+	parts := strings.Split(strings.ToLower(name), "/")
+	for _, c := range parts {
+		if c == ".git" {
+			return true
+		}
+	}
+	if parts[0] == "node_modules" {
+		return true
+	}
+	base := parts[len(parts)-1]
+	return base == ".env" || strings.HasPrefix(base, ".env.") || strings.HasSuffix(base, ".env") ||
+		strings.HasPrefix(base, "credentials.") || strings.HasPrefix(base, "tokens.") ||
+		hasSuffix(base, ".pem", ".key", ".p12")
+}
+
+// suspect tells whether a path often holds a secret: note sensitive-suspect.
+func suspect(name string) bool {
+	parts := strings.Split(strings.ToLower(name), "/")
+	base := parts[len(parts)-1]
+	switch base {
+	case "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", "id_rsa_sk", "id_dsa_sk",
+		".npmrc", ".netrc", ".pypirc", ".envrc", ".git-credentials", "credentials":
+		return true
+	}
+	if hasSuffix(base, ".pfx", ".jks", ".keystore", ".kdbx") {
+		return true
+	}
+	for _, mid := range []string{".pem.", ".key.", ".p12."} {
+		if strings.Contains(base, mid) {
+			return true
+		}
+	}
+	for _, dir := range parts[:len(parts)-1] {
+		switch dir {
+		case ".ssh", ".aws", ".gnupg", ".env", "node_modules":
+			return true
+		}
+	}
+	return false
+}
+
+func hasSuffix(s string, suffixes ...string) bool {
+	for _, x := range suffixes {
+		if strings.HasSuffix(s, x) {
+			return true
+		}
+	}
+	return false
+}
+
+// safeComponent: agent names on create and plugin ids (section 6).
+func safeComponent(s string) bool {
+	if s == "" || len(s) > 100 || !norm.NFC.IsNormalString(s) || !bundle.Printable(s) || strings.ContainsAny(s, `/\:*?"<>|`) {
+		return false
+	}
+	switch s[0] {
+	case '.', '-', ' ':
+		return false
+	}
+	switch s[len(s)-1] {
+	case '.', ' ':
+		return false
+	}
+	return !bundle.DeviceName(s)
+}
+
+// cleanRef is a clean path with one optional leading "./", as rig.yaml and
+// agent.yaml may write it; it returns the path without it.
+func cleanRef(p string) (string, bool) {
+	p = strings.TrimPrefix(p, "./")
+	return p, bundle.CleanPath(p)
+}
+
+// resolve joins a relative ref to a directory; ok is false if the result
+// leaves the root. The root itself is ".".
+func resolveRef(dir, rel string) (p string, ok bool) {
+	p = path.Join(dir, rel)
+	return p, p != ".." && !strings.HasPrefix(p, "../") && !path.IsAbs(p)
+}

@@ -1,0 +1,183 @@
+package rig
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/bundle"
+)
+
+// VerifyOptions say how a bundle is judged.
+type VerifyOptions struct {
+	Limits             *bundle.Limits // nil: bundle.DefaultLimits
+	AllowMissingDigest bool           // the digest file may be absent: note no-checksum
+	Strict             bool           // notes of StrictNotes become findings
+	Only               []string       // with Strict: only these notes; nil for all
+}
+
+func (o *VerifyOptions) limits() bundle.Limits {
+	if o.Limits != nil {
+		return *o.Limits
+	}
+	return bundle.DefaultLimits()
+}
+
+// Result is what verify, create, inspect and install tell about a bundle. Keys
+// that are absent from JSON are unknown.
+type Result struct {
+	Schema     string           `json:"schema_version"`
+	Command    string           `json:"command"`
+	Code       string           `json:"code"`
+	Message    string           `json:"message"`
+	Findings   []bundle.Finding `json:"findings"`
+	Notes      []bundle.Note    `json:"notes"`
+	File       string           `json:"file,omitempty"`
+	FileDigest string           `json:"file_digest,omitempty"`
+	TarDigest  string           `json:"tar_digest,omitempty"`
+	Name       string           `json:"name,omitempty"`
+	Version    string           `json:"version,omitempty"`
+	CreatedAt  string           `json:"created_at,omitempty"`
+	Agents     []Agent          `json:"agents,omitempty"`
+	Form       string           `json:"form,omitempty"`
+	Counts     *Counts          `json:"counts,omitempty"`
+}
+
+// Agent is one agents entry of a manifest.
+type Agent struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	Path    string `json:"path"`
+}
+
+// Counts are the files of a bundle and the bytes of their contents.
+type Counts struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+}
+
+// OK reports whether nothing was found.
+func (r *Result) OK() bool { return r.Code == OK }
+
+// NewResult returns an accepted result without content for a command.
+func NewResult(command string) *Result {
+	return &Result{Schema: "1.0", Command: command, Code: OK, Message: "ok", Findings: []bundle.Finding{}, Notes: []bundle.Note{}}
+}
+
+// Fail sets the code of a result to the first of the faults.
+func (r *Result) Fail(faults ...*bundle.Finding) *Result {
+	for _, f := range faults {
+		r.Findings = append(r.Findings, *f)
+	}
+	if len(faults) > 0 && r.Code == OK {
+		r.Code, r.Message = faults[0].Code, faults[0].Message
+	}
+	return r
+}
+
+// Verify judges a bundle file by all rules (spec/rigbundle.md section 12) and
+// writes nothing. Findings are those of the first layer that failed; the
+// message says when later layers were not run. The error means that nothing
+// could be decided.
+func Verify(ctx context.Context, in bundle.Input, o VerifyOptions) (*Result, error) {
+	j, err := run(ctx, in, o, false)
+	if err != nil {
+		return nil, err
+	}
+	r := j.result("verify")
+	r.File = in.Name
+	j.verdict(r, o)
+	return r, nil
+}
+
+// result fills in what is known of the bundle.
+func (j *judge) result(command string) *Result {
+	r := NewResult(command)
+	r.FileDigest, r.TarDigest = j.archive.FileDigest.String(), j.archive.TarDigest.String()
+	if m := j.man; m != nil {
+		r.Name, r.Version, r.CreatedAt = m.name, m.version, m.createdAt
+		for _, a := range m.agents {
+			r.Agents = append(r.Agents, Agent{a.name, a.version, a.path})
+		}
+		r.Form = j.form()
+	}
+	counts := &Counts{}
+	for i := range j.archive.Members {
+		if m := &j.archive.Members[i]; m.Type == bundle.File {
+			counts.Files++
+			counts.Bytes += m.Size
+		}
+	}
+	r.Counts = counts
+	return r
+}
+
+// verdict sets code, findings and notes by the first layer that failed, then
+// by the notes that --strict makes errors.
+func (j *judge) verdict(r *Result, o VerifyOptions) {
+	for _, n := range j.notes {
+		r.Notes = append(r.Notes, n.Note)
+	}
+	for i, l := range j.layers {
+		if len(l.faults) == 0 {
+			continue
+		}
+		r.Fail(l.faults...)
+		var skipped []string
+		for _, later := range j.layers[i+1:] {
+			if !later.ran {
+				skipped = append(skipped, later.name)
+			}
+		}
+		if len(skipped) > 0 {
+			r.Message += " (not judged: " + strings.Join(skipped, ", ") + ")"
+		}
+		return
+	}
+	if o.Strict {
+		j.strict(r, o.Only)
+	}
+}
+
+func (j *judge) strict(r *Result, only []string) {
+	for _, code := range strictNotes {
+		if only != nil && !slices.Contains(only, code) {
+			continue
+		}
+		for _, n := range j.notes {
+			if n.Code == code && !n.soft {
+				msg := n.Detail
+				if n.Path != "" {
+					msg = n.Path + ": " + msg
+				}
+				f := bundle.Faultf(code, n.Path, "%s", bundle.EscapeLine(msg))
+				f.Hint = "--strict makes this note an error"
+				r.Fail(f)
+			}
+		}
+	}
+}
+
+// Forms of section 11.
+const (
+	FormRigward = "rigward"
+	FormOpenRig = "openrig-0.4"
+)
+
+// form tells which form a bundle has: openrig-0.4 where it shows one of that
+// form's marks and none of the other's, "" if the stream is not canonical.
+func (j *judge) form() string {
+	if j.archive.NotCanonical != "" || j.archive.Fault != nil || j.man.schema != 2 {
+		return ""
+	}
+	if c := j.man.culture; c != "" && !j.file(c) {
+		return FormOpenRig
+	}
+	for i := range j.archive.Members {
+		m := &j.archive.Members[i]
+		if _, listed := j.man.hash[m.Name]; !listed && m.Name != manifestName {
+			return FormOpenRig
+		}
+	}
+	return FormRigward
+}

@@ -1,0 +1,310 @@
+package rig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/yamlprofile"
+	"gopkg.in/yaml.v3"
+)
+
+// kind of a node by the YAML 1.2 core schema.
+type kind int
+
+const (
+	kindNull kind = iota
+	kindBool
+	kindNumber
+	kindString
+	kindList
+	kindMap
+)
+
+func (k kind) String() string {
+	return [...]string{"null", "a boolean", "a number", "a string", "a list", "a map"}[k]
+}
+
+// node is one value of a document. Aliased values are shared, never copied.
+type node struct {
+	kind      kind
+	text      string // string value; number as spelled; "true" or "false"
+	line, col int    // counted from 1; col in code points
+	items     []*node
+	fields    []field
+	src       *yaml.Node // the node as it stands in the text: an alias node for an alias
+}
+
+type field struct {
+	key   string
+	line  int
+	col   int
+	value *node
+}
+
+// get returns the value of a key; nil if it is absent or null, which counts as
+// absent.
+func (n *node) get(key string) *node {
+	if n == nil {
+		return nil
+	}
+	for i := range n.fields {
+		if n.fields[i].key == key {
+			if n.fields[i].value.kind == kindNull {
+				return nil
+			}
+			return n.fields[i].value
+		}
+	}
+	return nil
+}
+
+// Limits of spec/rigbundle.md section 5.1.
+const (
+	maxAliases    = 100
+	maxAliasNodes = 10_000
+	maxYAMLDepth  = 64
+)
+
+// yamlError is a fault of section 5.1.
+type yamlError struct {
+	what      yamlFault
+	line, col int
+	msg       string
+}
+
+type yamlFault int
+
+const (
+	faultSyntax yamlFault = iota
+	faultEncoding
+	faultDuplicate
+)
+
+// parseYAML reads one document by the profile of section 5.1. An empty
+// document is null.
+func parseYAML(data []byte) (*node, *yamlError) {
+	if !utf8.Valid(data) {
+		line := 1 + bytes.Count(data[:invalidAt(data)], []byte("\n"))
+		return nil, &yamlError{faultEncoding, line, 0, "is not valid UTF-8"}
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	var doc yaml.Node
+	if err := dec.Decode(&doc); err != nil {
+		if errors.Is(err, io.EOF) {
+			return &node{kind: kindNull, line: 1, col: 1}, nil
+		}
+		return nil, syntaxError(err)
+	}
+	var next yaml.Node
+	if err := dec.Decode(&next); !errors.Is(err, io.EOF) {
+		if err != nil {
+			return nil, syntaxError(err)
+		}
+		return nil, &yamlError{faultSyntax, next.Line, next.Column, "holds more than one document"}
+	}
+	if len(doc.Content) != 1 {
+		return &node{kind: kindNull, line: 1, col: 1}, nil
+	}
+	r := yamlReader{done: map[*yaml.Node]*node{}, size: map[*node]int{}, open: map[*yaml.Node]bool{}}
+	n, fault := r.read(doc.Content[0], 1)
+	return n, fault
+}
+
+func invalidAt(b []byte) int {
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return len(b)
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+
+func syntaxError(err error) *yamlError {
+	msg := err.Error()
+	m := yamlLine.FindStringSubmatch(msg)
+	e := &yamlError{what: faultSyntax}
+	if m != nil {
+		e.line, _ = strconv.Atoi(m[1])
+		msg = msg[len(m[0]):]
+	}
+	e.msg = "is not valid YAML: " + finding.QuoteMax(msg, 120)
+	return e
+}
+
+type yamlReader struct {
+	done    map[*yaml.Node]*node
+	size    map[*node]int // nodes below and with it, aliases expanded
+	open    map[*yaml.Node]bool
+	aliases int
+	added   int
+}
+
+func (r *yamlReader) fault(y *yaml.Node, format string, args ...any) *yamlError {
+	return &yamlError{faultSyntax, y.Line, y.Column, fmt.Sprintf(format, args...)}
+}
+
+func (r *yamlReader) read(y *yaml.Node, depth int) (*node, *yamlError) {
+	if depth > maxYAMLDepth {
+		return nil, r.fault(y, "is nested over %d levels", maxYAMLDepth)
+	}
+	if y.Kind == yaml.AliasNode {
+		r.aliases++
+		if r.aliases > maxAliases {
+			return nil, r.fault(y, "has over %d aliases", maxAliases)
+		}
+		target := r.done[y.Alias]
+		if target == nil || r.open[y.Alias] {
+			return nil, r.fault(y, "has an alias inside its own anchor")
+		}
+		r.added += r.size[target]
+		if r.added > maxAliasNodes {
+			return nil, r.fault(y, "has aliases that add over %d nodes", maxAliasNodes)
+		}
+		if depth+height(target) > maxYAMLDepth+1 {
+			return nil, r.fault(y, "is nested over %d levels", maxYAMLDepth)
+		}
+		n := *target // its own place, shared content
+		n.line, n.col, n.src = y.Line, y.Column, y
+		r.size[&n] = r.size[target]
+		return &n, nil
+	}
+	n := &node{line: y.Line, col: y.Column, src: y}
+	r.done[y] = n
+	size := 1
+	tag, fault := r.tag(y)
+	if fault != nil {
+		return nil, fault
+	}
+	switch y.Kind {
+	case yaml.ScalarNode:
+		if n.kind, n.text, fault = r.scalar(y, tag); fault != nil {
+			return nil, fault
+		}
+	case yaml.SequenceNode:
+		if tag != "" && tag != "!!seq" {
+			return nil, r.fault(y, "has the tag %s on a list", finding.QuoteMax(tag, 40))
+		}
+		n.kind = kindList
+		r.open[y] = true
+		for _, c := range y.Content {
+			item, fault := r.read(c, depth+1)
+			if fault != nil {
+				return nil, fault
+			}
+			n.items = append(n.items, item)
+			size += r.size[item]
+		}
+		delete(r.open, y)
+	case yaml.MappingNode:
+		if tag != "" && tag != "!!map" {
+			return nil, r.fault(y, "has the tag %s on a map", finding.QuoteMax(tag, 40))
+		}
+		n.kind = kindMap
+		r.open[y] = true
+		seen := make(map[string]bool, len(y.Content)/2)
+		for i := 0; i+1 < len(y.Content); i += 2 {
+			key, fault := r.read(y.Content[i], depth+1)
+			if fault != nil {
+				return nil, fault
+			}
+			if key.kind != kindString {
+				return nil, r.fault(y.Content[i], "has a key that is %v, keys are strings", key.kind)
+			}
+			if seen[key.text] {
+				return nil, &yamlError{faultDuplicate, key.line, key.col, "has the key " + finding.QuoteMax(key.text, 80) + " twice"}
+			}
+			seen[key.text] = true
+			value, fault := r.read(y.Content[i+1], depth+1)
+			if fault != nil {
+				return nil, fault
+			}
+			n.fields = append(n.fields, field{key.text, key.line, key.col, value})
+			size += 1 + r.size[value]
+		}
+		delete(r.open, y)
+	}
+	r.size[n] = size
+	return n, nil
+}
+
+// height is the number of levels of a value.
+func height(n *node) int {
+	h := 0
+	for _, c := range n.items {
+		h = max(h, height(c))
+	}
+	for _, f := range n.fields {
+		h = max(h, height(f.value))
+	}
+	return h + 1
+}
+
+// tag returns an explicit tag, "" if there is none; only the core ones pass.
+func (r *yamlReader) tag(y *yaml.Node) (string, *yamlError) {
+	if y.Style&yaml.TaggedStyle == 0 {
+		return "", nil
+	}
+	switch tag := y.ShortTag(); tag {
+	case "!!str", "!!int", "!!float", "!!bool", "!!null", "!!seq", "!!map":
+		return tag, nil
+	default:
+		return "", r.fault(y, "has the tag %s, only the core tags are allowed", finding.QuoteMax(y.Tag, 60))
+	}
+}
+
+func (r *yamlReader) scalar(y *yaml.Node, tag string) (kind, string, *yamlError) {
+	plain := y.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) == 0
+	k := kindString
+	if plain || tag != "" && tag != "!!str" {
+		k = resolve(y.Value)
+	}
+	want := map[string]kind{"!!int": kindNumber, "!!float": kindNumber, "!!bool": kindBool, "!!null": kindNull}
+	switch w, ok := want[tag]; {
+	case tag == "!!str":
+		k = kindString
+	case tag == "!!seq", tag == "!!map", ok && k != w:
+		return 0, "", r.fault(y, "has the tag %s on a value that is %v", finding.QuoteMax(tag, 40), k)
+	}
+	if k == kindBool {
+		return k, strings.ToLower(y.Value), nil
+	}
+	return k, y.Value, nil
+}
+
+// resolve is the core schema on plain text (section 5.1).
+func resolve(plain string) kind {
+	switch yamlprofile.Resolve(plain) {
+	case yamlprofile.Null:
+		return kindNull
+	case yamlprofile.Bool:
+		return kindBool
+	case yamlprofile.Number:
+		return kindNumber
+	}
+	return kindString
+}
+
+// isInt tells whether a number has the value want: 2.0 is 2.
+func (n *node) isInt(want int64) bool {
+	if n.kind != kindNumber {
+		return false
+	}
+	s := n.text
+	if strings.HasPrefix(s, "0o") || strings.HasPrefix(s, "0x") {
+		v, err := strconv.ParseInt(s, 0, 64)
+		return err == nil && v == want
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	return err == nil && v == float64(want)
+}

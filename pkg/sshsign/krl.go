@@ -156,7 +156,7 @@ func (r *Revocations) parseCerts(in *reader) error {
 func (r *reader) bitmap() serialBitmap {
 	b := serialBitmap{offset: r.uint64(), bits: r.bytes()}
 	negative := len(b.bits) > 0 && b.bits[0]&0x80 != 0
-	b.bits = bytes.TrimLeft(b.bits, "\x00")
+	b.bits = bytes.Clone(bytes.TrimLeft(b.bits, "\x00"))
 	n := len(b.bits)
 	if n == 0 {
 		return b

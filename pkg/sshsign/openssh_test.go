@@ -35,6 +35,8 @@ type pair struct {
 	namespace, principal      string
 	at                        time.Time
 	revoked                   string // content of a revocation file; "": none
+	minRSABits                int    // 0: OpenSSH's 1024
+	zone                      string // TZ of ssh-keygen; "": UTC
 }
 
 // ours tells whether this package accepts p for its principal, and why not.
@@ -49,9 +51,12 @@ func (p pair) ours() (bool, string) {
 			return false, "revocations: " + err.(*ParseError).Message
 		}
 	}
-	v := VerifyMessage([]byte(p.message), []byte(p.armored), s, r, Options{Namespace: p.namespace, MinRSABits: 1024, At: p.at})
+	v := VerifyMessage([]byte(p.message), []byte(p.armored), s, r, Options{Namespace: p.namespace, MinRSABits: max(p.minRSABits, 1024), At: p.at})
 	if !v.Good() {
 		return false, string(v.Reason) + ": " + v.Detail
+	}
+	if c := v.Certificate; c != nil && strings.ContainsAny(p.principal, "*?!,") && slices.Contains(c.ValidPrincipals, p.principal) {
+		return false, "the principal of the certificate is a pattern"
 	}
 	if !v.Speaks(p.principal) {
 		return false, "wrong principal"
@@ -67,7 +72,7 @@ func (p pair) openssh(t testing.TB, dir string) (bool, string) {
 	if p.revoked != "" {
 		args = append(args, "-r", p.file(t, dir, "revoked", p.revoked))
 	}
-	out, ok := keygen(t, p.message, args...)
+	out, ok := keygenIn(t, p.zone, p.message, args...)
 	return ok, out
 }
 
@@ -82,8 +87,16 @@ func (p pair) file(t testing.TB, dir, name, data string) string {
 
 func keygen(t testing.TB, stdin string, args ...string) (string, bool) {
 	t.Helper()
+	return keygenIn(t, "", stdin, args...)
+}
+
+func keygenIn(t testing.TB, zone, stdin string, args ...string) (string, bool) {
+	t.Helper()
+	if zone == "" {
+		zone = "UTC"
+	}
 	cmd := exec.Command("ssh-keygen", args...)
-	cmd.Env = append(os.Environ(), "TZ=UTC", "LC_ALL=C")
+	cmd.Env = append(os.Environ(), "TZ="+zone, "LC_ALL=C")
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	if _, exited := err.(*exec.ExitError); err != nil && !exited {

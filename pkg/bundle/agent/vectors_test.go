@@ -66,12 +66,16 @@ type expectations struct {
 
 type treeEntry struct{ Path, Mode, Text, Link string }
 
+// unpacked is the directory that vectorDir made, for TestMain to remove.
+var unpacked string
+
 // vectorDir unpacks testdata/agentbundle once and returns its path.
 var vectorDir = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "agentbundle")
 	if err != nil {
 		return "", err
 	}
+	unpacked = dir
 	src := filepath.Join("..", "..", "..", "testdata", "agentbundle")
 	put := func(name string, data []byte) error {
 		p := filepath.Join(dir, name)
@@ -169,8 +173,8 @@ func generate(dir, stem string) error {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, err := vectorDir(); err == nil {
-		os.RemoveAll(dir)
+	if unpacked != "" {
+		os.RemoveAll(unpacked)
 	}
 	os.Exit(code)
 }

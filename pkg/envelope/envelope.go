@@ -71,6 +71,7 @@ type Envelope struct {
 	Hash        string            // the hash of Body, 64 hexadecimal digits
 	Frontmatter *yamlprofile.Node // the typed front matter, in its order
 	Closing     int               // line of the closing fence
+	Path        string            // as given in Options
 
 	conforming uint32 // bit i: properties[i] is there and satisfies the schema
 	valid      bool
@@ -143,9 +144,9 @@ func Parse(data []byte, o Options) (*Envelope, []finding.Finding) {
 			Line: problem.Line, Col: problem.Col, Message: problem.Message, Hint: problem.Hint,
 		}}
 	}
-	e := &Envelope{Frontmatter: front, Closing: closing, Body: NormalizeBody(body)}
+	e := &Envelope{Path: o.Path, Frontmatter: front, Closing: closing, Body: NormalizeBody(body)}
 	e.Hash = BodyHash(e.Body)
-	c := &checker{e: e, text: text, path: o.Path, findings: entry}
+	c := &checker{e: e, text: text, findings: entry}
 	c.schema()
 	c.thread()
 	c.bodyHash()
@@ -203,7 +204,7 @@ func (c *checker) thread() {
 	} else if isDevice(thread) {
 		add("the thread "+thread+" is a device name on Windows, expected a name that every file system takes", "")
 	}
-	dirs := strings.Split(c.path, "/")
+	dirs := strings.Split(c.e.Path, "/")
 	if len(dirs) < 2 {
 		return
 	}

@@ -57,13 +57,12 @@ func propertyIndex(key string) int {
 type checker struct {
 	e          *Envelope
 	text       string // the front matter
-	path       string
 	findings   []finding.Finding
 	violations int // of the schema
 }
 
 func (c *checker) add(rule string, s finding.Severity, line, col int, message, hint string) {
-	c.findings = append(c.findings, finding.Finding{Rule: rule, Severity: s, Path: c.path, Line: line, Col: col, Message: message, Hint: hint})
+	c.findings = append(c.findings, finding.Finding{Rule: rule, Severity: s, Path: c.e.Path, Line: line, Col: col, Message: message, Hint: hint})
 }
 
 // violation tells one violation of the schema and returns false. tell gives
@@ -173,7 +172,7 @@ func (c *checker) lineWith(n *yamlprofile.Node, key, value string) string {
 		}
 		if rest, ok := strings.CutPrefix(line[at:], n.Source); ok {
 			whole := strings.TrimRight(line[:at]+value+rest, " \t")
-			if len(whole) <= 200 && showable(whole) {
+			if showable(whole) {
 				return whole
 			}
 		}
@@ -184,10 +183,10 @@ func (c *checker) lineWith(n *yamlprofile.Node, key, value string) string {
 	return ""
 }
 
-// showable reports whether text can stand in a message as it is: Quote would
-// escape nothing but quotes and backslashes.
+// showable reports whether text can stand in a message as it is: it is short,
+// and Quote would escape nothing but quotes and backslashes.
 func showable(s string) bool {
-	return len(finding.Quote(s)) == len(s)+2+strings.Count(s, `"`)+strings.Count(s, `\`)
+	return len(s) <= 200 && len(finding.Quote(s)) == len(s)+2+strings.Count(s, `"`)+strings.Count(s, `\`)
 }
 
 // rigID judges a rig id, the value of a key or an item of it.

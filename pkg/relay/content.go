@@ -22,8 +22,7 @@ func DefaultTypes() []string { return []string{"DECISIONS", "RESPONSE", "ACK"} }
 // CheckContent judges what an envelope alone shows (spec/relay.md section 2,
 // and the form of the nonce, section 3). types are the policy's relay.types;
 // without any, DefaultTypes. A value that violates the schema is told by
-// envelope.Parse and not again here. The findings are sorted by place and have
-// no Path.
+// envelope.Parse and not again here. The findings are sorted by place.
 func CheckContent(e *envelope.Envelope, types ...string) []finding.Finding {
 	if !e.IsRelay() {
 		return nil
@@ -34,7 +33,7 @@ func CheckContent(e *envelope.Envelope, types ...string) []finding.Finding {
 	var fs []finding.Finding
 	add := func(rule, key, message, hint string) {
 		line, col := e.Place(key)
-		fs = append(fs, finding.Finding{Rule: rule, Severity: finding.Error, Line: line, Col: col, Message: message, Hint: hint})
+		fs = append(fs, finding.Finding{Rule: rule, Severity: finding.Error, Path: e.Path, Line: line, Col: col, Message: message, Hint: hint})
 	}
 	present, absent := split(e, envelope.AttestationFields())
 	relay := strings.HasSuffix(e.From, envelope.RelaySuffix)

@@ -141,13 +141,13 @@ func checkPattern(pattern string, path []string) error {
 }
 
 // Check returns what the schema refuses in an envelope's front matter, one
-// finding a place, sorted, as rule envelope-schema at error, without Path.
+// finding a place, sorted, as rule envelope-schema at error.
 func (s *Schema) Check(e *envelope.Envelope) []finding.Finding {
 	value, ok := e.Frontmatter.Interface()
 	var fs []finding.Finding
 	if !ok { // the engine must not see NaN
 		numbers(e.Frontmatter, func(n *yamlprofile.Node) {
-			fs = append(fs, violation(n.Line, n.Col, "the number "+finding.Quote(n.Value)+" can't be judged by a JSON Schema"))
+			fs = append(fs, violation(e, n.Line, n.Col, "the number "+finding.Quote(n.Value)+" can't be judged by a JSON Schema"))
 		})
 		finding.Sort(fs)
 		return fs
@@ -158,18 +158,18 @@ func (s *Schema) Check(e *envelope.Envelope) []finding.Finding {
 	}
 	var invalid *jsonschema.ValidationError
 	if !errors.As(err, &invalid) { // as a schema that refers to itself without end
-		return []finding.Finding{violation(e.Closing, 1, "the user's schema can't judge this front matter: "+finding.QuoteMax(err.Error(), 120))}
+		return []finding.Finding{violation(e, e.Closing, 1, "the user's schema can't judge this front matter: "+finding.QuoteMax(err.Error(), 120))}
 	}
 	for _, leaf := range leaves(invalid, nil) {
 		line, col, name := place(e, leaf.InstanceLocation)
-		fs = append(fs, violation(line, col, fmt.Sprintf("%s violates the user's schema at %s: %s", name, finding.QuoteMax(leaf.KeywordLocation, 120), finding.QuoteMax(leaf.Message, 160))))
+		fs = append(fs, violation(e, line, col, fmt.Sprintf("%s violates the user's schema at %s: %s", name, finding.QuoteMax(leaf.KeywordLocation, 120), finding.QuoteMax(leaf.Message, 160))))
 	}
 	finding.Sort(fs)
 	return slices.CompactFunc(fs, func(a, b finding.Finding) bool { return a.Line == b.Line && a.Col == b.Col })
 }
 
-func violation(line, col int, message string) finding.Finding {
-	return finding.Finding{Rule: envelope.RuleSchema, Severity: finding.Error, Line: line, Col: col, Message: message}
+func violation(e *envelope.Envelope, line, col int, message string) finding.Finding {
+	return finding.Finding{Rule: envelope.RuleSchema, Severity: finding.Error, Path: e.Path, Line: line, Col: col, Message: message}
 }
 
 // leaves are the errors that have no cause of their own.

@@ -71,7 +71,7 @@ type Options struct {
 	MinRSABits int
 	// At is the time at which key and certificate must be valid. Zero means
 	// the committer's (tagger's) date; a detached signature has no date, so
-	// there it must be set.
+	// there it must be set, else no key is trusted.
 	At time.Time
 	// Now, unless zero, is a second time at which they must be valid: the
 	// time of receipt, which the signer does not choose.
@@ -94,7 +94,8 @@ type Verdict struct {
 	// key speak. For a certificate they are those of its own principals that
 	// the authority's line matches; they have no pattern characters.
 	Principals []string
-	// Line in the signers file that decided, counted from 1; 0 if none did.
+	// Line in the signers file that decided about trust, counted from 1; 0 if
+	// none did. A bad signature by a trusted key has one, too.
 	Line int
 }
 

@@ -21,6 +21,9 @@ func (s *Signers) Judge(key ssh.PublicKey, r *Revocations, o Options) Verdict {
 	if !supportedKey(v.Key.Type()) {
 		return v.refuse(UnsupportedType, "a key of type "+finding.QuoteMax(v.Key.Type(), 60))
 	}
+	if o.At.IsZero() {
+		return v.refuse(Expired, "no time is given at which the key would be valid")
+	}
 	if bits := rsaBits(v.Key); bits > 0 && bits < o.MinRSABits {
 		return v.refuse(UnsupportedType, fmt.Sprintf("an RSA key of %d bits; at least %d are required", bits, o.MinRSABits))
 	}

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"crypto/elliptic"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"math/big"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -138,7 +142,10 @@ func TestRelayAttacks(t *testing.T) {
 		want(t, verifyWith(t, lines, raw, Options{}), Good)
 	})
 	t.Run("21 edge in every time zone; D05", func(t *testing.T) {
-		for _, option := range []string{`valid-after="20240101"`, `valid-after="20240101Z"`, `valid-after="202401010000utc"`} {
+		local := time.Local
+		defer func() { time.Local = local }()
+		for i, option := range []string{`valid-after="20240101"`, `valid-after="20240101Z"`, `valid-after="202401010000utc"`, `valid-after="20240101"`} {
+			time.Local = time.FixedZone("local", []int{0, 9 * 3600, -5 * 3600, 9 * 3600}[i])
 			lines := keyA.Line("op@example.com", option)
 			for _, zone := range []string{"+0000", "+0900", "-0500"} {
 				at := func(s string) []byte {
@@ -507,8 +514,8 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
-// TestCertificates is D12 and the certificates of row 28.
-func TestCertificates(t *testing.T) {
+// TestD12Certificates is D12 and the certificates of row 28.
+func TestD12Certificates(t *testing.T) {
 	ca := authority
 	base := testkeys.Cert{Serial: 7, KeyID: "op laptop", Principals: []string{"op@example.com", "op-relay"}}
 	caLine := ca.Line("*@example.com,op-relay", "cert-authority")
@@ -757,6 +764,55 @@ func TestMessage(t *testing.T) {
 	want(t, VerifyMessage(data, armored, s, nil, Options{At: o.At}), WrongNamespace)
 	want(t, VerifyMessage(data, nil, s, nil, o), Unsigned)
 	want(t, VerifyMessage(data, bytes.TrimSpace(armored), s, nil, o), NotCanonical)
+	o.At = time.Time{}
+	want(t, VerifyMessage(data, armored, s, nil, o), Expired) // no time, no trust
+}
+
+func TestReader(t *testing.T) {
+	s := signers(t, usualLines)
+	o := Options{At: date("2024-01-01T00:00:00Z")}
+	armored := testkeys.Armor(testkeys.Sign(message, keyA, "git", "sha512", "").Marshal())
+	verify := func(r io.Reader, armored []byte) Verdict {
+		t.Helper()
+		v, err := VerifyReader(r, armored, s, nil, o)
+		if err != nil {
+			t.Errorf("VerifyReader: %v", err)
+		}
+		return v
+	}
+	want(t, verify(bytes.NewReader(message), armored), Good)
+	want(t, verify(bytes.NewReader(message[1:]), armored), BadSignature)
+	want(t, verify(iotest.OneByteReader(bytes.NewReader(message)), armored), Good)
+	want(t, verify(nil, nil), Unsigned)
+	want(t, verify(iotest.ErrReader(errors.New("not read")), testkeys.Armor(testkeys.Sign(message, stranger, "git", "sha512", "").Marshal())), UnknownKey)
+	failed := errors.New("disk")
+	if v, err := VerifyReader(io.MultiReader(bytes.NewReader(message), iotest.ErrReader(failed)), armored, s, nil, o); !errors.Is(err, failed) || v.Good() {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// TestConcurrent shares one list among goroutines; run it with -race.
+func TestConcurrent(t *testing.T) {
+	s := signers(t, usualLines)
+	r, err := ParseRevocations([]byte(stranger.Authorized()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, unknown := testkeys.SignCommit(message, keyA), testkeys.SignCommit(message, stranger)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				if v := VerifyCommit(good, SHA1, s, r, Options{}); !v.Good() || !v.Speaks("op-relay") {
+					t.Errorf("%+v", v)
+				}
+				if v := VerifyCommit(unknown, SHA1, s, r, Options{}); v.Reason != Revoked {
+					t.Errorf("%+v", v)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 // TestJudge asks for a key before it signs.

@@ -86,7 +86,9 @@ func (r *Repo) readConfig() (map[string][]configValue, error) {
 	done := make(chan answer, 1)
 	go func() {
 		var a answer
-		a.stdout, a.stderr, a.code, a.err = r.env.output(r.ctx, r.git, nil, "config", "--list", "-z", "--includes")
+		// Without the -c that other children get: they would be listed.
+		cmd, tail := r.env.bareProcess(r.ctx, r.git, "config", "--list", "-z", "--includes")
+		a.stdout, a.stderr, a.code, a.err = outcome(r.ctx, cmd, tail, nil, "git config")
 		done <- a
 	}()
 	err := r.cat.request(nil, 0, nil)

@@ -19,7 +19,12 @@ var readArgs = []string{"--no-pager", "--no-optional-locks", "-c", "core.fsmonit
 
 // process prepares a reading git process. Cancelling ctx kills it.
 func (e Env) process(ctx context.Context, git string, args ...string) (*exec.Cmd, *tail) {
-	cmd := exec.CommandContext(ctx, git, append(readArgs[:len(readArgs):len(readArgs)], args...)...)
+	return e.bareProcess(ctx, git, append(readArgs[:len(readArgs):len(readArgs)], args...)...)
+}
+
+// bareProcess is process without readArgs.
+func (e Env) bareProcess(ctx context.Context, git string, args ...string) (*exec.Cmd, *tail) {
+	cmd := exec.CommandContext(ctx, git, args...)
 	cmd.Dir = e.Dir
 	cmd.Env = e.reading()
 	cmd.WaitDelay = killDelay

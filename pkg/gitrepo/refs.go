@@ -12,13 +12,15 @@ import (
 	"github.com/go-git/go-billy/v5/osfs"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
+
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // A Ref is one ref as stored.
 type Ref struct {
 	Name   string // full name, raw bytes
 	ID     ID     // what it points at in the end; of an annotated tag, the tag object
-	Target string // name of the ref that a symbolic ref names, else ""
+	Target string // of a symbolic ref, the name of the ref to which it leads in the end; else ""
 }
 
 // maxSymbolic is how many symbolic refs are followed, as in git.
@@ -48,8 +50,9 @@ func (r *Repo) Ref(name string) (id ID, ok bool, err error) {
 	return ref.ID, ok && ref.ID != "", err
 }
 
-// SymbolicTarget returns the name of the ref that a symbolic ref names; ok is
-// false if there is no ref of that name or it is not symbolic.
+// SymbolicTarget returns the name of the ref to which a symbolic ref leads in
+// the end, whether that one exists or not; ok is false if there is no ref of
+// the given name or it is not symbolic.
 func (r *Repo) SymbolicTarget(name string) (target string, ok bool, err error) {
 	if err := checkRefName(name); err != nil {
 		return "", false, err
@@ -59,10 +62,11 @@ func (r *Repo) SymbolicTarget(name string) (target string, ok bool, err error) {
 			return ref.Target, ref.Target != "", nil
 		}
 	}
-	stdout, stderr, code, err := r.env.output(r.ctx, r.git, nil, "symbolic-ref", "--no-recurse", "-q", name)
-	if err == nil && code == 129 { // --no-recurse is new in git 2.40
-		stdout, stderr, code, err = r.env.output(r.ctx, r.git, nil, "symbolic-ref", "-q", name)
-	}
+	return r.askSymbolic(name)
+}
+
+func (r *Repo) askSymbolic(name string) (target string, ok bool, err error) {
+	stdout, stderr, code, err := r.env.output(r.ctx, r.git, nil, "symbolic-ref", "-q", name)
 	switch {
 	case err != nil:
 		return "", false, err
@@ -98,7 +102,18 @@ func (r *Repo) ref(name string) (ref Ref, ok bool, err error) {
 			return ref, true, nil
 		}
 	}
-	return Ref{}, false, nil
+	// for-each-ref passes over what it can't read without a word.
+	if st, err := os.Lstat(filepath.Join(r.commonDir, filepath.FromSlash(name))); err != nil || st.IsDir() {
+		return Ref{}, false, nil
+	}
+	target, symbolic, err := r.askSymbolic(name)
+	if err == nil && !symbolic || err == nil && checkRefName(target) != nil {
+		err = &Error{Message: "ref " + finding.Path(name) + " cannot be read"}
+	}
+	if err != nil {
+		return Ref{}, false, err
+	}
+	return Ref{Name: name, Target: target}, true, nil
 }
 
 // pseudoRef reads HEAD and its like through git.
@@ -217,9 +232,7 @@ func (r *Repo) plainRef(name string) (Ref, refState) {
 			return Ref{}, refUnclear
 		}
 		name = ref.Target().String()
-		if result.Target == "" {
-			result.Target = name
-		}
+		result.Target = name
 	}
 	return Ref{}, refUnclear
 }
@@ -228,7 +241,7 @@ func (r *Repo) plainRef(name string) (Ref, refState) {
 // "ref: " and a name (refFound), is not there (refAbsent) or is anything else.
 func looseRef(file string) refState {
 	st, err := os.Lstat(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && st.IsDir() {
 		return refAbsent
 	}
 	if err != nil || !st.Mode().IsRegular() || st.Size() > 4096 {

@@ -16,7 +16,7 @@ import (
 // TestHashedText has the examples of spec/ryebundle.md section 4: offset and
 // length of the hashed text in files of the greeter bundle, and its hash.
 func TestHashedText(t *testing.T) {
-	dir, _ := writeTrees(t)
+	dir, _ := writeTrees(t, "bundles/syn-greeter-1.0.0")
 	for _, c := range []struct {
 		path        string
 		start, size int
@@ -106,7 +106,7 @@ func TestFormatTable(t *testing.T) {
 // TestObjectHash has the examples of spec/ryebundle.md section 7, and the way in
 // which the old reader reads a line that is none for us.
 func TestObjectHash(t *testing.T) {
-	dir, _ := writeTrees(t)
+	dir, _ := writeTrees(t, "bundles/syn-greeter-1.0.0")
 	const p = ".ai/tools/acme/greeter/package.json"
 	data, err := os.ReadFile(filepath.Join(dir, "bundles/syn-greeter-1.0.0", p))
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -250,8 +251,9 @@ func (f *treeFile) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(f))
 }
 
-// writeTrees writes all trees of testdata/ryebundle below a new folder.
-func writeTrees(t testing.TB) (dir string, list []vector) {
+// writeTrees writes the named trees of testdata/ryebundle below a new folder,
+// all if none is named.
+func writeTrees(t testing.TB, only ...string) (dir string, list []vector) {
 	from := filepath.Join("..", "..", "..", "testdata", "ryebundle")
 	data, err := os.ReadFile(filepath.Join(from, "trees.json"))
 	if err != nil {
@@ -267,6 +269,9 @@ func writeTrees(t testing.TB) (dir string, list []vector) {
 	}
 	dir = t.TempDir()
 	for name, tree := range trees {
+		if len(only) > 0 && !slices.Contains(only, name) {
+			continue
+		}
 		files := map[string]treeFile{}
 		maps.Copy(files, trees[tree.Base].Files)
 		for _, p := range tree.Without {

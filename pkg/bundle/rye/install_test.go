@@ -1,0 +1,509 @@
+package rye
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rigward/rigward/pkg/bundle"
+)
+
+func install(t testing.TB, dir, space string, change func(o *InstallOptions)) *InstallResult {
+	t.Helper()
+	src := openDir(t, dir)
+	o := InstallOptions{Verify: Options{ID: notesID, Keys: pin(t, ownKey)}, Now: when}
+	if change != nil {
+		change(&o)
+	}
+	r, err := Install(t.Context(), src, space, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func installed(t testing.TB, space string) *Report {
+	t.Helper()
+	r, err := VerifyInstalled(openDir(t, space), Options{ID: notesID, Keys: pin(t, ownKey)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// newer is the next version: one file changed, one added, one dropped.
+func newer(t testing.TB) string {
+	files := notesFiles()
+	files[savePy] = strings.Replace(files[savePy], "saved", "kept", 1)
+	files[".ai/tools/team/notes/new.sh"] = "x\n"
+	delete(files, ".ai/tools/team/notes-extra/backup.sh")
+	return writeBundle(t, "1.1.0", files)
+}
+
+func TestInstallUpgradeUninstall(t *testing.T) {
+	one, two := writeBundle(t, "1.0.0", notesFiles()), newer(t)
+	space := t.TempDir()
+	put(t, space, ".ai/tools/mine.py", "mine\n")
+	if r := install(t, one, space, nil); r.Status != "installed" || r.FilesWritten != 9 {
+		t.Fatalf("%+v %v", r, messages(r.Findings))
+	}
+	if r := installed(t, space); !r.Verified() || r.FilesOK != 9 {
+		t.Errorf("%+v %v", r, messages(r.Findings))
+	}
+	info, err := os.Stat(filepath.Join(space, savePy))
+	if err != nil || info.Mode().Perm()&0o111 != 0 {
+		t.Errorf("mode %v %v", info.Mode(), err)
+	}
+	before := treeOf(t, space)
+	if r := install(t, one, space, nil); r.Status != "unchanged" {
+		t.Errorf("%+v", r)
+	}
+	if r := install(t, two, space, func(o *InstallOptions) { o.DryRun = true }); r.Status != "upgraded" || r.FilesWritten != 2 || r.FilesRemoved != 1 || len(r.Plan) != 10 {
+		t.Errorf("%+v", r)
+	}
+	if got := treeOf(t, space); !reflect.DeepEqual(got, before) {
+		t.Error("a dry run or an unchanged install wrote something")
+	}
+	if err := os.Remove(filepath.Join(space, ".ai/tools/team/notes/show.ts")); err != nil {
+		t.Fatal(err)
+	}
+	if r := installed(t, space); !slices.Equal(r.Code, []string{FileMissing}) {
+		t.Errorf("%v", r.Code)
+	}
+	if r := install(t, one, space, nil); r.Status != "installed" || r.FilesWritten != 1 {
+		t.Errorf("a lost file: %+v", r)
+	}
+	if r := install(t, two, space, nil); r.Status != "upgraded" || r.FilesWritten != 2 || r.FilesRemoved != 1 {
+		t.Errorf("%+v", r)
+	}
+	if _, err := os.Stat(filepath.Join(space, ".ai/tools/team/notes-extra")); !os.IsNotExist(err) {
+		t.Error("an empty folder stays")
+	}
+	if r := install(t, one, space, nil); r.Status != "refused" || !slices.Equal(r.Code, []string{VersionNotNewer}) {
+		t.Errorf("%+v", r)
+	}
+	if r := install(t, one, space, func(o *InstallOptions) { o.AllowDowngrade = true }); r.Status != "upgraded" {
+		t.Errorf("%+v", r)
+	}
+	r, err := Uninstall(t.Context(), notesID, space)
+	if err != nil || r.Status != "uninstalled" || r.FilesRemoved != 9 {
+		t.Errorf("%+v %v", r, err)
+	}
+	if got := treeOf(t, space); !reflect.DeepEqual(got, map[string]string{".ai/tools/mine.py": hexSum([]byte("mine\n"))}) {
+		t.Errorf("left: %v", got)
+	}
+}
+
+// TestInstallRefusals: whatever is in the way, nothing is written.
+func TestInstallRefusals(t *testing.T) {
+	one, two := writeBundle(t, "1.0.0", notesFiles()), newer(t)
+	link := func(t *testing.T, space, at, target string) {
+		p := filepath.Join(space, at)
+		os.RemoveAll(p)
+		os.MkdirAll(filepath.Dir(p), 0o755)
+		if err := os.Symlink(target, p); err != nil {
+			t.Skip("no symlinks here")
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		first bool // 1.0.0 is installed
+		do    func(t *testing.T, space string)
+		codes string
+	}{
+		{"another file", false, func(t *testing.T, s string) { put(t, s, savePy, "mine") }, InstallConflict},
+		{"a folder", false, func(t *testing.T, s string) { put(t, s, savePy+"/x", "mine") }, InstallConflict},
+		{"a file for a folder", false, func(t *testing.T, s string) { put(t, s, ".ai/tools/team", "mine") }, InstallConflict},
+		{"a file for .ai", false, func(t *testing.T, s string) { put(t, s, ".ai", "mine") }, InstallConflict},
+		{"another manifest, no lockfile", false, func(t *testing.T, s string) { put(t, s, ManifestPath(notesID), "mine") }, InstallConflict},
+		{"a link for a file", false, func(t *testing.T, s string) { link(t, s, savePy, "/dev/null") }, SymlinkFound},
+		{"a link to the same bytes", false, func(t *testing.T, s string) {
+			put(t, s, "same.py", get(t, one, savePy))
+			link(t, s, savePy, "../../../../same.py")
+		}, SymlinkFound},
+		{"a link for a folder", false, func(t *testing.T, s string) {
+			os.Mkdir(filepath.Join(s, "elsewhere"), 0o755)
+			link(t, s, ".ai/knowledge", "../elsewhere")
+		}, SymlinkFound},
+		{"a link for .ai", false, func(t *testing.T, s string) {
+			os.Mkdir(filepath.Join(s, "elsewhere"), 0o755)
+			link(t, s, ".ai", "elsewhere")
+		}, SymlinkFound},
+		{"a link for the lockfile", false, func(t *testing.T, s string) { link(t, s, LockPath(notesID), "../../../../x") }, SymlinkFound},
+		{"changed since", true, func(t *testing.T, s string) { put(t, s, savePy, "mine") }, UserModified},
+		{"manifest changed since", true, func(t *testing.T, s string) { put(t, s, ManifestPath(notesID), "mine") }, UserModified},
+		{"two things at once", true, func(t *testing.T, s string) {
+			put(t, s, savePy, "mine")
+			put(t, s, ".ai/tools/team/notes/new.sh", "mine")
+		}, InstallConflict + " " + UserModified},
+		{"lockfile is no JSON", true, func(t *testing.T, s string) { put(t, s, LockPath(notesID), "{") }, LockInvalid},
+		{"lockfile of another bundle", true, func(t *testing.T, s string) {
+			put(t, s, LockPath(notesID), strings.Replace(get(t, s, LockPath(notesID)), notesID, "team/other", 1))
+		}, LockInvalid},
+		{"lockfile with an unsafe path", true, func(t *testing.T, s string) {
+			put(t, s, LockPath(notesID), strings.ReplaceAll(get(t, s, LockPath(notesID)), savePy, ".ai/tools/../../x"))
+		}, PathUnsafe},
+		{"another bundle's lockfile is broken", false, func(t *testing.T, s string) { put(t, s, LockPath("rival"), "{") }, LockInvalid},
+		{"owned by another, not there", false, func(t *testing.T, s string) {
+			put(t, s, LockPath("rival"), string((&Lock{ID: "rival", Version: "1.0.0", ManifestHash: strings.Repeat("0", 64), InstalledAt: "2026-01-01T00:00:00Z", Files: []string{savePy}, FileHashes: map[string]string{savePy: strings.Repeat("0", 64)}}).encode()))
+		}, OwnedByOther},
+		{"same version, another manifest", true, func(t *testing.T, s string) {
+			put(t, s, LockPath(notesID), strings.Replace(get(t, s, LockPath(notesID)), "\"version\": \"1.0.0\"", "\"version\": \"1.1.0\"", 1))
+		}, VersionNotNewer},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			space := t.TempDir()
+			if c.first {
+				install(t, one, space, nil)
+			}
+			c.do(t, space)
+			before := treeOf(t, space)
+			r := install(t, two, space, nil)
+			if r.Status != "refused" || !slices.Equal(r.Code, strings.Fields(c.codes)) {
+				t.Errorf("%s %v, want %s: %v", r.Status, r.Code, c.codes, messages(r.Findings))
+			}
+			if got := treeOf(t, space); !reflect.DeepEqual(got, before) {
+				t.Errorf("files changed:\n%v\n%v", before, got)
+			}
+			if left, _ := filepath.Glob(filepath.Join(space, ".ai", ".rigward*")); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+func TestUninstallRefusals(t *testing.T) {
+	one := writeBundle(t, "1.0.0", notesFiles())
+	for name, c := range map[string]struct {
+		do    func(space string)
+		codes string
+	}{
+		"climbing path": {func(s string) {
+			put(t, s, LockPath(notesID), strings.ReplaceAll(get(t, s, LockPath(notesID)), savePy, "../victim"))
+		}, PathUnsafe},
+		"absolute path": {func(s string) {
+			put(t, s, LockPath(notesID), strings.ReplaceAll(get(t, s, LockPath(notesID)), savePy, "/etc/hosts"))
+		}, PathUnsafe},
+		"another bundle's manifest": {func(s string) {
+			put(t, s, LockPath(notesID), strings.ReplaceAll(get(t, s, LockPath(notesID)), savePy, ".ai/bundles/rival/manifest.yaml"))
+		}, PathNotCovered},
+		"link on the way": {func(s string) {
+			os.Rename(filepath.Join(s, ".ai/tools"), filepath.Join(s, "tools"))
+			os.Symlink("../tools", filepath.Join(s, ".ai/tools"))
+		}, SymlinkFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			space := t.TempDir()
+			install(t, one, space, nil)
+			c.do(space)
+			before := treeOf(t, space)
+			r, err := Uninstall(t.Context(), notesID, space)
+			if err != nil || r.Status != "refused" || !slices.Equal(r.Code, []string{c.codes}) {
+				t.Errorf("%+v %v %v", r, messages(r.Findings), err)
+			}
+			if got := treeOf(t, space); !reflect.DeepEqual(got, before) {
+				t.Error("files changed")
+			}
+		})
+	}
+	space := t.TempDir()
+	install(t, one, space, nil)
+	out := filepath.Join(t.TempDir(), "out.py")
+	put(t, filepath.Dir(out), "out.py", get(t, one, savePy))
+	os.Remove(filepath.Join(space, savePy))
+	if err := os.Symlink(out, filepath.Join(space, savePy)); err != nil {
+		t.Skip("no symlinks here")
+	}
+	r, err := Uninstall(t.Context(), notesID, space)
+	if err != nil || r.Status != "uninstalled" || !slices.Equal(r.FilesKept, []string{savePy}) || r.FilesRemoved != 8 {
+		t.Errorf("%+v %v", r, err)
+	}
+	if got := treeOf(t, filepath.Dir(out)); len(got) != 1 {
+		t.Error("a file was removed through a link")
+	}
+}
+
+// A tricky source gives other bytes once a file was read often enough.
+type tricky struct {
+	bundle.Source
+	path  string
+	after int
+}
+
+func (s *tricky) Open(name string) (io.ReadCloser, error) {
+	if name == s.path {
+		if s.after--; s.after < 0 {
+			return io.NopCloser(strings.NewReader("evil\n")), nil
+		}
+	}
+	return s.Source.Open(name)
+}
+
+// TestInstallRace: a file that changes between verification and copy is not
+// installed, and neither is anything else.
+func TestInstallRace(t *testing.T) {
+	dir := writeBundle(t, "1.0.0", notesFiles())
+	for _, p := range []string{savePy, ManifestPath(notesID)} {
+		space := t.TempDir()
+		src := &tricky{openDir(t, dir), p, 1}
+		_, err := Install(t.Context(), src, space, InstallOptions{Verify: Options{ID: notesID, Keys: pin(t, ownKey)}, Now: when})
+		if err == nil || !strings.Contains(err.Error(), "changed while") {
+			t.Errorf("%s: %v", p, err)
+		}
+		if left, _ := os.ReadDir(space); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	}
+}
+
+func TestInstallInterrupted(t *testing.T) {
+	one, two := writeBundle(t, "1.0.0", notesFiles()), newer(t)
+	space := t.TempDir()
+	install(t, one, space, nil)
+	before := treeOf(t, space)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Install(ctx, openDir(t, two), space, InstallOptions{Verify: Options{ID: notesID, Keys: pin(t, ownKey)}, Now: when}); err == nil {
+		t.Error("an interrupted install succeeded")
+	}
+	if _, err := Uninstall(ctx, notesID, space); err == nil {
+		t.Error("an interrupted uninstall succeeded")
+	}
+	if got := treeOf(t, space); !reflect.DeepEqual(got, before) {
+		t.Errorf("files changed: %v", got)
+	}
+	txn, _, err := bundle.Begin(filepath.Join(space, ".ai"), area)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer txn.Close()
+	if _, err := Install(t.Context(), openDir(t, two), space, InstallOptions{Verify: Options{ID: notesID, Keys: pin(t, ownKey)}, Now: when}); err != bundle.ErrBusy {
+		t.Errorf("two at once: %v", err)
+	}
+}
+
+// TestKeysAreNotInstalled: a key document in a bundle never reaches the store of
+// the space.
+func TestKeysAreNotInstalled(t *testing.T) {
+	files := notesFiles()
+	name, doc, _ := OwnDocument(otherKey, "mallory", when)
+	files[name] = string(doc)
+	dir := writeFiles(t, files)
+	c, faults, err := Create(openDir(t, dir), CreateOptions{ID: notesID, Version: "1.0.0", Time: when, Key: ownKey})
+	if err != nil || len(faults) > 0 {
+		t.Fatal(messages(faults), err)
+	}
+	put(t, dir, c.Path, string(c.Text))
+	space := t.TempDir()
+	src := openDir(t, dir)
+	keys := pin(t, ownKey, otherKey)
+	r, err := Install(t.Context(), src, space, InstallOptions{Verify: Options{ID: notesID, Keys: keys}, Now: when})
+	if err != nil || r.Status != "installed" || !slices.Equal(r.FilesSkipped, []string{name}) || r.FilesWritten != 9 {
+		t.Errorf("%+v %v %v", r, messages(r.Findings), err)
+	}
+	if _, err := os.Stat(filepath.Join(space, ".ai/config/keys")); !os.IsNotExist(err) {
+		t.Error("a key folder was installed")
+	}
+}
+
+func TestDiffRebuildInspect(t *testing.T) {
+	one, two := writeBundle(t, "1.0.0", notesFiles()), newer(t)
+	d, err := Diff(openDir(t, one), "", openDir(t, one), notesID)
+	if err != nil || d.Status != "equal" || d.DigestA != d.DigestB {
+		t.Errorf("%+v %v", d, err)
+	}
+	if d, err = Diff(openDir(t, one), "", openDir(t, two), ""); err != nil || d.Status != "different" || len(d.Fields) != 1 || len(d.Files) != 3 {
+		t.Errorf("%+v %v", d, err)
+	}
+	r, err := Rebuild(openDir(t, one), "")
+	if err != nil || r.Status != "identical" || !r.SameBody || r.Digest != r.RebuiltDigest {
+		t.Errorf("%+v %v", r, err)
+	}
+	put(t, two, ".ai/tools/team/notes/added.py", "x\n")
+	put(t, two, savePy, "x\n")
+	os.Remove(filepath.Join(two, ".ai/config/notes/notes.yaml"))
+	if r, err = Rebuild(openDir(t, two), notesID); err != nil || r.Status != "differs" || len(r.Added) != 1 || len(r.Removed) != 1 || len(r.Modified) != 1 || r.Digest == r.RebuiltDigest {
+		t.Errorf("%+v %v", r, err)
+	}
+	in, err := Inspect(openDir(t, one), "")
+	if err != nil || in.Unverified == nil || in.Unverified.ManifestDigest != in.ManifestDigest || in.SignerClaim.Fingerprint != Fingerprint(public(ownKey)) || len(in.Unverified.Files) != 9 {
+		t.Errorf("%+v %v", in, err)
+	}
+	resign(t, one, otherKey, nil) // nobody is asked whether the signer is trusted
+	if in, err = Inspect(openDir(t, one), ""); err != nil || in.SignerClaim.Fingerprint != Fingerprint(public(otherKey)) || len(in.Code) > 0 {
+		t.Errorf("%+v %v", in, err)
+	}
+	put(t, one, ManifestPath(notesID), "a: [")
+	if in, err = Inspect(openDir(t, one), ""); err != nil || in.Unverified != nil || !slices.Equal(in.Code, []string{ManifestUnsigned, YAMLInvalid}) {
+		t.Errorf("%+v %v", in, err)
+	}
+}
+
+func TestList(t *testing.T) {
+	one, two := writeBundle(t, "1.0.0", notesFiles()), newer(t)
+	bad := writeBundle(t, "1.0.0", notesFiles())
+	put(t, bad, savePy, "x\n")
+	open := func(r Root) (bundle.Source, *Keyring, func() error, error) {
+		s, err := bundle.OpenDirSource(r.Path)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return s, pin(t, ownKey), s.Close, nil
+	}
+	l, err := List([]Root{{Path: one, Categories: []string{"team/notes"}}, {Path: two}, {Path: bad}, {Path: filepath.Join(one, "none")}, {Path: one, ID: notesID, Version: "2.0.0"}}, open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{HashMismatch, ManifestMissing, VersionInvalid}; !slices.Equal(l.Code, want) {
+		t.Errorf("%v, want %v", l.Code, want)
+	}
+	var states []string
+	for _, b := range l.Bundles {
+		states = append(states, b.Status)
+	}
+	if want := []string{"verified", "verified", "failed", "failed"}; !slices.Equal(states, want) {
+		t.Errorf("%v", states)
+	}
+	shown := map[string]int{}
+	for _, it := range l.Items {
+		shown[it.Root]++
+		if (it.ShadowedBy != "") != (it.Root == two && it.Path != ".ai/tools/team/notes/new.sh") {
+			t.Errorf("%+v", it)
+		}
+	}
+	if !maps.Equal(shown, map[string]int{one: 8, two: 9}) { // backup.sh is in team/notes-extra
+		t.Errorf("%v", shown)
+	}
+}
+
+func TestVisible(t *testing.T) {
+	for _, c := range []struct {
+		path       string
+		categories string
+		want       bool
+	}{
+		{".ai/tools/rye/core/a.py", "rye/core", true},
+		{".ai/tools/rye/core/x/a.py", "rye/core", true},
+		{".ai/tools/rye/corex/a.py", "rye/core", false},
+		{".ai/tools/rye/a.py", "rye/core", false},
+		{".ai/tools/rye/core/a.py", "rye", true},
+		{".ai/tools/a.py", "rye", false},
+		{".ai/tools/a.py", "", true},
+		{".ai/config/other/a.yaml", "rye", true},
+		{".ai/config/keys/trusted/a.toml", "", false},
+		{".ai/trusted_keys/a.toml", "", false},
+		{".ai/plans/a.md", "", false},
+	} {
+		if got := Visible(c.path, strings.Fields(c.categories)); got != c.want {
+			t.Errorf("%s with %q: %v", c.path, c.categories, got)
+		}
+	}
+}
+
+func TestParseRoots(t *testing.T) {
+	roots, fault := ParseRoots([]byte("bundles:\n- bundle_id: a/b\n  root_path: x\n  categories: [c, d]\n  version: 1.0\n- {bundle_id: e, root_path: y, categories: [], manifest_path: .ai/bundles/e/manifest.yaml}\n"))
+	if fault != nil || !reflect.DeepEqual(roots, []Root{{Path: "x", ID: "a/b", Version: "1.0", Categories: []string{"c", "d"}}, {Path: "y", ID: "e", Manifest: ".ai/bundles/e/manifest.yaml"}}) {
+		t.Errorf("%+v %v", roots, fault)
+	}
+	for _, bad := range []string{"", "a", "bundles: x", "bundles: [x]", "bundles: [{bundle_id: a}]", "bundles: [{bundle_id: ../a, root_path: x}]", "bundles: [{bundle_id: a, root_path: x, extra: y}]", "bundles: [{bundle_id: a, root_path: x, categories: c}]", "bundles: [&a {bundle_id: a, root_path: x}, *a]"} {
+		if _, fault := ParseRoots([]byte(bad)); fault == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+func TestCreateRefusals(t *testing.T) {
+	for name, c := range map[string]struct {
+		do    func(dir string, o *CreateOptions)
+		codes string
+	}{
+		"id":         {func(_ string, o *CreateOptions) { o.ID = "../x" }, BundleIDInvalid},
+		"version":    {func(_ string, o *CreateOptions) { o.Version = "1.0" }, VersionInvalid},
+		"entrypoint": {func(_ string, o *CreateOptions) { o.Entrypoint = "none" }, EntrypointMissing},
+		"no files":   {func(dir string, _ *CreateOptions) { os.RemoveAll(filepath.Join(dir, ".ai")) }, FilesEmpty},
+		"link": {func(dir string, _ *CreateOptions) {
+			os.Symlink("save.py", filepath.Join(dir, ".ai/tools/team/notes/l.py"))
+		}, SymlinkFound},
+		"link for a folder": {func(dir string, _ *CreateOptions) {
+			os.Rename(filepath.Join(dir, ".ai/tools"), filepath.Join(dir, "tools"))
+			os.Symlink("../tools", filepath.Join(dir, ".ai/tools"))
+		}, SymlinkFound},
+		"unsafe path": {func(dir string, _ *CreateOptions) { put(t, dir, ".ai/tools/a:b", "x") }, PathUnsafe},
+		"collision": {func(dir string, _ *CreateOptions) {
+			put(t, dir, ".ai/tools/A", "x")
+			put(t, dir, ".ai/tools/a", "x")
+		}, PathCollision},
+		"bad line":          {func(dir string, _ *CreateOptions) { put(t, dir, savePy, "# rye:signed:x\n") }, SignatureMalformed},
+		"control character": {func(_ string, o *CreateOptions) { o.Description = "a\nb" }, ManifestMalformed},
+		"item as a manifest": {func(dir string, o *CreateOptions) {
+			put(t, dir, ".ai/config/x.yaml", "bundle: {}\nfiles: {}\n")
+			o.SignItems = true
+		}, ManifestMalformed},
+		"directive, no tag": {func(dir string, o *CreateOptions) { put(t, dir, ".ai/directives/x.md", "x"); o.SignItems = true }, DirectiveTagMissing},
+		"path of 513 bytes": {func(dir string, _ *CreateOptions) {
+			put(t, dir, ".ai/tools/"+strings.Repeat(strings.Repeat("a", 99)+"/", 5)+"abc", "x")
+		}, LimitExceeded},
+		"not UTF-8, to sign": {func(dir string, o *CreateOptions) { put(t, dir, savePy, "\xff"); o.SignItems = true }, NotUTF8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := writeFiles(t, notesFiles())
+			o := CreateOptions{ID: notesID, Version: "1.0.0", Time: when, Key: ownKey}
+			c.do(dir, &o)
+			out, faults, err := Create(openDir(t, dir), o)
+			if err != nil || out != nil || !slices.Equal(codes(faults), []string{c.codes}) {
+				t.Errorf("%v %v %v", out, messages(faults), err)
+			}
+		})
+	}
+}
+
+func TestCreateLeavesOut(t *testing.T) {
+	files := notesFiles()
+	files[".ai/tools/team/notes/__pycache__/save.pyc"] = "x"
+	files[".ai/tools/build/x"] = "x"
+	files[".ai/trusted_keys/k.toml"] = "x"
+	dir := writeFiles(t, files)
+	root := filepath.Join(dir, "build", "root") // a root below a folder of such a name is no root without files
+	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, ".ai"), filepath.Join(filepath.Dir(root), ".ai")); err != nil {
+		t.Fatal(err)
+	}
+	c, faults, err := Create(openDir(t, filepath.Dir(root)), CreateOptions{ID: notesID, Version: "1.0.0", Time: when, Key: ownKey})
+	if err != nil || len(faults) > 0 {
+		t.Fatal(messages(faults), err)
+	}
+	if want := []string{".ai/tools/build/", ".ai/tools/team/notes/__pycache__/", ".ai/trusted_keys/k.toml"}; !slices.Equal(c.LeftOut, want) {
+		t.Errorf("%q, want %q", c.LeftOut, want)
+	}
+	if want := []string{".ai/tools/team/notes/paper.png"}; !slices.Equal(c.Binary, want) {
+		t.Errorf("%q", c.Binary)
+	}
+	again, _, _ := Create(openDir(t, filepath.Dir(root)), CreateOptions{ID: notesID, Version: "1.0.0", Time: when, Key: ownKey})
+	if !bytes.Equal(c.Text, again.Text) {
+		t.Error("equal input gives other bytes")
+	}
+}
+
+func TestResultKeys(t *testing.T) {
+	one := writeBundle(t, "1.0.0", notesFiles())
+	space := t.TempDir()
+	data, _ := json.Marshal(install(t, one, space, nil))
+	if want := `{"status":"installed","bundle_id":"team/notes","version":"1.0.0","files_written":9,"files_removed":0,"files_kept":[],"files_skipped":[],"code":[]}`; string(data) != want {
+		t.Errorf("%s", data)
+	}
+	r, _ := Uninstall(t.Context(), notesID, space)
+	data, _ = json.Marshal(r)
+	if want := `{"status":"uninstalled","bundle_id":"team/notes","files_removed":9,"files_kept":[],"code":[]}`; string(data) != want {
+		t.Errorf("%s", data)
+	}
+}

@@ -60,8 +60,9 @@ func (s *Signer) covers(namespace string) bool {
 
 // Signers is an allowed_signers file.
 type Signers struct {
-	list []Signer
-	keys map[string][]int // by public key blob: places in list
+	list   []Signer
+	keys   map[string][]int // by public key blob: places in list
+	rigIDs bool             // a principal is a rig id
 }
 
 // ParseSigners reads an allowed_signers file as OpenSSH does (sshsig.c): a
@@ -80,6 +81,9 @@ func ParseSigners(data []byte) (*Signers, error) {
 		blob := string(signer.Key.Marshal())
 		s.keys[blob] = append(s.keys[blob], len(s.list))
 		s.list = append(s.list, signer)
+		for p := range strings.SplitSeq(signer.Principals, ",") {
+			s.rigIDs = s.rigIDs || isRigID(p)
+		}
 		return nil
 	})
 	if err != nil {
@@ -101,16 +105,7 @@ func (s *Signers) List() []Signer {
 
 // HasRigIDs tells whether any line names a rig id (spec/relay.md section 4,
 // sender-key): a principal that is a valid rig id without wildcard.
-func (s *Signers) HasRigIDs() bool {
-	for i := range s.List() {
-		for p := range strings.SplitSeq(s.list[i].Principals, ",") {
-			if isRigID(p) {
-				return true
-			}
-		}
-	}
-	return false
-}
+func (s *Signers) HasRigIDs() bool { return s != nil && s.rigIDs }
 
 // isRigID is the pattern ^[a-z][a-z0-9-]*$ of spec/envelope.md section 5.
 func isRigID(s string) bool {

@@ -63,6 +63,16 @@ func IsShim(data []byte) bool {
 	return string(bytes.TrimSuffix(line, []byte("\r"))) == marker
 }
 
+// Program returns the program that a shim runs.
+func Program(shim []byte) string {
+	_, rest, _ := bytes.Cut(shim, []byte("'"))
+	i := bytes.LastIndex(rest, []byte("' "))
+	if i < 0 {
+		return ""
+	}
+	return filepath.FromSlash(strings.ReplaceAll(string(rest[:i]), `'\''`, "'"))
+}
+
 // Installed says what Install or Uninstall did to one hook.
 type Installed struct {
 	Hook string
@@ -108,7 +118,7 @@ func Install(dir, program string, names []string) (done []Installed, err error) 
 		case readErr != nil:
 			undo = append(undo, func() { os.Remove(file) })
 		case IsShim(old):
-			if bytes.Equal(old, Shim(name, program, chained)) && executable(file) {
+			if bytes.Equal(old, Shim(name, program, chained)) && Executable(file) {
 				done = append(done, Installed{name, "already there"})
 				continue
 			}
@@ -187,7 +197,8 @@ func replaceFile(file string, data []byte) error {
 	return err
 }
 
-func executable(file string) bool {
+// Executable tells whether git would run a file as a hook.
+func Executable(file string) bool {
 	info, err := os.Stat(file)
 	return err == nil && info.Mode().IsRegular() && hasExecBit(info.Mode())
 }

@@ -9,3 +9,10 @@ var bridgeMessage string
 // BridgeMessage returns the JSON Schema (2020-12) of an envelope's front matter
 // (spec/envelope.md section 6).
 func BridgeMessage() []byte { return []byte(bridgeMessage) }
+
+//go:embed policy.schema.json
+var policySchema string
+
+// Policy returns the JSON Schema (2020-12) of the policy file
+// (spec/policy.md).
+func Policy() []byte { return []byte(policySchema) }

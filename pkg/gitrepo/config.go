@@ -126,3 +126,18 @@ func foldKey(key string) string {
 	}
 	return strings.ToLower(key[:first]) + key[first:last] + strings.ToLower(key[last:])
 }
+
+// ConfigSection returns the values of all keys of a section, subsections
+// included, by key in lower case.
+func (r *Repo) ConfigSection(section string) (map[string]string, error) {
+	if _, err := r.configValues("core.bare"); err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for key, values := range r.config {
+		if strings.HasPrefix(key, strings.ToLower(section)+".") {
+			out[key] = values[len(values)-1].text
+		}
+	}
+	return out, nil
+}

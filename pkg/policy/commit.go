@@ -21,13 +21,12 @@ type commit struct {
 	obj     *gitrepo.Commit // nil for the index
 	id      string          // "" for the index
 	parents []string
-	trees   []string       // of the parents, in order
 	diffs   []gitrepo.Diff // against each parent; one against nothing for a root
 	blobs   map[string]gitrepo.Object
 
-	index     map[string]gitrepo.TreeEntry // of the index, by path
-	published    []string // trees that other clones may have; for the index only
-	publishedIDs []string // their commits
+	index        map[string]gitrepo.TreeEntry // of the index, by path
+	published    []string                     // trees that other clones may have; for the index only
+	publishedIDs []string                     // their commits
 
 	policy *Policy
 	trust  *Trust
@@ -60,9 +59,9 @@ func newCommit(s *gitrepo.Scanned, r Range) *commit {
 	return &commit{obj: s.Commit, id: s.ID, parents: s.Parents, diffs: s.Diffs, blobs: s.Blobs, policy: r.Policy, trust: r.Trust}
 }
 
-// candidate tells whether a path is one at which an envelope may lie
+// Candidate tells whether a path is one at which an envelope may lie
 // (spec/envelope.md section 1, and the policy's root and ignore).
-func (p *Policy) candidate(path string) bool {
+func (p *Policy) Candidate(path string) bool {
 	_, ok := p.below(path)
 	return ok && !p.ignored(path)
 }
@@ -109,7 +108,7 @@ func (c *commit) introduce() {
 		c.brought = both
 	}
 	for _, ch := range c.brought {
-		if ch.Deleted() || !c.policy.candidate(ch.Path) {
+		if ch.Deleted() || !c.policy.Candidate(ch.Path) {
 			continue
 		}
 		rest, _ := c.policy.below(ch.Path)
@@ -250,23 +249,4 @@ func (j *Judge) dir(root, dir string) (*gitrepo.Tree, error) {
 		id = e.ID
 	}
 	return j.Repo.Tree(id)
-}
-
-// parentTrees returns the trees of the commit's parents.
-func (j *Judge) parentTrees(c *commit) ([]string, error) {
-	if c.trees == nil {
-		for _, p := range c.parents {
-			tree, known := j.treeOf[p]
-			if !known {
-				pc, err := j.Repo.Commit(p)
-				if err != nil {
-					return nil, err
-				}
-				tree = pc.Tree
-				j.treeOf[p] = tree
-			}
-			c.trees = append(c.trees, tree)
-		}
-	}
-	return c.trees, nil
 }

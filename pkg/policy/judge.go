@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,9 +67,9 @@ type Judge struct {
 	Now    time.Time      // of receipt at a server; zero where no clock counts
 	Nonces *history.Index // finds older envelopes by nonce; nil: only those of the range
 
-	// OfTheTime, if set, gives the policy and the trust that hold for a commit
-	// from its first parent ("" for a root) instead of those of the range.
-	OfTheTime func(parent string) (*Policy, *Trust, error)
+	// OfTheTime, if set, reads the policy and the trust of a tree ("" for none):
+	// each commit is then judged by those of its first parent, not of the range.
+	OfTheTime func(tree string) (*Policy, *Trust, error)
 	// Bootstrap says that a server takes the first policy and signers files
 	// though nobody is trusted yet who could sign for them.
 	Bootstrap bool
@@ -81,18 +82,21 @@ type Judge struct {
 	Total     int // commits of the ranges begun
 
 	threads map[string]*thread
-	bounds  []string          // trees of the commits just outside the range
-	outer   map[string]bool   // those commits
-	oddDirs map[string]bool   // root entries that another one could be mistaken for
+	bounds  []bound             // the commits just outside the range
+	rules   map[string]ruleSet  // that the trees of commits hold, where OfTheTime is set
+	oddDirs map[string]bool     // root entries that another one could be mistaken for
 	parents map[string][]string // of the commits of the range
 	treeOf  map[string]string   // tree of a commit, where it is known
 	waiting map[string][]pending
 	refs    []reference
 	uses    []nonceUse
 	dates   map[string]int64 // committer dates
+	brought []history.Hit    // every envelope of the range with a nonce, in step with nonced
+	nonced  []string
 	chains  map[string]chain
-	reach   map[string]reached
-	seen    map[string]bool     // blob and path that was judged before: content findings are told once
+	below   map[string][]string        // of each commit, the commits just outside the range that it descends from
+	reach   map[string]map[string]bool // ancestors within the range, where they were asked for
+	seen    map[string]bool            // blob and path that was judged before: content findings are told once
 }
 
 // A Range is what a ref gains: the commits that are reachable from New but not
@@ -146,7 +150,7 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 		}
 	}
 	opt := gitrepo.ScanOptions{BlobLimit: r.Policy.MaxFile, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
-		return r.Policy.candidate(c.Path)
+		return r.Policy.Candidate(c.Path)
 	}}
 	err = j.Repo.ScanCommits(ctx, walk, opt, func(s *gitrepo.Scanned) error {
 		c := newCommit(s, r)
@@ -222,15 +226,16 @@ func (j *Judge) walk(ctx context.Context, r Range) ([]gitrepo.Rev, error) {
 
 func (j *Judge) begin(revs []gitrepo.Rev) {
 	j.threads = map[string]*thread{}
-	j.bounds, j.oddDirs, j.outer = nil, nil, map[string]bool{}
+	j.bounds, j.oddDirs, j.rules = nil, nil, map[string]ruleSet{}
 	j.dates = map[string]int64{}
 	j.treeOf = make(map[string]string, len(revs))
 	j.parents = make(map[string][]string, len(revs))
-	j.waiting, j.refs, j.uses, j.reach = nil, nil, nil, nil
+	j.waiting, j.refs, j.uses, j.reach, j.brought, j.nonced = nil, nil, nil, nil, nil, nil
 	if j.seen == nil {
 		j.seen = map[string]bool{}
 	}
 	j.chains = make(map[string]chain, len(revs))
+	j.below = make(map[string][]string, len(revs))
 	var tips []string
 	for _, rev := range revs {
 		j.parents[rev.ID] = rev.Parents
@@ -246,7 +251,30 @@ func (j *Judge) begin(revs []gitrepo.Rev) {
 			tips[c.id] = rev.ID
 		}
 		j.chains[rev.ID] = c
+		j.below[rev.ID] = j.boundsOf(rev.Parents)
 	}
+}
+
+// boundsOf joins what the parents of a commit descend from. Commits that
+// descend from the same share one slice.
+func (j *Judge) boundsOf(parents []string) []string {
+	var out []string
+	for i, p := range parents {
+		part, inside := j.below[p]
+		if !inside {
+			part = []string{p}
+		}
+		if i == 0 {
+			out = part
+			continue
+		}
+		for _, id := range part {
+			if !slices.Contains(out, id) {
+				out = append(out[:len(out):len(out)], id)
+			}
+		}
+	}
+	return out
 }
 
 // boundary finds the trees of the commits just outside the range: what they
@@ -258,12 +286,12 @@ func (j *Judge) boundary(revs []gitrepo.Rev) error {
 			if _, inside := j.parents[p]; inside || done[p] {
 				continue
 			}
-			done[p], j.outer[p] = true, true
+			done[p] = true
 			c, err := j.Repo.Commit(p)
 			if err != nil {
 				return err
 			}
-			j.bounds = append(j.bounds, c.Tree)
+			j.bounds = append(j.bounds, bound{p, c.Tree})
 			j.treeOf[p] = c.Tree
 		}
 	}
@@ -294,9 +322,8 @@ func (j *Judge) Index(ctx context.Context, s Staged) error {
 		if err != nil {
 			return err
 		}
-		c.parents, c.trees = []string{s.Head}, []string{head.Tree}
-		j.bounds = []string{head.Tree}
-		j.outer[s.Head] = true
+		c.parents = []string{s.Head}
+		j.bounds = []bound{{s.Head, head.Tree}}
 	}
 	for _, id := range s.Published {
 		p, err := j.Repo.Commit(id)
@@ -312,15 +339,8 @@ func (j *Judge) Index(ctx context.Context, s Staged) error {
 // then applies the rules commit by commit, parents first.
 func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
 	for _, c := range batch {
-		if j.OfTheTime != nil && c.obj != nil {
-			parent := ""
-			if len(c.parents) > 0 {
-				parent = c.parents[0]
-			}
-			var err error
-			if c.policy, c.trust, err = j.OfTheTime(parent); err != nil {
-				return err
-			}
+		if err := j.ofTheTime(c); err != nil {
+			return err
 		}
 		c.introduce()
 	}
@@ -350,6 +370,55 @@ func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
 	return nil
 }
 
+// A bound is a commit just outside a range.
+type bound struct{ id, tree string }
+
+// A ruleSet is what a tree says of itself.
+type ruleSet struct {
+	policy *Policy
+	trust  *Trust
+}
+
+// ofTheTime gives a commit the policy and the trust of its first parent.
+func (j *Judge) ofTheTime(c *commit) error {
+	if c.obj == nil {
+		return nil
+	}
+	j.treeOf[c.id] = c.obj.Tree
+	if j.OfTheTime == nil {
+		return nil
+	}
+	at := func(tree string) (s ruleSet, err error) {
+		s.policy, s.trust, err = j.OfTheTime(tree)
+		return s, err
+	}
+	first := firstParent(c)
+	set, known := j.rules[first]
+	if !known {
+		tree := ""
+		if first != "" {
+			tree = j.treeOf[first]
+		}
+		var err error
+		if set, err = at(tree); err != nil {
+			return err
+		}
+		j.rules[first] = set
+	}
+	c.policy, c.trust = set.policy, set.trust
+	for _, ch := range c.diffs[0].Changes {
+		if ch.Path == policyPath || ch.Path == set.policy.Signers || set.policy.Revoked != "" && ch.Path == set.policy.Revoked {
+			var err error
+			if set, err = at(c.obj.Tree); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	j.rules[c.id] = set
+	return nil
+}
+
 // commit applies the rules to one commit, or to the index.
 func (j *Judge) commit(ctx context.Context, r Range, c *commit) error {
 	for _, rule := range []func(context.Context, Range, *commit) error{
@@ -363,9 +432,6 @@ func (j *Judge) commit(ctx context.Context, r Range, c *commit) error {
 		if err := j.remember(c, e); err != nil {
 			return err
 		}
-	}
-	if c.obj != nil {
-		j.treeOf[c.id] = c.obj.Tree
 	}
 	return nil
 }

@@ -100,14 +100,14 @@ func (j *Judge) oddPaths(r Range, c *commit) error {
 			return err
 		}
 		t.noteOdd(ch.Path)
-		if c.policy.candidate(ch.Path) || !ch.Added() {
+		if c.policy.Candidate(ch.Path) || !ch.Added() {
 			continue // told as an envelope, or not new
 		}
 		e, there, err := j.lookup(c, fold)
 		if err != nil {
 			return err
 		}
-		if there && e.Mode != gitrepo.ModeTree && c.policy.candidate(fold) {
+		if there && e.Mode != gitrepo.ModeTree && c.policy.Candidate(fold) {
 			j.twins(r, c, ch.Path, fold)
 		}
 	}
@@ -137,7 +137,7 @@ func (j *Judge) outside(_ context.Context, r Range, c *commit) error {
 		if judged[ch.Path] || c.policy.ignored(ch.Path) || ch.Path == policyPath || ch.Path == c.policy.Signers || ch.Path == c.policy.Revoked {
 			continue
 		}
-		if ch.Deleted() && c.policy.candidate(ch.Path) {
+		if ch.Deleted() && c.policy.Candidate(ch.Path) {
 			continue // append-only tells
 		}
 		j.add(c.policy, finding.Finding{

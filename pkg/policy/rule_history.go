@@ -56,7 +56,7 @@ func (j *Judge) lost(r Range) (string, error) {
 	}
 	n, first := 0, ""
 	for _, ch := range changes {
-		if ch.Deleted() && r.Policy.candidate(ch.Path) {
+		if ch.Deleted() && r.Policy.Candidate(ch.Path) {
 			if n++; n == 1 {
 				first = ch.Path
 			}
@@ -78,7 +78,7 @@ func (j *Judge) appendOnly(_ context.Context, r Range, c *commit) error {
 	told := map[string]bool{}
 	for _, d := range c.diffs {
 		for _, ch := range d.Changes {
-			if ch.Added() || told[ch.Path] || !c.policy.candidate(ch.Path) {
+			if ch.Added() || told[ch.Path] || !c.policy.Candidate(ch.Path) {
 				continue
 			}
 			rest, _ := c.policy.below(ch.Path)
@@ -160,9 +160,7 @@ func (j *Judge) threadClosed(_ context.Context, r Range, c *commit) error {
 			if f.kind != "RESOLUTION" || !f.valid || f.path == e.path {
 				continue
 			}
-			if there, err := j.before(c, f); err != nil {
-				return err
-			} else if there {
+			if j.before(c, f) {
 				line, col := e.env.Place("type")
 				j.add(c.policy, finding.Finding{
 					Rule: "thread-closed", Severity: finding.Warning, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref,
@@ -193,7 +191,7 @@ func (j *Judge) divergence(ctx context.Context, r Range, c *commit) error {
 	for i, d := range c.diffs {
 		news[i] = map[string][]*fact{}
 		for _, ch := range d.Changes {
-			if !ch.Added() || brought[ch.Path] || !c.policy.candidate(ch.Path) {
+			if !ch.Added() || brought[ch.Path] || !c.policy.Candidate(ch.Path) {
 				continue
 			}
 			rest, _ := c.policy.below(ch.Path)

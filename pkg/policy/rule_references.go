@@ -97,7 +97,7 @@ func (j *Judge) references(ctx context.Context, r Range) error {
 				}
 				continue
 			}
-			_, bounds := j.ancestors(ref.commit)
+			bounds := slices.Sorted(slices.Values(j.below[ref.commit]))
 			key := strings.Join(bounds, " ")
 			if groups[key] == nil {
 				groups[key] = &group{bounds, map[string][]reference{}}
@@ -132,46 +132,27 @@ func (j *Judge) ancestor(a, b string) bool {
 	if ca.id == cb.id {
 		return ca.pos < cb.pos
 	}
-	inside, _ := j.ancestors(b)
+	inside, known := j.reach[b]
+	if !known {
+		inside = map[string]bool{}
+		todo := slices.Clone(j.parents[b])
+		for len(todo) > 0 {
+			p := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			if parents, ok := j.parents[p]; ok && !inside[p] {
+				inside[p] = true
+				todo = append(todo, parents...)
+			}
+		}
+		if len(j.reach) > 64 { // each may be as long as the range
+			clear(j.reach)
+		}
+		if j.reach == nil {
+			j.reach = map[string]map[string]bool{}
+		}
+		j.reach[b] = inside
+	}
 	return inside[a]
-}
-
-// ancestors returns the ancestors of a commit within the range, and the
-// commits just outside the range that it descends from.
-func (j *Judge) ancestors(id string) (inside map[string]bool, bounds []string) {
-	if a, ok := j.reach[id]; ok {
-		return a.inside, a.bounds
-	}
-	inside = map[string]bool{}
-	out := map[string]bool{}
-	todo := slices.Clone(j.parents[id])
-	for len(todo) > 0 {
-		p := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		parents, ok := j.parents[p]
-		if !ok {
-			out[p] = true
-			continue
-		}
-		if !inside[p] {
-			inside[p] = true
-			todo = append(todo, parents...)
-		}
-	}
-	bounds = sortedKeys(out)
-	if len(j.reach) > 64 { // each may be as long as the range
-		clear(j.reach)
-	}
-	if j.reach == nil {
-		j.reach = map[string]reached{}
-	}
-	j.reach[id] = reached{inside, bounds}
-	return inside, bounds
-}
-
-type reached struct {
-	inside map[string]bool
-	bounds []string
 }
 
 // cut tells whether the repository's history is cut off somewhere, so that

@@ -10,6 +10,7 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/history"
 	"github.com/rigward/rigward/pkg/relay"
 )
 
@@ -23,6 +24,10 @@ func (j *Judge) relays(ctx context.Context, r Range, c *commit) error {
 		}
 	}
 	for _, e := range c.entries {
+		if e.env != nil && e.env.Nonce != "" {
+			j.brought = append(j.brought, history.Hit{Path: e.path, Blob: e.blob, Commit: c.id})
+			j.nonced = append(j.nonced, e.env.Nonce)
+		}
 		if e.env == nil || !e.judged || !e.env.Valid() || !e.added {
 			continue
 		}
@@ -94,8 +99,8 @@ func (j *Judge) answered(c *commit, e *entry) (bool, error) {
 		return false, err
 	}
 	for _, f := range t.byHash[e.env.InReplyTo] {
-		if there, err := j.before(c, f); there || err != nil {
-			return there, err
+		if j.before(c, f) {
+			return true, nil
 		}
 	}
 	return false, nil
@@ -135,6 +140,13 @@ type nonceUse struct {
 func (j *Judge) nonces(ctx context.Context, r Range) error {
 	uses := j.uses
 	j.uses = nil
+	var tips []string
+	for _, b := range j.bounds {
+		tips = append(tips, b.id)
+	}
+	if j.Nonces != nil {
+		defer func() { j.Nonces.Advance(r.New, tips, j.brought, j.nonced) }()
+	}
 	if len(uses) == 0 {
 		return nil
 	}
@@ -164,20 +176,13 @@ func (j *Judge) nonces(ctx context.Context, r Range) error {
 	if j.Nonces == nil {
 		return nil
 	}
-	var tips []string
-	if r.New != "" {
-		_, tips = j.ancestors(r.New)
-		if _, inside := j.parents[r.New]; !inside {
-			tips = nil
-		}
-	}
-	tips = append(tips, r.NonceTips...)
-	slices.Sort(tips)
-	tips = slices.Compact(tips)
-	if len(tips) == 0 {
+	all := slices.Concat(tips, r.NonceTips)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if len(all) == 0 {
 		return nil
 	}
-	found, err := j.Nonces.Find(ctx, sortedKeys(byNonce), tips)
+	found, err := j.Nonces.Find(ctx, sortedKeys(byNonce), all)
 	if err != nil {
 		return err
 	}
@@ -216,9 +221,7 @@ func (j *Judge) frozen(ctx context.Context, r Range, c *commit, e *entry) error 
 		if now.After(end) || holds != nil && !end.After(until) {
 			continue
 		}
-		if known, err := j.before(c, z); err != nil {
-			return err
-		} else if !known {
+		if !j.before(c, z) {
 			continue
 		}
 		thawed, err := j.thawed(ctx, c, t, z)
@@ -251,9 +254,7 @@ func (j *Judge) thawed(ctx context.Context, c *commit, t *thread, z *fact) (bool
 		if !f.valid || !f.relay || f.freeze() || f.from != z.from {
 			continue
 		}
-		if there, err := j.before(c, f); err != nil {
-			return false, err
-		} else if !there {
+		if !j.before(c, f) {
 			continue
 		}
 		if knew, err := j.after(ctx, f, z); knew || err != nil {
@@ -298,8 +299,8 @@ func (j *Judge) after(ctx context.Context, f, z *fact) (bool, error) {
 // walks back from the range, and is used only for what is recent.
 func (j *Judge) broughtBy(ctx context.Context, f *fact) (string, error) {
 	var tips []string
-	for id := range j.outer {
-		tips = append(tips, id)
+	for _, b := range j.bounds {
+		tips = append(tips, b.id)
 	}
 	slices.Sort(tips)
 	for rev, err := range j.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{}) {
@@ -334,4 +335,3 @@ func (j *Judge) broughtBy(ctx context.Context, f *fact) (string, error) {
 	}
 	return "", &Undecided{Message: "the commit that brought " + finding.Quote(f.path) + " is not in the history"}
 }
-

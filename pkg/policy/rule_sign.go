@@ -209,3 +209,23 @@ func (j *Judge) bootstrap(c *commit, add func(rule, message, hint string)) {
 
 // committed is the committer date of a commit.
 func committed(c *gitrepo.Commit) time.Time { return time.Unix(c.Committer.When, 0).UTC() }
+
+// WillNeedSignature tells what of the staged changes makes the commit need a
+// signature ("a relay", "every commit"), "" if nothing does.
+func (j *Judge) WillNeedSignature(_ context.Context, s Staged) (string, error) {
+	if s.Policy.RequireSigned == RequireAll {
+		return "every commit", nil
+	}
+	c := &commit{diffs: []gitrepo.Diff{{Parent: s.Head, Changes: s.Changes}}, policy: s.Policy, trust: s.Trust}
+	c.introduce()
+	if err := j.read([]*commit{c}); err != nil {
+		return "", err
+	}
+	for _, e := range c.entries {
+		e.parse(c.policy)
+	}
+	if c.relays() > 0 {
+		return "a relay", nil
+	}
+	return "", nil
+}

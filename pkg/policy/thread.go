@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 type fact struct {
 	path   string
 	blob   string
-	commit string // that brought it; "" if it was there before the range
+	commit string   // that brought it; "" if it was there before the range
+	bounds []string // then, the commits just outside the range that have it
 
 	hash, from, kind, nonce, reply string
 	class                          string // of the status
@@ -65,11 +67,10 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 	if p.Root != "" {
 		dir = p.Root + "/" + name
 	}
-	at := map[string][]string{} // blob to paths
-	have := map[string]bool{}
+	at := map[string]map[string][]string{} // blob and path to the commits that have it
 	var ids []string
-	for _, root := range j.bounds {
-		tree, err := j.dir(root, dir)
+	for _, b := range j.bounds {
+		tree, err := j.dir(b.tree, dir)
 		if err != nil {
 			return nil, err
 		}
@@ -79,14 +80,14 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 		for e := range tree.Entries() {
 			path := dir + "/" + e.Name
 			t.noteOdd(path)
-			if !e.Mode.IsFile() || !p.candidate(path) || have[e.ID+path] {
+			if !e.Mode.IsFile() || !p.Candidate(path) {
 				continue
 			}
-			have[e.ID+path] = true
 			if at[e.ID] == nil {
 				ids = append(ids, e.ID)
+				at[e.ID] = map[string][]string{}
 			}
-			at[e.ID] = append(at[e.ID], path)
+			at[e.ID][path] = append(at[e.ID][path], b.id)
 		}
 	}
 	if err := j.oddDirectories(p); err != nil {
@@ -96,8 +97,8 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 		if envelope.FoldPath(d) != envelope.FoldPath(dir) || d == dir {
 			continue
 		}
-		for _, root := range j.bounds {
-			names, err := j.names(root, d)
+		for _, b := range j.bounds {
+			names, err := j.names(b.tree, d)
 			if err != nil {
 				return nil, err
 			}
@@ -125,8 +126,10 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 		envs[i], _ = envelope.Parse(objs[i].Data, envelope.Options{Limits: p.envelopeLimits()})
 	})
 	for i, o := range objs {
-		for _, path := range at[o.ID] {
-			t.put(factOf(path, o.ID, "", envs[i]))
+		for _, path := range sortedKeys(at[o.ID]) {
+			f := factOf(path, o.ID, "", envs[i])
+			f.bounds = at[o.ID][path]
+			t.put(f)
 		}
 	}
 	j.threads[name] = t
@@ -146,8 +149,8 @@ func (j *Judge) oddDirectories(p *Policy) error {
 		return nil
 	}
 	j.oddDirs = map[string]bool{}
-	for _, root := range j.bounds {
-		tree, err := j.dir(root, p.Root)
+	for _, b := range j.bounds {
+		tree, err := j.dir(b.tree, p.Root)
 		if err != nil {
 			return err
 		}
@@ -187,20 +190,21 @@ func (j *Judge) present(f *fact, tree string) (bool, error) {
 	return ok && e.ID == f.blob, err
 }
 
-// before tells whether the history of c holds the fact: whether a parent of c
-// has its file. Histories are append-only, so what was there still is; where
-// one is not, append-only has told.
-func (j *Judge) before(c *commit, f *fact) (bool, error) {
-	trees, err := j.parentTrees(c)
-	if err != nil {
-		return false, err
+// before tells whether the fact's envelope came in the history of c, without c
+// itself.
+func (j *Judge) before(c *commit, f *fact) bool {
+	if c.obj == nil {
+		return f.commit == ""
 	}
-	for _, tree := range trees {
-		if ok, err := j.present(f, tree); ok || err != nil {
-			return ok, err
+	if f.commit != "" {
+		return f.commit != c.id && j.ancestor(f.commit, c.id)
+	}
+	for _, b := range j.below[c.id] {
+		if slices.Contains(f.bounds, b) {
+			return true
 		}
 	}
-	return false, nil
+	return false
 }
 
 // twin returns a path of c's tree that a file system could take for the path,

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/report"
+)
+
+const usage = `usage: rig-hook HOOK [words as git gives them]
+       rig-hook check [BASE..HEAD | --all | --stdin]   judge commits
+       rig-hook install | uninstall                    client hooks of this repository
+       rig-hook install | uninstall --server DIR       hooks of a bare repository
+       rig-hook doctor [--server DIR]                  prove that git runs the hooks
+       rig-hook keys list | add | remove | revoke | test
+       rig-hook explain RULE | --list | --policy-schema
+       rig-hook demo                                   watch a server refuse bad pushes
+HOOK:  pre-commit, commit-msg, pre-push, pre-receive, update
+exit:  0 clean, 1 findings, 2 cannot decide
+`
+
+// A command is one word after the program's name.
+type command struct {
+	flags string // those that take a value end in "="
+	run   func(ctx context.Context, env *hooks.Env, f flags) int
+}
+
+var commands = map[string]command{
+	"check":     {"--all --stdin --policy= --format= --timeout=", check},
+	"install":   {"--server= --into-hooks-path --bootstrap", install},
+	"uninstall": {"--server=", uninstall},
+	"doctor":    {"--server=", doctor},
+	"keys":      {"--file= --namespaces= --valid-after= --valid-before=", keys},
+	"explain":   {"--list --policy-schema", explain},
+	"demo":      {"--keep", demo},
+	"version":   {"", version},
+}
+
+// Main runs the program. Args[0] is the name it was called by.
+func Main(ctx context.Context, env *hooks.Env) int {
+	name := strings.TrimSuffix(filepath.Base(filepath.ToSlash(env.Args[0])), ".exe")
+	env.Args = env.Args[1:]
+	if !slices.Contains(hooks.Names(), name) {
+		if len(env.Args) == 0 {
+			fmt.Fprint(env.Stderr, usage)
+			return report.ExitUndecided
+		}
+		name, env.Args = env.Args[0], env.Args[1:]
+	}
+	if slices.Contains(hooks.Names(), name) {
+		return hooks.Run(ctx, name, env)
+	}
+	switch name {
+	case "-h", "--help", "help":
+		fmt.Fprint(env.Stdout, usage)
+		return report.ExitClean
+	case "-v", "--version":
+		name = "version"
+	}
+	c, ok := commands[name]
+	if !ok {
+		fmt.Fprintf(env.Stderr, "rig-hook: unknown command %s\n%s", finding.QuoteMax(name, 40), usage)
+		return report.ExitUndecided
+	}
+	f, err := parseFlags(env.Args, strings.Fields(c.flags))
+	if err != nil {
+		return fail(env, name, &policy.Undecided{Message: err.Error(), Hint: "rig-hook --help"})
+	}
+	return c.run(ctx, env, f)
+}
+
+// flags are the flags and words of a command line.
+type flags struct {
+	value map[string]string
+	words []string
+}
+
+func (f flags) has(name string) bool { _, ok := f.value[name]; return ok }
+
+func parseFlags(args, known []string) (flags, error) {
+	f := flags{value: map[string]string{}}
+	for len(args) > 0 {
+		arg := args[0]
+		args = args[1:]
+		if arg == "--" {
+			f.words = append(f.words, args...)
+			break
+		}
+		if !strings.HasPrefix(arg, "--") {
+			f.words = append(f.words, arg)
+			continue
+		}
+		name, value, given := strings.Cut(arg, "=")
+		switch {
+		case slices.Contains(known, name):
+			if given {
+				return f, fmt.Errorf("flag %s takes no value", name)
+			}
+			f.value[name] = ""
+		case slices.Contains(known, name+"="):
+			if !given {
+				if len(args) == 0 {
+					return f, fmt.Errorf("flag %s needs a value", name)
+				}
+				value, args = args[0], args[1:]
+			}
+			f.value[name] = value
+		default:
+			return f, fmt.Errorf("unknown flag %s", finding.QuoteMax(name, 40))
+		}
+	}
+	return f, nil
+}
+
+// fail tells why a command could not do its work.
+func fail(env *hooks.Env, name string, err error) int {
+	fmt.Fprintf(env.Stderr, "rig-hook: %s: %s\n", name, finding.Clean(err.Error()))
+	if hint := policy.HintOf(err); hint != "" {
+		fmt.Fprintf(env.Stderr, "hint: %s\n", finding.Clean(hint))
+	}
+	return report.ExitUndecided
+}
+
+func version(_ context.Context, env *hooks.Env, _ flags) int {
+	v := "(devel)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		v = info.Main.Version
+	}
+	fmt.Fprintf(env.Stdout, "rig-hook %s\n", v)
+	return report.ExitClean
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/report"
+)
+
+// check judges commits that are in the repository already: a range, a whole
+// history, or ref updates as pre-receive gets them.
+func check(ctx context.Context, env *hooks.Env, f flags) int {
+	format := "text"
+	if v, ok := f.value["--format"]; ok {
+		format = v
+	}
+	rep := report.Report{Gate: "check", Fail: finding.Error}
+	if v, ok := f.value["--timeout"]; ok {
+		d, err := time.ParseDuration(v)
+		if err != nil || d <= 0 {
+			return fail(env, "check", fmt.Errorf("--timeout is %s, expected a duration such as 60s", finding.Quote(v)))
+		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	if err := judgeRange(ctx, env, f, &rep); err != nil {
+		rep.Problem, rep.Hint = err, policy.HintOf(err)
+	}
+	finding.Sort(rep.Findings)
+	if err := report.Write(env.Stdout, &rep, format); err != nil {
+		return fail(env, "check", err)
+	}
+	return rep.ExitCode()
+}
+
+func judgeRange(ctx context.Context, env *hooks.Env, f flags, rep *report.Report) (err error) {
+	repo, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
+	if err != nil {
+		return err
+	}
+	defer repo.Close()
+	l := &policy.Loader{Repo: repo, ReadFile: func(name string) ([]byte, error) { return hooks.ReadConfigured(repo, name) }}
+	j := &policy.Judge{Repo: repo, Gate: policy.Check, Now: env.Now()}
+	if env.StderrTTY {
+		j.Progress = func(done, total int) { fmt.Fprintf(env.Stderr, "\r%d of %d commits", done, total) }
+		defer func() { fmt.Fprint(env.Stderr, "\r\x1b[K") }()
+	}
+	defer func() {
+		rep.Findings, rep.Commits, rep.Envelopes = j.Findings, j.Commits, j.Envelopes
+	}()
+	switch when := f.value["--policy"]; {
+	case f.has("--policy") && when != "now" && when != "then":
+		return &policy.Undecided{Message: "--policy is " + finding.Quote(when) + ", expected now or then"}
+	case f.has("--all") && f.has("--stdin") || len(f.words) > 1 || len(f.words) == 1 && (f.has("--all") || f.has("--stdin")):
+		return &policy.Undecided{Message: "expected one of BASE..HEAD, --all and --stdin", Hint: "rig-hook --help"}
+	}
+	_, head, err := repo.HEAD()
+	if err != nil {
+		return err
+	}
+	var ranges []policy.Range
+	switch {
+	case f.has("--stdin"):
+		data, err := io.ReadAll(io.LimitReader(env.Stdin, change.MaxInput))
+		if err != nil {
+			return err
+		}
+		updates, err := change.ParseReceive(data)
+		if err != nil {
+			return err
+		}
+		if len(updates) == 0 {
+			return &policy.Undecided{Message: "no ref lines on standard input"}
+		}
+		for _, u := range updates {
+			rep.Refs++
+			if u.Delete() {
+				continue
+			}
+			r := policy.Range{Ref: u.Ref, New: u.New, History: true, First: u.Create()}
+			if !u.Create() {
+				r.Old, r.Exclude = u.Old, []string{u.Old}
+			}
+			ranges = append(ranges, r)
+		}
+	case f.has("--all"):
+		if head == "" {
+			return &policy.Undecided{Message: "there is no commit yet, so nothing was read"}
+		}
+		ranges = append(ranges, policy.Range{New: head, History: true, First: true})
+	default:
+		r, err := named(ctx, repo, f.words, head)
+		if err != nil {
+			return err
+		}
+		ranges = append(ranges, r)
+	}
+	for _, r := range ranges {
+		base := r.Old
+		if base == "" && len(r.Exclude) > 0 {
+			base = r.Exclude[0]
+		}
+		if f.value["--policy"] == "now" {
+			base = head
+		} else if len(r.Exclude) == 0 {
+			j.OfTheTime = l.At
+		}
+		if r.Policy, r.Trust, err = l.AtCommit(base); err != nil {
+			return err
+		}
+		rep.Fail = min(rep.Fail, r.Policy.FailLevel)
+		if len(r.Exclude) > 0 {
+			j.Nonces = hooks.Nonces(repo, r.Policy)
+		}
+		if err := j.Range(ctx, r); err != nil {
+			if errors.Is(err, context.DeadlineExceeded) {
+				err = &policy.Undecided{Message: fmt.Sprintf("%d of %d commits checked, then the time was up", j.Commits, j.Total), Hint: "raise --timeout", Cause: err}
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// named turns BASE..HEAD, BASE...HEAD or nothing (the upstream) into a range.
+func named(ctx context.Context, repo *gitrepo.Repo, words []string, head string) (r policy.Range, err error) {
+	word := "@{upstream}..HEAD"
+	if len(words) == 1 {
+		word = words[0]
+	}
+	from, to, ok := strings.Cut(word, "..")
+	symmetric := strings.HasPrefix(to, ".")
+	to = strings.TrimPrefix(to, ".")
+	if !ok {
+		return r, &policy.Undecided{Message: finding.QuoteMax(word, 80) + " is no range, expected BASE..HEAD", Hint: "rig-hook check " + finding.Path(word) + "..HEAD"}
+	}
+	if from == "" {
+		from = "HEAD"
+	}
+	if to == "" {
+		to = "HEAD"
+	}
+	base, err := repo.Resolve(ctx, from)
+	if err != nil {
+		if len(words) == 0 {
+			return r, &policy.Undecided{Message: "the branch has no upstream to compare with", Hint: "rig-hook check BASE..HEAD, or rig-hook check --all", Cause: err}
+		}
+		return r, err
+	}
+	if r.New, err = repo.Resolve(ctx, to); err != nil {
+		return r, err
+	}
+	if symmetric {
+		bases, err := repo.MergeBases(ctx, base, r.New)
+		if err != nil {
+			return r, err
+		}
+		if len(bases) == 0 {
+			return r, &policy.Undecided{Message: "the two commits have no common history"}
+		}
+		base = bases[0]
+	}
+	r.Exclude, r.History = []string{base}, true
+	return r, nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/report"
+)
+
+// doctor tells whether git would really run the hooks, and proves by a canary
+// that a known bad commit is refused and a good one taken.
+func doctor(ctx context.Context, env *hooks.Env, f flags) int {
+	r, names, err := openAt(ctx, env, f)
+	if err != nil {
+		return fail(env, "doctor", err)
+	}
+	defer r.Close()
+	dir, err := r.HooksPath(ctx)
+	if err != nil {
+		return fail(env, "doctor", err)
+	}
+	d := &diagnosis{env: env}
+	d.say(true, "repository %s (%s)", filepath.ToSlash(r.GitDir()), r.ObjectFormat())
+	if custom, set, err := r.ConfigLast("core.hooksPath"); err != nil {
+		return fail(env, "doctor", err)
+	} else if set {
+		d.say(true, "core.hooksPath is %s", finding.Quote(custom))
+	}
+	d.say(true, "git looks for hooks in %s", filepath.ToSlash(dir))
+	for _, name := range names {
+		d.hook(r, dir, name)
+	}
+	if d.bad == 0 {
+		if err := d.canary(ctx, dir, f.has("--server")); err != nil {
+			return fail(env, "doctor", err)
+		}
+	}
+	if d.bad > 0 {
+		hint := "rig-hook install"
+		if f.has("--server") {
+			hint += " --server " + finding.Path(f.value["--server"])
+		}
+		fmt.Fprintf(env.Stdout, "hint: %s\n", hint)
+		return report.ExitFindings
+	}
+	return report.ExitClean
+}
+
+type diagnosis struct {
+	env *hooks.Env
+	bad int
+}
+
+func (d *diagnosis) say(ok bool, format string, args ...any) {
+	mark := "ok  "
+	if !ok {
+		mark = "FAIL"
+		d.bad++
+	}
+	fmt.Fprintf(d.env.Stdout, "%s  %s\n", mark, fmt.Sprintf(format, args...))
+}
+
+func (d *diagnosis) hook(r *gitrepo.Repo, dir, name string) {
+	file := filepath.Join(dir, name)
+	data, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		d.say(false, "%s: there is no hook, so nothing is checked", name)
+		return
+	case err != nil:
+		d.say(false, "%s: cannot be read", name)
+		return
+	case !strings.Contains(string(data), "rig-hook") && !strings.Contains(string(data), filepath.Base(d.env.Executable)):
+		d.say(false, "%s: a hook of someone else, which does not name rig-hook", name)
+		return
+	case !hooks.Executable(file):
+		d.say(false, "%s: git ignores it because it is not executable (chmod +x %s)", name, finding.Path(filepath.ToSlash(file)))
+		return
+	}
+	if hooks.IsShim(data) {
+		if program := hooks.Program(data); !hooks.Executable(program) {
+			d.say(false, "%s: runs %s, which is no program", name, finding.Quote(program))
+			return
+		}
+	}
+	// git 2.54 and newer run hooks that the configuration names, too.
+	if events, err := r.ConfigSection("hook"); err == nil {
+		for _, v := range events {
+			if strings.Contains(v, "rig-hook") && strings.Contains(v, name) {
+				d.say(false, "%s: registered twice, in the hooks directory and in the configuration (%s)", name, finding.QuoteMax(v, 60))
+				return
+			}
+		}
+	}
+	d.say(true, "%s: there, executable, ours", name)
+}
+
+// canary lets git run the hooks of dir in a scratch repository.
+func (d *diagnosis) canary(ctx context.Context, dir string, server bool) error {
+	scratch, err := os.MkdirTemp("", "rigward-doctor-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	demo := &demonstration{ctx: ctx, env: d.env, dir: scratch}
+	clone := filepath.Join(scratch, "clone")
+	steps := [][]string{{scratch, "init", "-q", "--initial-branch=main", clone}, {clone, "config", "user.name", "Doctor"}, {clone, "config", "user.email", "doctor@example.com"}, {clone, "config", "commit.gpgsign", "false"}}
+	if server {
+		bare := filepath.Join(scratch, "server.git")
+		steps = append(steps, []string{scratch, "init", "-q", "--bare", "--initial-branch=main", bare}, []string{bare, "config", "core.hooksPath", dir},
+			[]string{bare, "config", "rigward.bootstrap", "true"}, []string{clone, "remote", "add", "origin", bare})
+	} else {
+		steps = append(steps, []string{clone, "config", "core.hooksPath", dir})
+	}
+	for _, s := range steps {
+		if _, err := demo.must(s[0], s[1:]...); err != nil {
+			return err
+		}
+	}
+	good, err := demo.render("canary", envelope.Fields{From: "rig-a", To: []string{"rig-b"}, Type: "REQUEST", Status: "▶ Canary", Body: []byte("Good.\n")})
+	if err != nil {
+		return err
+	}
+	bad := strings.Replace(string(good), "type: REQUEST", "type: CANARY", 1)
+	for _, c := range []struct{ what, text string }{{"bad", bad}, {"good", string(good)}} {
+		if err := demo.write(clone, "canary/REQUEST.md", []byte(c.text)); err != nil {
+			return err
+		}
+		if _, err := demo.must(clone, "add", "canary"); err != nil {
+			return err
+		}
+		act := []string{"commit", "-q", "-m", "Canary"}
+		if server {
+			if _, err := demo.must(clone, append(act, "--no-verify", "--allow-empty")...); err != nil {
+				return err
+			}
+			act = []string{"push", "-q", "--no-verify", "origin", "HEAD:main"}
+		}
+		res, err := demo.git(clone, nil, nil, act...)
+		if err != nil {
+			return err
+		}
+		refused := res.Code != 0 && strings.Contains(string(res.Stderr), "envelope-schema")
+		switch {
+		case c.what == "bad" && !refused:
+			d.say(false, "canary: git %s took a bad envelope: %s", act[0], finding.QuoteMax(string(res.Stderr), 200))
+		case c.what == "good" && res.Code != 0:
+			d.say(false, "canary: git %s refused a good envelope: %s", act[0], finding.QuoteMax(string(res.Stderr), 200))
+		default:
+			d.say(true, "canary: git %s, a %s envelope: as it must be", act[0], c.what)
+		}
+		if server && c.what == "bad" {
+			if _, err := demo.must(clone, "update-ref", "-d", "HEAD"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/report"
+	"github.com/rigward/rigward/schemas"
+)
+
+func explain(_ context.Context, env *hooks.Env, f flags) int {
+	switch {
+	case f.has("--policy-schema"):
+		if _, err := env.Stdout.Write(schemas.Policy()); err != nil {
+			return report.ExitUndecided
+		}
+		return report.ExitClean
+	case f.has("--list") || len(f.words) == 0:
+		for _, r := range policy.Rules() {
+			fmt.Fprintf(env.Stdout, "%-16s %-8s %s\n", r.ID, r.Default, r.Says)
+		}
+		return report.ExitClean
+	}
+	for _, id := range f.words {
+		r, ok := policy.RuleByID(id)
+		if !ok {
+			return fail(env, "explain", &policy.Undecided{Message: "no rule is called " + finding.QuoteMax(id, 40), Hint: "rig-hook explain --list"})
+		}
+		fmt.Fprintf(env.Stdout, "%s\n  says:    %s\n  default: %s\n  gates:   %s\n", r.ID, r.Says, r.Default, r.Gates)
+		if r.Locked {
+			fmt.Fprintf(env.Stdout, "  off:     only in a server's own policy file\n")
+		}
+		fmt.Fprintf(env.Stdout, "  policy:  rules: {%s: off | warning | error}\n  more:    docs/rules.md\n", r.ID)
+	}
+	return report.ExitClean
+}

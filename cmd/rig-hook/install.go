@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/report"
+)
+
+// openAt opens the repository of this directory, or the bare one that
+// --server names.
+func openAt(ctx context.Context, env *hooks.Env, f flags) (*gitrepo.Repo, []string, error) {
+	if !f.has("--server") {
+		r, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
+		return r, hooks.ClientHooks, err
+	}
+	dir := f.value["--server"]
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(env.Dir, dir)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		return nil, nil, &policy.Undecided{Message: "there is no directory " + finding.Quote(f.value["--server"])}
+	}
+	r, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ}.Foreign(dir))
+	if err == nil && !r.Bare() {
+		r.Close()
+		err = &policy.Undecided{Message: finding.Quote(f.value["--server"]) + " is no bare repository", Hint: "git init --bare DIR"}
+	}
+	return r, hooks.ServerHooks, err
+}
+
+func install(ctx context.Context, env *hooks.Env, f flags) int {
+	r, names, err := openAt(ctx, env, f)
+	if err != nil {
+		return fail(env, "install", err)
+	}
+	defer r.Close()
+	dir, err := r.HooksPath(ctx)
+	if err != nil {
+		return fail(env, "install", err)
+	}
+	if custom, set, err := r.ConfigLast("core.hooksPath"); err != nil {
+		return fail(env, "install", err)
+	} else if set && !f.has("--into-hooks-path") {
+		return fail(env, "install", &policy.Undecided{
+			Message: fmt.Sprintf("core.hooksPath is %s, so git looks for hooks in %s only, and other repositories may share it", finding.Quote(custom), finding.Quote(dir)),
+			Hint:    "rig-hook install --into-hooks-path",
+		})
+	}
+	done, err := hooks.Install(dir, env.Executable, names)
+	if err != nil {
+		return fail(env, "install", err)
+	}
+	for _, d := range done {
+		note := ""
+		if d.Did == "chained" {
+			note = ", after the hook that was there"
+		}
+		fmt.Fprintf(env.Stdout, "%s: %s%s\n", filepath.ToSlash(filepath.Join(dir, d.Hook)), d.Did, note)
+	}
+	if f.has("--server") {
+		return afterServer(ctx, env, f, r)
+	}
+	return report.ExitClean
+}
+
+// afterServer says what an empty repository needs before its first push.
+func afterServer(ctx context.Context, env *hooks.Env, f flags, r *gitrepo.Repo) int {
+	if f.has("--bootstrap") {
+		run := gitrepo.Runner{Env: gitrepo.Env{Environ: env.Environ}.Foreign(r.GitDir())}
+		if res, err := run.Run(ctx, gitrepo.Command{Args: []string{"config", "rigward.bootstrap", "true"}}); err != nil || res.Code != 0 {
+			return fail(env, "install", errors.New("git config rigward.bootstrap true failed"))
+		}
+		fmt.Fprintln(env.Stdout, "rigward.bootstrap: true (the first push may bring policy and signers; unset it afterwards)")
+		return report.ExitClean
+	}
+	for _, err := range r.Refs(ctx, "refs/heads/") {
+		if err != nil {
+			return fail(env, "install", err)
+		}
+		return report.ExitClean
+	}
+	fmt.Fprintln(env.Stderr, "the repository is empty: its first push is refused until the server says what to judge it by")
+	fmt.Fprintf(env.Stderr, "hint: git -C %s config rigward.bootstrap true\n", finding.Path(f.value["--server"]))
+	return report.ExitClean
+}
+
+func uninstall(ctx context.Context, env *hooks.Env, f flags) int {
+	r, names, err := openAt(ctx, env, f)
+	if err != nil {
+		return fail(env, "uninstall", err)
+	}
+	defer r.Close()
+	dir, err := r.HooksPath(ctx)
+	if err != nil {
+		return fail(env, "uninstall", err)
+	}
+	done, err := hooks.Uninstall(dir, names)
+	if err != nil {
+		return fail(env, "uninstall", err)
+	}
+	for _, d := range done {
+		if d.Did != "absent" {
+			fmt.Fprintf(env.Stdout, "%s: %s\n", filepath.ToSlash(filepath.Join(dir, d.Hook)), d.Did)
+		}
+	}
+	// The nonce index is derived, and ours.
+	if err := os.RemoveAll(filepath.Join(r.CommonDir(), "rigward")); err != nil {
+		return fail(env, "uninstall", fmt.Errorf("cannot remove the nonce index: %w", err))
+	}
+	return report.ExitClean
+}

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/report"
+	"github.com/rigward/rigward/pkg/sshsign"
+)
+
+// keys shows and edits who may sign as whom. It edits the signers file of the
+// work tree; the change takes effect when a trusted signer has committed and
+// pushed it.
+func keys(ctx context.Context, env *hooks.Env, f flags) int {
+	if len(f.words) == 0 {
+		return fail(env, "keys", &policy.Undecided{Message: "expected one of list, add, remove, revoke, test", Hint: "rig-hook keys list"})
+	}
+	repo, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
+	if err != nil {
+		return fail(env, "keys", err)
+	}
+	defer repo.Close()
+	k := &keyring{ctx: ctx, env: env, repo: repo, flags: f}
+	verb := f.words[0]
+	k.words = f.words[1:]
+	run := map[string]func() error{"list": k.list, "add": k.add, "remove": k.remove, "revoke": k.revoke, "test": k.test}[verb]
+	if run == nil {
+		err = &policy.Undecided{Message: "unknown word " + finding.QuoteMax(verb, 40) + ", expected one of list, add, remove, revoke, test"}
+	} else if err = k.open(); err == nil {
+		err = run()
+	}
+	if errors.Is(err, errRefused) {
+		return report.ExitFindings
+	}
+	if err != nil {
+		return fail(env, "keys "+verb, err)
+	}
+	return report.ExitClean
+}
+
+var errRefused = errors.New("refused")
+
+type keyring struct {
+	ctx    context.Context
+	env    *hooks.Env
+	repo   *gitrepo.Repo
+	flags  flags
+	words  []string
+	policy *policy.Policy
+	file   string // of the signers, in the work tree or as --file names it
+}
+
+func (k *keyring) open() error {
+	l := k.loader()
+	_, head, err := k.repo.HEAD()
+	if err != nil {
+		return err
+	}
+	if k.policy, _, err = l.AtCommit(head); err != nil {
+		return err
+	}
+	if name := k.flags.value["--file"]; name != "" {
+		k.file = name
+		if !filepath.IsAbs(name) {
+			k.file = filepath.Join(k.env.Dir, name)
+		}
+		return nil
+	}
+	if k.repo.WorkTree() == "" {
+		return &policy.Undecided{Message: "this repository has no work tree", Hint: "name the signers file: --file FILE"}
+	}
+	k.file = filepath.Join(k.repo.WorkTree(), filepath.FromSlash(k.policy.Signers))
+	return nil
+}
+
+func (k *keyring) loader() *policy.Loader {
+	return &policy.Loader{Repo: k.repo, ReadFile: func(name string) ([]byte, error) { return hooks.ReadConfigured(k.repo, name) }}
+}
+
+func (k *keyring) read() ([]byte, *sshsign.Signers, error) {
+	data, err := os.ReadFile(k.file)
+	if err != nil {
+		return nil, nil, &policy.Undecided{Message: "the signers file " + finding.Quote(k.file) + " cannot be read", Hint: "rig-hook keys add PRINCIPALS KEY-FILE", Cause: err}
+	}
+	s, err := sshsign.ParseSigners(data)
+	if err != nil {
+		return nil, nil, &policy.Undecided{Message: "the signers file " + finding.Quote(k.file) + " is malformed: " + finding.Clean(err.Error()), Cause: err}
+	}
+	return data, s, nil
+}
+
+// list prints one line a signer: who, with which key, from when until when.
+func (k *keyring) list() error {
+	_, s, err := k.read()
+	if err != nil {
+		return err
+	}
+	now := k.env.Now()
+	for _, line := range s.List() {
+		state := "valid"
+		switch {
+		case !line.ValidAfter.IsZero() && now.Before(line.ValidAfter):
+			state = "not yet valid"
+		case !line.ValidBefore.IsZero() && now.After(line.ValidBefore):
+			state = "expired"
+		}
+		window := ""
+		if !line.ValidAfter.IsZero() {
+			window += " from " + line.ValidAfter.UTC().Format(time.RFC3339)
+		}
+		if !line.ValidBefore.IsZero() {
+			window += " until " + line.ValidBefore.UTC().Format(time.RFC3339)
+		}
+		kind := line.Key.Type()
+		if line.CertAuthority {
+			kind += " (certificate authority)"
+		}
+		fmt.Fprintf(k.env.Stdout, "%s %s %s: %s%s\n", finding.Clean(line.Principals), kind, line.Fingerprint(), state, window)
+	}
+	return nil
+}
+
+// add appends a line for a public key: rig-hook keys add PRINCIPALS KEY-FILE.
+func (k *keyring) add() error {
+	if len(k.words) != 2 {
+		return &policy.Undecided{Message: "expected PRINCIPALS and a public key file", Hint: "rig-hook keys add op@example.com,op-relay ~/.ssh/id_ed25519.pub"}
+	}
+	name := k.words[1]
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(k.env.Dir, name)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return &policy.Undecided{Message: "the key file " + finding.Quote(k.words[1]) + " cannot be read", Cause: err}
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey(data)
+	if err != nil {
+		return &policy.Undecided{Message: finding.Quote(k.words[1]) + " is no public key", Hint: "name the file that ends in .pub"}
+	}
+	principals := k.words[0]
+	if strings.ContainsAny(principals, " \t") {
+		principals = `"` + principals + `"`
+	}
+	line := principals + " "
+	var options []string
+	for _, o := range []string{"namespaces", "valid-after", "valid-before"} {
+		if v, ok := k.flags.value["--"+o]; ok {
+			options = append(options, o+`="`+v+`"`)
+		}
+	}
+	if len(options) > 0 {
+		line += strings.Join(options, ",") + " "
+	}
+	line += strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) + "\n"
+	old, err := os.ReadFile(k.file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if len(old) > 0 && !bytes.HasSuffix(old, []byte("\n")) {
+		old = append(old, '\n')
+	}
+	return k.write(append(old, line...), "added "+ssh.FingerprintSHA256(key))
+}
+
+// remove takes every line of a key out: rig-hook keys remove FINGERPRINT.
+func (k *keyring) remove() error {
+	data, s, fp, err := k.named()
+	if err != nil {
+		return err
+	}
+	drop := map[int]bool{}
+	for _, line := range s.List() {
+		if line.Fingerprint() == fp {
+			drop[line.Line] = true
+		}
+	}
+	if len(drop) == 0 {
+		return &policy.Undecided{Message: "no line of " + finding.Quote(k.file) + " has the key " + finding.QuoteMax(fp, 80), Hint: "rig-hook keys list"}
+	}
+	var kept []byte
+	n := 0
+	for line := range bytes.Lines(data) {
+		if n++; !drop[n] {
+			kept = append(kept, line...)
+		}
+	}
+	return k.write(kept, fmt.Sprintf("removed %d lines of %s", len(drop), fp))
+}
+
+// revoke adds a key to the revocation file that the policy names: it counts
+// for signatures of any date.
+func (k *keyring) revoke() error {
+	_, s, fp, err := k.named()
+	if err != nil {
+		return err
+	}
+	if k.policy.Revoked == "" {
+		return &policy.Undecided{Message: "the policy names no revocation file", Hint: "put into .bridge/policy.yaml: revoked: .bridge/revoked_keys"}
+	}
+	if k.repo.WorkTree() == "" {
+		return &policy.Undecided{Message: "this repository has no work tree"}
+	}
+	file := filepath.Join(k.repo.WorkTree(), filepath.FromSlash(k.policy.Revoked))
+	old, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if bytes.HasPrefix(old, []byte("SSHKRL")) {
+		return &policy.Undecided{Message: finding.Quote(file) + " is a KRL, which only ssh-keygen edits", Hint: "ssh-keygen -k -u -f " + finding.Path(k.policy.Revoked) + " KEY-FILE"}
+	}
+	for _, line := range s.List() {
+		if line.Fingerprint() != fp {
+			continue
+		}
+		if len(old) > 0 && !bytes.HasSuffix(old, []byte("\n")) {
+			old = append(old, '\n')
+		}
+		text := append(old, ssh.MarshalAuthorizedKey(line.Key)...)
+		if _, err := sshsign.ParseRevocations(text); err != nil {
+			return &policy.Undecided{Message: "the revocation file would be malformed: " + finding.Clean(err.Error())}
+		}
+		if err := replaceFile(file, text); err != nil {
+			return err
+		}
+		fmt.Fprintf(k.env.Stdout, "revoked %s; commit %s, signed\n", fp, finding.Path(k.policy.Revoked))
+		return nil
+	}
+	return &policy.Undecided{Message: "no line of " + finding.Quote(k.file) + " has the key " + finding.QuoteMax(fp, 80), Hint: "rig-hook keys list"}
+}
+
+func (k *keyring) named() ([]byte, *sshsign.Signers, string, error) {
+	if len(k.words) != 1 {
+		return nil, nil, "", &policy.Undecided{Message: "expected the fingerprint of one key", Hint: "rig-hook keys list"}
+	}
+	data, s, err := k.read()
+	return data, s, strings.TrimSuffix(k.words[0], "="), err
+}
+
+// test tells what the signature of a commit is worth under the signers file
+// of the work tree: exit 0 if it is good, 1 if not.
+func (k *keyring) test() error {
+	word := "HEAD"
+	if len(k.words) > 0 {
+		word = k.words[0]
+	}
+	id, err := k.repo.Resolve(k.ctx, word)
+	if err != nil {
+		return err
+	}
+	_, s, err := k.read()
+	if err != nil {
+		return err
+	}
+	var revoked *sshsign.Revocations
+	if k.policy.Revoked != "" && k.repo.WorkTree() != "" {
+		data, err := os.ReadFile(filepath.Join(k.repo.WorkTree(), filepath.FromSlash(k.policy.Revoked)))
+		if err != nil {
+			return &policy.Undecided{Message: "the revocation file " + finding.Path(k.policy.Revoked) + " cannot be read", Cause: err}
+		}
+		if revoked, err = sshsign.ParseRevocations(data); err != nil {
+			return &policy.Undecided{Message: "the revocation file is malformed: " + finding.Clean(err.Error()), Cause: err}
+		}
+	}
+	c, err := k.repo.Commit(id)
+	if err != nil {
+		return err
+	}
+	v := sshsign.VerifyCommit(c.Raw, sshsign.ObjectFormat(k.repo.ObjectFormat()), s, revoked, sshsign.Options{MinRSABits: k.policy.MinRSABits})
+	text := fmt.Sprintf("%s: %s", id, v.Reason)
+	if v.Detail != "" {
+		text += ": " + v.Detail
+	}
+	if v.Fingerprint != "" {
+		text += ", key " + v.Fingerprint
+	}
+	if v.Good() {
+		text += fmt.Sprintf(", principals %s (line %d)", finding.Clean(strings.Join(v.Principals, " ")), v.Line)
+		if !v.Speaks(c.Committer.Email) {
+			text += ", which does not list the committer " + finding.Quote(c.Committer.Email)
+		}
+	}
+	fmt.Fprintln(k.env.Stdout, text)
+	if !v.Good() || !v.Speaks(c.Committer.Email) {
+		return errRefused
+	}
+	return nil
+}
+
+// write replaces the signers file if its new content is well-formed.
+func (k *keyring) write(data []byte, did string) error {
+	if len(bytes.TrimSpace(data)) > 0 {
+		if _, err := sshsign.ParseSigners(data); err != nil {
+			return &policy.Undecided{Message: "the signers file would be malformed: " + finding.Clean(err.Error())}
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(k.file), 0o755); err != nil {
+		return err
+	}
+	if err := replaceFile(k.file, data); err != nil {
+		return err
+	}
+	fmt.Fprintf(k.env.Stdout, "%s; commit the signers file, signed\n", did)
+	return nil
+}
+
+// replaceFile writes a file as a whole.
+func replaceFile(file string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(file), ".rigward-*")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(data)
+	if cerr := tmp.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Chmod(tmp.Name(), 0o644)
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), file)
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
+	}
+	return err
+}

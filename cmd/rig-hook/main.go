@@ -1,0 +1,32 @@
+// Command rig-hook is every git hook of rigward, chosen by the name it is
+// called by or by its first word, and the commands around them.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/rigward/rigward/hooks"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	dir, _ := os.Getwd()
+	exe, err := os.Executable()
+	if err != nil {
+		exe = os.Args[0]
+	}
+	code := Main(ctx, &hooks.Env{
+		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Environ: os.Environ(), Dir: dir, Executable: exe, Now: time.Now, Rand: rand.Reader,
+		StdinTTY: term.IsTerminal(int(os.Stdin.Fd())), StderrTTY: term.IsTerminal(int(os.Stderr.Fd())),
+	})
+	stop()
+	os.Exit(code)
+}

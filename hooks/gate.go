@@ -1,0 +1,286 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/history"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/report"
+)
+
+// Names lists the hooks that Run knows.
+func Names() []string {
+	return []string{"pre-commit", "commit-msg", "pre-push", "pre-receive", "update"}
+}
+
+// Run runs the hook of that name and returns its exit code: 0 clean, 1
+// findings, 2 cannot decide.
+func Run(ctx context.Context, name string, env *Env) int {
+	g := &gate{env: env, name: name, started: env.Now(), report: report.Report{Gate: name}}
+	var run func(context.Context) error
+	server := false
+	switch name {
+	case "pre-commit":
+		g.kind, run = policy.PreCommit, g.preCommit
+	case "commit-msg":
+		g.kind, run = policy.PreCommit, g.commitMsg
+	case "pre-push":
+		g.kind, run = policy.PrePush, g.prePush
+	case "pre-receive":
+		g.kind, run, server = policy.PreReceive, g.preReceive, true
+	case "update":
+		g.kind, run, server = policy.Update, g.update, true
+	default:
+		fmt.Fprintf(env.Stderr, "rig-hook: no hook is called %s\n", finding.Quote(name))
+		return report.ExitUndecided
+	}
+	if err := g.flags(server); err != nil {
+		g.report.Problem = err
+	} else {
+		g.within(ctx, run)
+	}
+	if g.tell(server) != nil {
+		return report.ExitUndecided // nobody learns of a pass that could not be told
+	}
+	return g.report.ExitCode()
+}
+
+// A gate is one run of a hook.
+type gate struct {
+	env     *Env
+	name    string
+	kind    policy.Gate
+	started time.Time
+
+	args    []string // words after the flags
+	timeout time.Duration
+	fixed   bool // timeout was given on the command line
+	format  string
+	timer   *time.Timer
+
+	repo   *gitrepo.Repo
+	loader *policy.Loader
+	judge  *policy.Judge
+	pol    *policy.Policy // of the gate: what is protected, how long, how much is printed
+	report report.Report
+}
+
+// Time-outs where neither a flag nor the policy gives one. A forge kills its
+// hooks after five seconds at the earliest.
+const (
+	serverTimeout = 4 * time.Second
+	clientTimeout = 60 * time.Second
+)
+
+// flags takes the flags before the words that git gives.
+func (g *gate) flags(server bool) error {
+	g.timeout, g.format, g.args = clientTimeout, "text", g.env.Args
+	if server {
+		g.timeout = serverTimeout
+	}
+	for len(g.args) > 0 && strings.HasPrefix(g.args[0], "--") {
+		word := g.args[0]
+		if g.args = g.args[1:]; word == "--" {
+			return nil
+		}
+		name, value, has := strings.Cut(word, "=")
+		if !has && len(g.args) > 0 {
+			value, g.args = g.args[0], g.args[1:]
+		}
+		switch name {
+		case "--timeout":
+			d, err := time.ParseDuration(value)
+			if err != nil || d <= 0 {
+				return fmt.Errorf("--timeout is %s, expected a duration such as 4s", finding.Quote(value))
+			}
+			g.timeout, g.fixed = d, true
+		case "--format":
+			g.format = value
+		default:
+			return fmt.Errorf("unknown flag %s", finding.Quote(name))
+		}
+	}
+	return nil
+}
+
+// errTimeout is the cause of a context that ran out of the gate's own time.
+var errTimeout = errors.New("time is up")
+
+// within runs a hook within its time, with the repository open.
+func (g *gate) within(ctx context.Context, run func(context.Context) error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	g.timer = time.AfterFunc(g.timeout, func() { cancel(errTimeout) })
+	defer g.timer.Stop()
+	err := g.open(ctx)
+	if err == nil {
+		defer g.repo.Close()
+		err = run(ctx)
+	}
+	if g.judge != nil {
+		g.report.Findings = g.judge.Findings
+		g.report.Commits, g.report.Envelopes = g.judge.Commits, g.judge.Envelopes
+		finding.Sort(g.report.Findings)
+	}
+	if err == nil {
+		return
+	}
+	if errors.Is(context.Cause(ctx), errTimeout) {
+		done, total := 0, 0
+		if g.judge != nil {
+			done, total = g.judge.Commits, g.judge.Total
+		}
+		err = &policy.Undecided{
+			Message: fmt.Sprintf("%d of %d commits checked in %s, then the time was up", done, total, g.env.Now().Sub(g.started).Round(100*time.Millisecond)),
+			Hint:    "push in smaller parts, or raise the policy's timeout", Cause: err,
+		}
+	}
+	g.report.Problem, g.report.Hint = err, policy.HintOf(err)
+}
+
+func (g *gate) open(ctx context.Context) (err error) {
+	g.repo, err = gitrepo.Open(ctx, gitrepo.Env{Environ: g.env.Environ, Dir: g.env.Dir})
+	if err != nil {
+		return err
+	}
+	g.loader = &policy.Loader{Repo: g.repo, ReadFile: g.readFile}
+	if g.kind == policy.PreCommit || g.kind == policy.PrePush {
+		if g.loader.Own, err = OwnPolicy(g.repo); err != nil {
+			return err
+		}
+	}
+	g.judge = &policy.Judge{Repo: g.repo, Gate: g.kind, Now: g.env.Now()}
+	g.report.Fail = finding.Error
+	return nil
+}
+
+// readFile reads a file that the configuration names; a relative name is
+// relative to the git directory, wherever the hook is started from.
+func (g *gate) readFile(name string) ([]byte, error) { return ReadConfigured(g.repo, name) }
+
+// ReadConfigured reads a file that a repository's configuration names, of at
+// most policy.MaxTrustBytes. A relative name is relative to the git directory.
+func ReadConfigured(repo *gitrepo.Repo, name string) ([]byte, error) {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(repo.CommonDir(), name)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, policy.MaxTrustBytes+1))
+	if err == nil && len(data) > policy.MaxTrustBytes {
+		err = fmt.Errorf("more than %d bytes", policy.MaxTrustBytes)
+	}
+	return data, err
+}
+
+// OwnPolicy reads the client's own policy, .git/rigward.yaml, which can only
+// tighten; nil if there is none.
+func OwnPolicy(repo *gitrepo.Repo) (*policy.Policy, error) {
+	name := filepath.Join(repo.CommonDir(), "rigward.yaml")
+	data, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &policy.Undecided{Message: "the policy file " + finding.Quote(name) + " cannot be read", Cause: err}
+	}
+	return policy.DecodeFile(data, policy.FromClient, name)
+}
+
+// use makes p the policy of the gate itself.
+func (g *gate) use(p *policy.Policy) {
+	g.pol = p
+	g.report.Fail = p.FailLevel
+	if p.Timeout > 0 && !g.fixed && g.timer.Stop() {
+		g.timer.Reset(max(0, p.Timeout-g.env.Now().Sub(g.started)))
+	}
+	g.judge.Nonces = Nonces(g.repo, p)
+}
+
+// Nonces returns the nonce index of a repository.
+func Nonces(repo *gitrepo.Repo, p *policy.Policy) *history.Index {
+	return &history.Index{Repo: repo, Dir: filepath.Join(repo.CommonDir(), "rigward"), Envelope: p.Candidate, Limit: p.MaxFile}
+}
+
+// stdin reads the lines that git gives; none at a terminal.
+func (g *gate) stdin() ([]byte, error) {
+	if g.env.StdinTTY || g.env.Stdin == nil {
+		return nil, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(g.env.Stdin, change.MaxInput+1))
+	if err == nil && len(data) > change.MaxInput {
+		err = &policy.Undecided{Message: "more than " + strconv.Itoa(change.MaxInput) + " bytes of ref lines on standard input", Hint: "push fewer refs at a time"}
+	}
+	return data, err
+}
+
+// tell writes the report: for the person who pushed, or for the one at this
+// machine.
+func (g *gate) tell(server bool) error {
+	if g.format != "text" {
+		return report.Write(g.env.Stdout, &g.report, g.format)
+	}
+	if server {
+		lines, prefix := policy.Default().MaxLines, ""
+		if g.pol != nil {
+			lines = g.pol.MaxLines
+		}
+		if g.env.Getenv("GL_PROTOCOL") != "" {
+			prefix = "GL-HOOK-ERR: "
+		}
+		return report.WriteServer(g.env.Stderr, &g.report, lines, prefix)
+	}
+	if g.report.Problem == nil && len(g.report.Findings) == 0 && len(g.report.Notes) == 0 && g.report.Envelopes == 0 {
+		return nil
+	}
+	return report.Write(g.env.Stderr, &g.report, "text")
+}
+
+// target follows a symbolic ref: a push through it moves, and deletes, the ref
+// that it names (spec/policy.md).
+func (g *gate) target(ref string) (string, error) {
+	for range 5 {
+		next, ok, err := g.repo.SymbolicTarget(ref)
+		if err != nil || !ok {
+			return ref, err
+		}
+		ref = next
+	}
+	return "", &policy.Undecided{Message: "the symbolic ref " + finding.Quote(ref) + " leads too far"}
+}
+
+// commit returns the commit that an object id stands for, peeling tags.
+func (g *gate) commit(id string) (string, error) {
+	for range 10 {
+		typ, data, err := g.repo.Object(id, gitrepo.MaxCommit)
+		switch {
+		case err != nil:
+			return "", err
+		case typ == "commit":
+			return id, nil
+		case typ != "tag":
+			return "", &policy.Undecided{Message: fmt.Sprintf("object %s is a %s, expected a commit", id, typ)}
+		}
+		line, _, _ := strings.Cut(string(data), "\n")
+		next, ok := strings.CutPrefix(line, "object ")
+		if !ok || !g.repo.ValidID(next) {
+			return "", &policy.Undecided{Message: "tag " + id + " is malformed"}
+		}
+		id = next
+	}
+	return "", &policy.Undecided{Message: "too many tags point to each other"}
+}

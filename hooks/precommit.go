@@ -1,0 +1,169 @@
+package hooks
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+)
+
+// preCommit judges what is staged, as the index that git names holds it. Words
+// are paths that a hook manager wants judged whether they changed or not.
+func (g *gate) preCommit(ctx context.Context) error {
+	staged, err := g.staged(ctx)
+	if err != nil {
+		return err
+	}
+	if len(g.args) > 0 {
+		if err := g.named(ctx, &staged); err != nil {
+			return err
+		}
+	}
+	return g.judge.Index(ctx, staged)
+}
+
+// staged reads the index and what of HEAD is needed to judge it.
+func (g *gate) staged(ctx context.Context) (s policy.Staged, err error) {
+	branch, head, err := g.repo.HEAD()
+	if err != nil {
+		return s, err
+	}
+	s.Head = head
+	if s.Policy, s.Trust, err = g.loader.AtCommit(head); err != nil {
+		return s, err
+	}
+	g.use(s.Policy)
+	if s.Changes, err = g.repo.Staged(ctx); err != nil {
+		return s, err
+	}
+	brings, touches := false, false
+	for _, ch := range s.Changes {
+		brings = brings || !ch.Deleted()
+		touches = touches || !ch.Added() && s.Policy.Candidate(ch.Path)
+	}
+	if brings || len(g.args) > 0 {
+		entries, err := g.repo.Index(ctx)
+		if err != nil {
+			return s, err
+		}
+		s.Entries = entries
+	}
+	if touches {
+		s.Published, err = g.published(ctx, branch)
+	}
+	return s, err
+}
+
+// published returns the commits that others may have: the branch's upstream,
+// else all that remotes are known to have.
+func (g *gate) published(ctx context.Context, branch string) ([]string, error) {
+	up, err := g.upstream(branch)
+	if err != nil {
+		return nil, err
+	}
+	if up.tracking != "" {
+		if id, ok, err := g.repo.Ref(up.tracking); err != nil {
+			return nil, err
+		} else if ok {
+			return []string{id}, nil
+		}
+	}
+	var ids []string
+	for ref, err := range g.repo.Refs(ctx, "refs/remotes/") {
+		if err != nil {
+			return nil, err
+		}
+		if ref.Target != "" {
+			continue
+		}
+		id, err := g.commit(ref.ID)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// named adds the index entries of the paths on the command line. A path that
+// is not in the index cannot be judged, and is no pass.
+func (g *gate) named(_ context.Context, s *policy.Staged) error {
+	at := map[string]gitrepo.IndexEntry{}
+	for _, e := range s.Entries {
+		at[e.Path] = e
+	}
+	changed := map[string]bool{}
+	for _, ch := range s.Changes {
+		changed[ch.Path] = true
+	}
+	for _, word := range g.args {
+		p, err := g.inTree(word)
+		if err != nil {
+			return err
+		}
+		e, ok := at[p]
+		if !ok {
+			return &policy.Undecided{Message: fmt.Sprintf("%s is not in the index, so nothing of it was read", finding.Quote(word)), Hint: "git add -- " + finding.Path(word)}
+		}
+		if !changed[p] {
+			s.Changes = append(s.Changes, gitrepo.Change{Path: p, NewMode: e.Mode, NewID: e.ID})
+		}
+	}
+	return nil
+}
+
+// inTree is the path of a word of the command line below the work tree's top.
+func (g *gate) inTree(word string) (string, error) {
+	p := filepath.ToSlash(word)
+	if filepath.IsAbs(word) {
+		rel, err := filepath.Rel(g.repo.WorkTree(), word)
+		if err != nil {
+			return "", &policy.Undecided{Message: finding.Quote(word) + " lies outside the work tree"}
+		}
+		p = filepath.ToSlash(rel)
+	}
+	if p = path.Clean(p); p == ".." || strings.HasPrefix(p, "../") {
+		return "", &policy.Undecided{Message: finding.Quote(word) + " lies outside the work tree"}
+	}
+	return p, nil
+}
+
+// commitMsg gives advice: a relay is staged, and this commit will not be
+// signed. The message is not judged, and the signature does not exist yet;
+// pre-push and the server look at it.
+func (g *gate) commitMsg(ctx context.Context) error {
+	staged, err := g.staged(ctx)
+	if err != nil {
+		return err
+	}
+	need, err := g.judge.WillNeedSignature(ctx, staged)
+	if err != nil || need == "" {
+		return err
+	}
+	get := func(key string) string {
+		v, _, e := g.repo.ConfigLast(key)
+		if e != nil {
+			err = e
+		}
+		return v
+	}
+	key, format := get("user.signingkey"), get("gpg.format")
+	signs, _, boolErr := g.repo.ConfigBool("commit.gpgsign")
+	if err != nil || boolErr != nil {
+		return nil // git itself will say what is wrong with its configuration
+	}
+	switch {
+	case format != "ssh":
+		g.report.Notes = append(g.report.Notes, need+" must be signed with an SSH key: git config gpg.format ssh")
+	case key == "":
+		g.report.Notes = append(g.report.Notes, need+" must be signed, and no key is configured: git config user.signingkey FILE")
+	case !signs:
+		g.report.Notes = append(g.report.Notes, need+" must be signed: commit with -S, or git config commit.gpgsign true")
+	}
+	return nil
+}

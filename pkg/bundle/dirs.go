@@ -87,7 +87,7 @@ func (d *Dirs) Dir(dir string) (*os.Root, error) {
 	case before.Mode()&fs.ModeSymlink != 0:
 		return nil, &LinkError{dir}
 	case !before.IsDir():
-		return nil, &fs.PathError{Op: "open", Path: dir, Err: errNotDir}
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: ErrNotDir}
 	}
 	r, err := parent.OpenRoot(base)
 	if err != nil {
@@ -109,7 +109,8 @@ func (d *Dirs) Dir(dir string) (*os.Root, error) {
 	return r, nil
 }
 
-var errNotDir = errors.New("not a directory")
+// ErrNotDir says that a component of a path is no directory.
+var ErrNotDir = errors.New("not a directory")
 
 func (d *Dirs) drop(dir string) {
 	if r, ok := d.open[dir]; ok {

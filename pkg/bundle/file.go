@@ -65,9 +65,6 @@ func WriteFile(name string, mode os.FileMode, write func(io.Writer) error, check
 	if err := f.Chmod(mode); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
 	if err := f.Close(); err != nil {
 		return err
 	}

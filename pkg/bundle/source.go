@@ -248,7 +248,7 @@ func (s *GitSource) entries(dir string) ([]GitEntry, error) {
 			return nil, &LinkError{dir}
 		}
 		if it.Kind != KindDir {
-			return nil, &fs.PathError{Op: "open", Path: dir, Err: errNotDir}
+			return nil, &fs.PathError{Op: "open", Path: dir, Err: ErrNotDir}
 		}
 		id = it.ID
 	}

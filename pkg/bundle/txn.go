@@ -108,7 +108,7 @@ func StateOf(d *Dirs, name string) (State, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return State{}, nil
-	case errors.Is(err, errNotDir):
+	case errors.Is(err, ErrNotDir):
 		return State{Exists: true}, nil
 	case err != nil:
 		return State{}, err

@@ -1,0 +1,278 @@
+package rig
+
+import (
+	"context"
+	"crypto/sha256"
+	"hash"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/rigward/rigward/pkg/bundle"
+)
+
+func newSHA256() hash.Hash { return sha256.New() }
+
+// manifestNode builds the manifest of an assembly in writing order.
+func (a *assembly) manifestNode() *node {
+	o := a.opt
+	m := &node{kind: kindMap}
+	put := func(key string, v *node) { m.fields = append(m.fields, field{key: key, value: v}) }
+	text := func(key, v string) { put(key, textNode(v)) }
+	created := a.createdAt()
+	name, version := o.Name, o.Version
+	if name == "" {
+		name = a.rig.name
+	}
+	if version == "" {
+		version = "0.1.0"
+	}
+	if o.keep != nil {
+		name, version = o.keep.name, o.keep.version
+	}
+	put("schema_version", &node{kind: kindNumber, text: "2"})
+	text("name", name)
+	text("version", version)
+	text("created_at", created)
+	text("rig_spec", "rig.yaml")
+	agents := listNode()
+	for _, v := range a.order {
+		agents.items = append(agents.items, v.entry())
+	}
+	put("agents", agents)
+	if a.rig.culture != "" && (a.cul || o.Form == FormOpenRig) {
+		text("culture_file", a.rig.culture)
+	}
+	put("integrity", a.integrityNode())
+	kept := func(keys ...string) {
+		for _, k := range keys {
+			if o.keep != nil {
+				if v := o.keep.root.get(k); v != nil {
+					put(k, v)
+				}
+			}
+		}
+	}
+	kept("assembler")
+	if o.keep != nil {
+		kept("provenance", "compatibility")
+	} else {
+		if p := provenanceNode(o.Provenance, created); p != nil {
+			put("provenance", p)
+		}
+		if c := mapNode(o.Compatibility, "min_daemon_version", "min_cli_version"); c != nil {
+			put("compatibility", c)
+		}
+	}
+	kept("preconditions")
+	m.fields = append(m.fields, a.lists.canonical()...)
+	kept("project", "configuration")
+	if o.keep != nil {
+		for _, f := range o.keep.root.fields {
+			if !slices.Contains(manifestFields, f.key) {
+				m.fields = append(m.fields, f)
+			}
+		}
+	}
+	return m
+}
+
+// canonical are the content lists with their maps in writing order.
+func (l *contentLists) canonical() []field {
+	out := slices.Clone(l.nodes)
+	for i, f := range out {
+		if f.key != "plugins" {
+			continue
+		}
+		list := listNode()
+		for _, p := range f.value.items {
+			w := &mapWriter{in: p}
+			w.copy("id")
+			w.set("source", inOrder(p.get("source"), "kind", "path"))
+			list.items = append(list.items, w.done())
+		}
+		out[i].value = list
+	}
+	return out
+}
+
+// mapNode is a map of strings with its keys in the given order; nil if empty.
+func mapNode(values map[string]string, keys ...string) *node {
+	m := &node{kind: kindMap}
+	for _, k := range keys {
+		if v, ok := values[k]; ok {
+			m.fields = append(m.fields, field{key: k, value: textNode(v)})
+		}
+	}
+	if len(m.fields) == 0 {
+		return nil
+	}
+	return m
+}
+
+func provenanceNode(values map[string]string, created string) *node {
+	m := mapNode(values, provenanceFields[1:]...)
+	if m != nil {
+		m.fields = append([]field{{key: "created_at", value: textNode(created)}}, m.fields...)
+	}
+	return m
+}
+
+// entry is the agents entry of a member's agent.
+func (v *vendored) entry() *node {
+	e := v.fields(v.ref)
+	imports := listNode()
+	seen := map[*vendored]bool{}
+	for i, to := range v.to {
+		if to != nil && !seen[to] {
+			seen[to] = true
+			imports.items = append(imports.items, to.fields(v.spec.imports[i].ref))
+		}
+	}
+	e.fields = append(e.fields, field{key: "import_entries", value: imports})
+	return e
+}
+
+func (v *vendored) fields(ref string) *node {
+	return mapNode(map[string]string{
+		"name": v.spec.name, "version": v.spec.version, "path": v.dest(), "original_ref": ref, "hash": bundle.Sum(v.data).Hex(),
+	}, "name", "version", "path", "original_ref", "hash")
+}
+
+func (a *assembly) integrityNode() *node {
+	var listed []*file
+	for _, f := range a.files {
+		if f.listed {
+			listed = append(listed, f)
+		}
+	}
+	slices.SortFunc(listed, func(x, y *file) int { return integrityOrder(x.dest, y.dest) })
+	files := &node{kind: kindMap}
+	for _, f := range listed {
+		files.fields = append(files.fields, field{key: f.dest, value: textNode(f.hash.Hex())})
+	}
+	return &node{kind: kindMap, fields: []field{{key: "algorithm", value: textNode("sha256")}, {key: "files", value: files}}}
+}
+
+// entries are the members to be written; the manifest gets its content.
+func (a *assembly) entries() []bundle.Entry {
+	out := make([]bundle.Entry, 0, len(a.files))
+	for _, f := range a.files {
+		if f.dest == manifestName {
+			f.content = writeYAML(a.manifestNode())
+		}
+		if f.have {
+			out = append(out, bundle.BytesEntry(f.dest, f.mode, f.content))
+			continue
+		}
+		out = append(out, bundle.Entry{
+			Member: bundle.Member{Name: f.dest, Type: bundle.File, Mode: f.mode, Size: f.size, SHA256: f.hash},
+			Open:   func() (io.ReadCloser, error) { return a.src.Tree.Open(f.src) },
+		})
+	}
+	return out
+}
+
+// Create assembles a bundle from a source (spec/rigbundle.md section 11) and
+// writes it to the file output and, beside it, its digest file. The file is
+// written under a temporary name, verified with all rules, and renamed; a
+// fault or an error leaves nothing behind. With strict, notes of StrictNotes
+// are faults too.
+func Create(ctx context.Context, src *Source, o Options, output string, v VerifyOptions) (*Result, error) {
+	if o.Form == "" {
+		o.Form = FormRigward
+	}
+	a, faults, err := assemble(ctx, src, &o)
+	if err != nil {
+		return nil, err
+	}
+	if len(faults) > 0 {
+		r := NewResult("create").Fail(faults...)
+		a.addNotes(r)
+		return r, nil
+	}
+	entries := a.entries()
+	var r *Result
+	err = bundle.WriteFile(output, 0o644,
+		func(w io.Writer) error {
+			_, err := bundle.WriteArchive(ctx, w, bundle.Gzip, Layout{}, entries)
+			return err
+		},
+		func(f *os.File, size int64) error {
+			v.AllowMissingDigest = true
+			j, err := run(ctx, bundle.Input{Name: output, File: f, Size: size}, v, false)
+			if err != nil {
+				return err
+			}
+			r = j.result("create")
+			j.absorb(a.notes)
+			j.verdict(r, v)
+			if !r.OK() {
+				return errRefused
+			}
+			return nil
+		})
+	if err == errRefused {
+		r.FileDigest, r.TarDigest, r.Counts = "", "", nil
+		return r, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.File, r.Form = output, o.Form
+	digest := []byte(r.FileDigest[len("sha256:"):])
+	err = bundle.WriteFile(output+".sha256", 0o644, func(w io.Writer) error { _, err := w.Write(digest); return err }, nil)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// errRefused takes a verdict of the written file through WriteFile.
+var errRefused = bundle.Faultf("refused", "", "the written bundle does not verify")
+
+// addNotes appends the notes of an assembly that failed.
+func (a *assembly) addNotes(r *Result) {
+	for _, n := range a.notes {
+		r.Notes = append(r.Notes, n.Note)
+	}
+}
+
+// absorb adds the notes of the assembly to those of the written file. The same
+// thing is told once, and not that the digest file is missing: it comes last.
+func (j *judge) absorb(notes []note) {
+	own := j.notes[:0]
+	for _, n := range j.notes {
+		if n.Code != NoteNoChecksum {
+			own = append(own, n)
+		}
+	}
+	j.notes = own
+	told := map[string]bool{}
+	for _, n := range j.notes {
+		told[n.Code+"\x00"+n.Path] = true
+	}
+	for _, n := range notes {
+		if !told[n.Code+"\x00"+n.Path] {
+			j.notes = append(j.notes, n)
+		}
+	}
+}
+
+// tarDigest writes the stream of an assembly to nowhere and returns its
+// identity.
+func (a *assembly) tarDigest(ctx context.Context) (bundle.Written, error) {
+	return bundle.WriteTar(ctx, io.Discard, Layout{}, a.entries())
+}
+
+// ParseEpoch reads SOURCE_DATE_EPOCH: a decimal integer from 0 to 8589934591.
+func ParseEpoch(s string) (int64, bool) {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && n <= 8589934591
+}

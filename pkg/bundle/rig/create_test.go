@@ -1,0 +1,187 @@
+package rig
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rigward/rigward/pkg/bundle"
+)
+
+// unpackInput puts the input of a create vector into a new directory.
+func unpackInput(t testing.TB, vectors string, e *expectation) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "in")
+	src := filepath.Join(vectors, e.Input)
+	if strings.HasSuffix(src, ".tar") {
+		f, err := os.Open(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		unpackTar(t, tar.NewReader(f), dir)
+	} else if err := os.CopyFS(dir, os.DirFS(src)); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && !strings.HasSuffix(src, ".tar") {
+			return os.Chmod(p, 0o644)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range e.Chmod {
+		m, err := strconv.ParseUint(mode, 8, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(dir, name), fs.FileMode(m)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range e.Setup {
+		cmd := exec.Command("sh", "-c", s)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v %s", s, err, out)
+		}
+	}
+	return dir
+}
+
+func unpackTar(t testing.TB, r *tar.Reader, dir string) {
+	t.Helper()
+	check := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(os.MkdirAll(dir, 0o755))
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		check(err)
+		name := filepath.Join(dir, h.Name)
+		check(os.MkdirAll(filepath.Dir(name), 0o755))
+		switch h.Typeflag {
+		case tar.TypeDir:
+			check(os.MkdirAll(name, 0o755))
+		case tar.TypeSymlink:
+			check(os.Symlink(h.Linkname, name))
+		case tar.TypeReg:
+			b, err := io.ReadAll(r)
+			check(err)
+			check(os.WriteFile(name, b, 0o644))
+			check(os.Chmod(name, fs.FileMode(h.Mode).Perm()))
+		default:
+			t.Fatalf("%s has type %c", h.Name, h.Typeflag)
+		}
+	}
+}
+
+// createIn runs Create on a directory as the command does.
+func createIn(t testing.TB, dir, spec, rigRoot string, o Options, output string, v VerifyOptions) *Result {
+	t.Helper()
+	tree, err := bundle.OpenDirSource(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	if rigRoot == "" {
+		rigRoot = filepath.ToSlash(filepath.Dir(spec))
+	}
+	src := &Source{Tree: tree, Spec: spec, RigRoot: rigRoot, Abs: dir}
+	if o.Now == nil {
+		o.Now = func() time.Time { return time.Unix(0, 0) }
+	}
+	r, err := Create(context.Background(), src, o, output, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestCreateVectors(t *testing.T) {
+	dir := vectors(t)
+	for _, e := range expectations(t, dir) {
+		if e.Kind != "create" {
+			continue
+		}
+		t.Run(e.ID, func(t *testing.T) {
+			in := unpackInput(t, dir, &e)
+			root, spec, rigRoot := in, e.Spec, e.RigRoot
+			if e.SourceRoot == "" {
+				// outside any work tree the source root is the rig root
+				if rigRoot == "" {
+					rigRoot = filepath.Dir(spec)
+				}
+				root = filepath.Join(in, rigRoot)
+				rel, err := filepath.Rel(root, filepath.Join(in, spec))
+				if err != nil {
+					t.Fatal(err)
+				}
+				spec, rigRoot = filepath.ToSlash(rel), "."
+			}
+			o := Options{Name: e.Name, Version: e.Version, CreatedAt: e.CreatedAt, Provenance: e.Provenance, Compatibility: e.Compat, DropServices: slices.Contains(e.Flags, "--drop-services")}
+			out := filepath.Join(t.TempDir(), "out.rigbundle")
+			r := createIn(t, root, spec, rigRoot, o, out, VerifyOptions{})
+			if r.Code != e.Code {
+				t.Fatalf("code %s, want %s: %s", r.Code, e.Code, r.Message)
+			}
+			strict := e.Code
+			if e.Strict != nil {
+				strict = e.Strict.Code
+			}
+			if r := createIn(t, root, spec, rigRoot, o, out+".strict", VerifyOptions{Strict: true}); r.Code != strict {
+				t.Errorf("strict: code %s, want %s: %s", r.Code, strict, r.Message)
+			}
+			if e.Code != OK {
+				if left, _ := filepath.Glob(filepath.Join(filepath.Dir(out), "*")); len(left) > 0 {
+					t.Errorf("a failed create left %v", left)
+				}
+				return
+			}
+			for _, want := range e.Notes {
+				if !slices.ContainsFunc(r.Notes, func(n bundle.Note) bool { return n.Code == want }) {
+					t.Errorf("note %s is missing among %v", want, r.Notes)
+				}
+			}
+			if want := e.TarSHA256 + e.SpecSHA256; want != "" && r.TarDigest != "sha256:"+want {
+				t.Errorf("tar digest %s, want %s", r.TarDigest, want)
+			}
+			if e.FileSHA256 != "" && r.FileDigest != "sha256:"+e.FileSHA256 {
+				t.Errorf("file digest %s, want %s: is klauspost/compress pinned at v1.20.4?", r.FileDigest, e.FileSHA256)
+			}
+			if e.Agents != nil {
+				for i, a := range e.Agents {
+					if r.Agents[i].Name != a.Name || r.Agents[i].Path != a.Path {
+						t.Errorf("agents %v, want %v", r.Agents, e.Agents)
+					}
+				}
+			}
+			if want := e.Compat04; want != "" {
+				o.Form = FormOpenRig
+				if r := createIn(t, root, spec, rigRoot, o, out, VerifyOptions{}); r.TarDigest != "sha256:"+want {
+					t.Errorf("--form openrig-0.4: %s, tar digest %s, want %s", r.Code, r.TarDigest, want)
+				}
+			}
+			if v := verifyFile(t, out, VerifyOptions{}); !v.OK() {
+				t.Errorf("verify says %s: %s", v.Code, v.Message)
+			}
+		})
+	}
+}

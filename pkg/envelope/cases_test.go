@@ -159,6 +159,7 @@ func TestRefusedYAML(t *testing.T) {
 		{"a hyphen alone in brackets", "references: [-]\n", 8, 14, "plain value in brackets"},
 		{"a colon at the end in brackets", "references: [a1b2c3d:, x]\n", 8, 14, "plain value in brackets"},
 		{"a comment without blank above a value", "tldr:\n#c\n  x\n", 9, 1, "no blank after the #"},
+		{"a comment below an empty line above a value", "tldr: # c\n\n# d\n  x\n", 10, 1, "below an empty line"},
 		{"a comment without blank above an item", "references:\n  -\n #c\n\n    a1b2c3d\n", 10, 2, "no blank after the #"},
 		{"key and value on two lines", "? tldr\n: x\n", 8, 3, "two lines"},
 		{"a colon and a blank in a value", "tldr: note: this\n", 0, 0, "colon followed by a blank"},
@@ -182,7 +183,7 @@ func TestRefusedYAML(t *testing.T) {
 		"empty line in a quoted value":      "tldr: \"a\n\n  b\"\n",
 		"list below its key":                "references:\n- a1b2c3d\n- 'b1b2c3d'\n",
 		"list with comments":                "references: [a1b2c3d, # one\n# two\n  b1b2c3d]\n",
-		"comments above values":             "tldr:\n# c\n  #c\n  x\n#c\nreferences:\n#c\n- a1b2c3d\n",
+		"comments above values":             "tldr:\n\n # c\n# c\n \n# c\n  #c\n  x\n#c\nreferences:\n#c\n- a1b2c3d\n",
 		"quotes in plain values":            "references: []\ntldr: it's \"so\" #not\n",
 		"a key with a blank before colon":   "tldr : x\n",
 		"a quoted << is text, not a merge":  "tldr: <<\n",
@@ -246,7 +247,7 @@ func TestEmojiSelector(t *testing.T) {
 	}
 	for status, hint := range map[string]string{
 		"► Go": "status: ▶ Go", "✔ Done": "status: ✅ Done", "✖ No": "status: ❌ No", "'> Go'": "status: ▶ Go", "✔\uFE0F Done": "status: ✅ Done",
-		"' ▶ Go'": "status: ▶ Go", "▶Go": "status: ▶ Go", "▶\u200bGo": "", "'▶ '": "", "Go": "",
+		"' ▶ Go'": "status: ▶ Go", "▶Go": "status: ▶ Go", "▶\u200bGo": "status: ▶ Go", "▶\uFE0E Go": "status: ▶ Go", "▶✅ x": "status: ▶ ✅ x", "'▶ '": "", "Go": "",
 	} {
 		_, fs := envelope.Parse(with("status: "+status), envelope.Options{})
 		f := one(t, fs, "envelope-schema")
@@ -489,14 +490,14 @@ func TestHintsRepair(t *testing.T) {
 	if len(fs) != 0 || e.BodyHash != e.Hash {
 		t.Errorf("%+v", fs)
 	}
-	_, fs = envelope.Parse(file("Tldr: x\ntldrr: x\nresponse_to: x\n"), envelope.Options{})
+	_, fs = envelope.Parse(file("Tldr: x\ntldrr: x\nresponse_to: x\nt: x\ntdlr: x\nin-reply-to: x\n"), envelope.Options{})
 	var hints []string
 	for _, f := range fs {
 		if f.Rule == "envelope-schema" {
 			hints = append(hints, f.Hint)
 		}
 	}
-	if strings.Join(hints, "|") != "did you mean tldr?|did you mean tldr?|" {
+	if strings.Join(hints, "|") != "did you mean tldr?|did you mean tldr?|||did you mean tldr?|did you mean in_reply_to?" {
 		t.Errorf("hints %q", hints)
 	}
 	_, fs = envelope.Parse(file("tldr: note: this breaks\n"), envelope.Options{})

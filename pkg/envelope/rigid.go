@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -70,7 +71,7 @@ func rigIDProblem(id string) string {
 
 // codePoint names a character by code point, and shows it if it is visible.
 func codePoint(r rune) string {
-	if q := finding.Quote(string(r)); r > ' ' && r != '"' && r != '\\' && len(q) == len(string(r))+2 && !isSpace(r) && r != 0xFE0F {
+	if q := finding.Quote(string(r)); !isSpace(r) && !unicode.Is(unicode.M, r) && len(q) == len(string(r))+2 {
 		return fmt.Sprintf("U+%04X %s", r, q)
 	}
 	return fmt.Sprintf("U+%04X", r)

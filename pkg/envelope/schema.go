@@ -105,16 +105,16 @@ func (c *checker) schema() {
 	if missing != nil {
 		c.violation(e.Closing, 1, func() (string, string) {
 			if len(missing) == 1 {
-				return "the required key " + missing[0] + " is missing", missing[0] + ": …"
+				return "the required key " + missing[0] + " is missing", ""
 			}
-			return "required keys are missing: " + strings.Join(missing, ", "), missing[0] + ": …"
+			return "required keys are missing: " + strings.Join(missing, ", "), ""
 		})
 	}
 	e.valid = c.violations == 0
 	if more := c.violations - maxViolations; more > 0 {
 		for i := range c.findings[begin:] {
 			if f := &c.findings[begin+i]; f.Rule == RuleSchema && f.Message == "" {
-				f.Message = fmt.Sprintf("%d more violation(s) of the schema from here on", more)
+				f.Message = fmt.Sprintf("the schema is violated %d more time(s) from here on", more)
 			}
 		}
 	}
@@ -134,26 +134,31 @@ func unknownKey(key string) (message, hint string) {
 
 // str stores a string, or tells that the value is none. name says in the
 // message what has the value, key is the front matter's key.
-func (c *checker) str(n *yamlprofile.Node, name, key, expected string, to *string) bool {
+// fits tells whether the text in quotes would satisfy the schema.
+func (c *checker) str(n *yamlprofile.Node, name, key, expected string, fits func(string) bool, to *string) bool {
 	if n.Kind == yamlprofile.String {
 		*to = n.Value
 		return true
 	}
 	return c.violation(n.Line, n.Col, func() (string, string) {
 		hint := ""
-		if n.Kind == yamlprofile.Number || n.Kind == yamlprofile.Bool || n.Kind == yamlprofile.Null && n.Value != "" {
+		if n.Kind == yamlprofile.Number || n.Kind < yamlprofile.Number && n.Value != "" && fits(n.Value) {
 			hint = c.lineWith(n, key, `"`+n.Value+`"`)
 		}
 		return fmt.Sprintf("%s is %s, expected %s", name, describe(n), expected), hint
 	})
 }
 
+func always(string) bool { return true }
+func never(string) bool  { return false }
+
 // describe says what a value that is no string is.
 func describe(n *yamlprofile.Node) string {
 	switch n.Kind {
-	case yamlprofile.Null:
-		return "empty (null)"
-	case yamlprofile.Number, yamlprofile.Bool:
+	case yamlprofile.Null, yamlprofile.Number, yamlprofile.Bool:
+		if n.Value == "" {
+			return "empty (null)"
+		}
 		return n.Kind.String() + " (" + finding.QuoteMax(n.Value, 70) + ")"
 	}
 	return n.Kind.String()
@@ -191,7 +196,7 @@ func showable(s string) bool {
 
 // rigID judges a rig id, the value of a key or an item of it.
 func (c *checker) rigID(n *yamlprofile.Node, name, key, expected string, to *string) bool {
-	if !c.str(n, name, key, expected, to) {
+	if !c.str(n, name, key, expected, ValidRigID, to) {
 		return false
 	}
 	if ValidRigID(n.Value) {
@@ -199,7 +204,7 @@ func (c *checker) rigID(n *yamlprofile.Node, name, key, expected string, to *str
 	}
 	return c.violation(n.Line, n.Col, func() (string, string) {
 		if id, err := NormalizeRigID(n.Value); err == nil {
-			return fmt.Sprintf("%s is %s, expected the normalised rig id %s", name, finding.QuoteMax(n.Value, 60), finding.QuoteMax(id, 60)), c.lineWith(n, key, scalar(id))
+			return name + ": " + rigIDProblem(n.Value) + "; normalised it is " + finding.QuoteMax(id, 60), c.lineWith(n, key, scalar(id))
 		}
 		return name + ": " + rigIDProblem(n.Value), ""
 	})
@@ -238,7 +243,7 @@ func (c *checker) date(n *yamlprofile.Node, key string, to *string) bool {
 	if timed {
 		form = "YYYY-MM-DDThh:mm:ss with Z or ±hh:mm"
 	}
-	if !c.str(n, key, key, "a date of the form "+form, to) {
+	if !c.str(n, key, key, "a date of the form "+form, never, to) {
 		return false
 	}
 	d, ok := scanDate(n.Value)
@@ -256,7 +261,7 @@ func (c *checker) date(n *yamlprofile.Node, key string, to *string) bool {
 const statusForm = "▶, ⏸, 🎯, ✅ or ❌, a blank, and text on one line"
 
 func (c *checker) status(n *yamlprofile.Node) bool {
-	if !c.str(n, "status", "status", statusForm, &c.e.Status) {
+	if !c.str(n, "status", "status", statusForm, never, &c.e.Status) {
 		return false
 	}
 	if validStatus(n.Value) {
@@ -307,10 +312,10 @@ func statusProblem(s string) (problem, repaired string) {
 	case size == 0:
 		return "nothing follows the marker", ""
 	case !isSpace(next):
-		if repaired = string(marker) + " " + rest; !validStatus(repaired) {
-			repaired = ""
+		if codePoint(next) == fmt.Sprintf("U+%04X", next) { // not visible
+			rest = strings.TrimLeft(rest[size:], " ")
 		}
-		if next == 0xFE0E || next == 0x200D || next == 0x200B || next == 0x180E {
+		if repaired = string(marker) + " " + rest; !validStatus(repaired) {
 			repaired = ""
 		}
 		return fmt.Sprintf("the marker is followed by %s, not by a blank", codePoint(next)), repaired
@@ -327,7 +332,7 @@ var types = [...]string{"REQUEST", "HANDOFF", "RESPONSE", "ACK", "RESOLUTION", "
 func Types() []string { return append([]string(nil), types[:]...) }
 
 func (c *checker) messageType(n *yamlprofile.Node) bool {
-	if !c.str(n, "type", "type", "one of "+strings.Join(types[:], ", "), &c.e.Type) {
+	if !c.str(n, "type", "type", "one of "+strings.Join(types[:], ", "), never, &c.e.Type) {
 		return false
 	}
 	for _, t := range types {
@@ -346,7 +351,7 @@ func (c *checker) messageType(n *yamlprofile.Node) bool {
 
 func (c *checker) threadID(n *yamlprofile.Node) bool {
 	const expected = "a thread id of two or more characters a-z, 0-9 and hyphens"
-	if !c.str(n, "thread", "thread", expected, &c.e.Thread) {
+	if !c.str(n, "thread", "thread", expected, ValidThreadID, &c.e.Thread) {
 		return false
 	}
 	if ValidThreadID(n.Value) {
@@ -372,7 +377,7 @@ func threadProblem(id string) string {
 
 // length judges a string of 1 to most code points.
 func (c *checker) length(n *yamlprofile.Node, key string, most int, to *string) bool {
-	if !c.str(n, key, key, "a string", to) {
+	if !c.str(n, key, key, "a string", always, to) {
 		return false
 	}
 	if n.Value == "" {
@@ -418,7 +423,7 @@ func (c *checker) references(n *yamlprofile.Node) bool {
 	seen := make(map[string]bool, len(n.Items))
 	for _, item := range n.Items {
 		var id string
-		if !c.str(item, "an item of references", "references", expected, &id) {
+		if !c.str(item, "an item of references", "references", expected, never, &id) {
 			all = false
 			continue
 		}
@@ -444,7 +449,7 @@ func (c *checker) references(n *yamlprofile.Node) bool {
 
 func (c *checker) hash(n *yamlprofile.Node, key string, to *string) bool {
 	const expected = "64 lower-case hexadecimal digits"
-	if !c.str(n, key, key, "a string of "+expected, to) {
+	if !c.str(n, key, key, "a string of "+expected, never, to) {
 		return false
 	}
 	if isHex(n.Value, 64, 64) {
@@ -473,7 +478,7 @@ func isHex(s string, least, most int) bool {
 }
 
 // nearest returns the word that s most likely stands for, "" if none is near:
-// at most a third of its letters differ, without regard to case.
+// without regard to case, at most a third of the word and half of s differ.
 func nearest(s string, words []string) string {
 	best, least := "", 0
 	if len(s) > 32 {
@@ -481,29 +486,34 @@ func nearest(s string, words []string) string {
 	}
 	for _, w := range words {
 		d := distance(strings.ToLower(s), strings.ToLower(w))
-		if d <= max(1, len(w)/3) && (best == "" || d < least) {
+		if d <= max(1, len(w)/3) && 2*d <= min(len(s), len(w)) && (best == "" || d < least) {
 			best, least = w, d
 		}
 	}
 	return best
 }
 
-// distance is the Levenshtein distance of two strings in bytes.
+// distance counts the bytes to insert, delete, replace or swap with their
+// neighbour that make b of a.
 func distance(a, b string) int {
+	var before, above []int
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d++
+	for i := 1; i <= len(a); i++ {
+		before, above, row = above, row, make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			row[j] = min(above[j], row[j-1]) + 1
+			if a[i-1] == b[j-1] {
+				row[j] = min(row[j], above[j-1])
+			} else {
+				row[j] = min(row[j], above[j-1]+1)
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(d, row[j]+1, diagonal+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
 		}
 	}
 	return row[len(b)]

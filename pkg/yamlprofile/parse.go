@@ -217,6 +217,9 @@ func (p *parser) empty() error {
 func (p *parser) node(y *yaml.Node, depth int) (*Node, error) {
 	n := &Node{Line: p.first + y.Line - 1, Col: y.Column}
 	at := p.offset(y.Line, y.Column)
+	if y.Line > len(p.starts) { // an empty value at the end of the text
+		n.Line, n.Col = p.place(at)
+	}
 	refuse := func(message, hint string) (*Node, error) {
 		return nil, &Error{Line: n.Line, Col: n.Col, Message: message, Hint: hint}
 	}

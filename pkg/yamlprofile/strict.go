@@ -84,6 +84,7 @@ func (p *parser) inside(y *yaml.Node, indent int) *Error {
 const (
 	noBlank     = "there is no blank before this comment"
 	blankBefore = "put a blank before the #"
+	blankAfter  = "put a blank after the #"
 )
 
 func isEmpty(y *yaml.Node) bool {
@@ -130,7 +131,8 @@ func (p *parser) quoted(at, indent int) (end int, err *Error) {
 
 // commentsAbove judges the comments between a key or dash and a plain value
 // that begins on a line of its own. The reference loses its way where one is
-// indented no more than the key and has no blank after its #.
+// indented no more than the key, and either has no blank after its # or stands
+// below an empty line.
 func (p *parser) commentsAbove(at, indent int) *Error {
 	begin := strings.LastIndexByte(p.text[:at], '\n') + 1
 	if strings.Trim(p.text[begin:at], " ") != "" {
@@ -141,11 +143,20 @@ func (p *parser) commentsAbove(at, indent int) *Error {
 		begin = strings.LastIndexByte(p.text[:end], '\n') + 1
 		line := p.text[begin:end]
 		blanks, first := indentation(line)
-		switch {
-		case first == '#' && blanks <= indent && len(line) > blanks+1 && line[blanks] == '#' && strings.IndexByte(" \t", line[blanks+1]) < 0:
-			return p.refuse(begin+blanks, "there is no blank after the # of this comment, which stands between a key and its value", "put a blank after the #")
-		case first != '#' && first != '\n':
+		if first == '\n' {
+			continue
+		}
+		if first != '#' {
 			return nil
+		}
+		if blanks > indent || line[blanks] != '#' {
+			continue
+		}
+		if len(line) > blanks+1 && line[blanks+1] != ' ' && line[blanks+1] != '\t' {
+			return p.refuse(begin+blanks, "there is no blank after the # of this comment, which stands between a key and its value", blankAfter)
+		}
+		if begin > 1 && p.text[begin-2] == '\n' {
+			return p.refuse(begin+blanks, "this comment stands below an empty line between a key and its value", "indent the comment, or remove the empty line")
 		}
 	}
 	return nil

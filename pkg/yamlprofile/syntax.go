@@ -32,6 +32,8 @@ func (p *parser) syntax(err error) error {
 
 // sentences gives our sentence for what the library says, first match.
 var sentences = []struct{ library, sentence string }{
+	{"sequence entries are not allowed", "a plain value begins with a - and a blank, or a list begins on the line of its key"},
+	{"mapping keys are not allowed", "a plain value begins with a ? and a blank"},
 	{"unknown anchor", "a YAML alias is not allowed"},
 	{"mapping values are not allowed", "a plain value has a colon followed by a blank, or a line is indented too much"},
 	{"could not find expected ':'", "a key has no colon followed by a blank, or a value goes on in a line that is not indented"},
@@ -57,19 +59,20 @@ var sentences = []struct{ library, sentence string }{
 func (p *parser) hint(line int) string {
 	lines := strings.Split(strings.TrimSuffix(p.text, "\n"), "\n")
 	for _, i := range []int{line - 1, line, line - 2} {
-		if i < 0 || i >= len(lines) || len(lines[i]) > 400 {
+		if i < 0 || i >= len(lines) || len(lines[i]) > 200 {
 			continue
 		}
 		key, value, ok := strings.Cut(lines[i], ":")
 		if !ok || !isWord(strings.TrimLeft(key, " -")) {
 			continue
 		}
+		advice := "put the value in double quotes: "
 		if value != "" && value[0] != ' ' && value[0] != '\t' {
-			return "put a blank after the colon: " + key + ": " + finding.QuoteMax(value, 120)
+			advice = "put a blank after the colon: "
+		} else if value = strings.Trim(value, " \t"); value == "" || !needsQuotes(value) {
+			continue
 		}
-		if value = strings.Trim(value, " \t"); value != "" && needsQuotes(value) {
-			return "put the value in double quotes: " + key + ": " + finding.QuoteMax(value, 120)
-		}
+		return advice + key + ": " + finding.Quote(strings.TrimSpace(value))
 	}
 	return ""
 }
@@ -83,8 +86,10 @@ func needsQuotes(value string) bool {
 	switch value[0] {
 	case '"', '\'':
 		return false
-	case '[', '{':
-		return !strings.HasSuffix(value, map[byte]string{'[': "]", '{': "}"}[value[0]])
+	case '[':
+		return strings.Contains(value, "]") && !strings.HasSuffix(value, "]")
+	case '{':
+		return strings.Contains(value, "}") && !strings.HasSuffix(value, "}")
 	case ']', '}', ',', '#', '&', '*', '!', '|', '>', '%', '@', '`':
 		return true
 	}

@@ -102,6 +102,7 @@ func Environ(home string) []string {
 		"GIT_CONFIG_NOSYSTEM=1",
 		"GIT_CONFIG_GLOBAL=" + os.DevNull,
 		"GIT_TERMINAL_PROMPT=0",
+		"GIT_TEST_FSYNC=0", // nothing here has to outlive a crash
 		"GIT_AUTHOR_NAME=" + Name,
 		"GIT_AUTHOR_EMAIL=" + Email,
 		"GIT_COMMITTER_NAME=" + Name,

@@ -310,7 +310,7 @@ func TestStricterThanFsck(t *testing.T) {
 	for _, raw := range trees {
 		objects = append(objects, raw)
 	}
-	r.RunIn(pack(2, objects), "unpack-objects", "-q")
+	r.RunIn(pack(2, objects), "index-pack", "--stdin")
 	res := r.Try(nil, "fsck", "--strict", "--no-dangling")
 	fsck := make(map[string]string)
 	for line := range strings.Lines(res.Stdout + res.Stderr) {

@@ -400,7 +400,7 @@ func TestPaths(t *testing.T) {
 			}
 		})
 	}
-	for _, thread := range []string{"con", "nul", "com9", "lpt0", "dist"} {
+	for _, thread := range []string{"con", "nul", "com9", "lpt0", "dist", "node_modules"} {
 		t.Run("E13 thread "+thread, func(t *testing.T) {
 			for _, path := range []string{"", thread + "/a.md"} {
 				_, fs := envelope.Parse(with("thread: "+thread), envelope.Options{Path: path})

@@ -191,17 +191,18 @@ func open(data []byte, l Limits) (text string, body []byte, closing int, problem
 // thread judges the value of thread as the name of a directory (spec/envelope.md
 // section 1).
 func (c *checker) thread() {
-	if !c.e.Conforms("thread") {
-		return
-	}
 	thread := c.e.Thread
 	n := c.e.Frontmatter.Get("thread")
 	add := func(message, hint string) {
 		c.add(RulePath, finding.Error, n.Line, n.Col, message, hint)
 	}
-	if neverThread(thread) {
+	if neverThread(thread) { // also node_modules, which is no thread id either
 		add("a directory named "+thread+" is never a thread", "")
-	} else if isDevice(thread) {
+	}
+	if !c.e.Conforms("thread") {
+		return
+	}
+	if isDevice(thread) {
 		add("the thread "+thread+" is a device name on Windows, expected a name that every file system takes", "")
 	}
 	dirs := strings.Split(c.e.Path, "/")

@@ -20,6 +20,7 @@ func IsEnvelopePath(path string) bool {
 		ValidThreadID(thread) && !neverThread(thread)
 }
 
+// neverThread names the directories that are never threads.
 func neverThread(id string) bool { return id == "dist" || id == "node_modules" }
 
 // FoldPath returns a key under which two paths are equal if they are equal

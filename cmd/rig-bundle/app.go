@@ -15,6 +15,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
+	"github.com/rigward/rigward/pkg/bundle/rye"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -50,12 +51,12 @@ const (
 
 // formats are the formats, in the order in which they are asked.
 func formats() []bundle.Format {
-	return []bundle.Format{agent.Format{}}
+	return []bundle.Format{agent.Format{}, &rye.Format{}}
 }
 
 // verbs is the table of verbs. Several formats may bring a verb of one name.
 func verbs() []*verb {
-	return slices.Concat(agentVerbs())
+	return slices.Concat(agentVerbs(), ryeVerbs())
 }
 
 // A verb is one command of one format.
@@ -308,10 +309,11 @@ func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*ver
 				}
 			}
 		}
-		probe, err := probePath(ctx, (&call{Env: env}).path(w))
+		probe, done, err := probePath(ctx, (&call{Env: env}).path(w))
 		if err != nil {
 			break // the verb will say why
 		}
+		defer done()
 		var mine []bundle.Format
 		for _, f := range formats() {
 			if slices.ContainsFunc(fitting, func(v *verb) bool { return v.format == f.Name() }) {
@@ -330,32 +332,39 @@ func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*ver
 	return fitting[0], args, nil
 }
 
-// probePath looks at a file or directory.
-func probePath(ctx context.Context, name string) (*bundle.Probe, error) {
+// probePath looks at a file or directory. The probe is good until done, which
+// is set unless there is an error.
+func probePath(ctx context.Context, name string) (p *bundle.Probe, done func() error, err error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if info.IsDir() {
 		src, err := bundle.OpenDirSource(name)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		defer src.Close()
-		p := &bundle.Probe{Base: filepath.Base(name), Tree: src}
+		p = &bundle.Probe{Base: filepath.Base(name), Tree: src, Complete: true}
 		items, err := src.ReadDir(".")
+		if err != nil {
+			src.Close()
+			return nil, nil, err
+		}
 		for _, it := range items {
 			p.Names = append(p.Names, it.Name)
 		}
-		p.Complete = true
-		return p, err
+		return p, src.Close, nil
 	}
 	f, size, err := bundle.OpenFile(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer f.Close()
-	return bundle.ProbeFile(ctx, filepath.Base(name), f, size)
+	p, err = bundle.ProbeFile(ctx, filepath.Base(name), f, size)
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return p, f.Close, nil
 }
 
 // parse reads the arguments; flags may stand before and after words. "--"

@@ -57,7 +57,7 @@ func Create(t bundle.Source, o CreateOptions) (*Creation, []*bundle.Finding, err
 		c.add(bundle.Faultf(VersionInvalid, "", "the version %s is not SemVer 2.0.0, as 1.0.0 would be", finding.QuoteMax(o.Version, 80)))
 	}
 	if len(c.faults) > 0 {
-		return nil, c.faults, nil
+		return nil, addHints(c.faults), nil
 	}
 	for _, top := range createFolders {
 		if err := c.folder(top); err != nil {
@@ -68,7 +68,7 @@ func Create(t bundle.Source, o CreateOptions) (*Creation, []*bundle.Finding, err
 		return nil, nil, err
 	}
 	if len(c.faults) > 0 {
-		return nil, c.faults, nil
+		return nil, addHints(c.faults), nil
 	}
 	return c.out, nil, nil
 }

@@ -99,6 +99,7 @@ func (in *installer) add(fs ...*bundle.Finding) { in.r.Findings = append(in.r.Fi
 
 func (in *installer) conclude() *InstallResult {
 	r := in.r
+	addHints(r.Findings)
 	if len(r.Findings) > 0 {
 		r.Status, r.FilesWritten, r.FilesRemoved = "refused", 0, 0
 		r.FilesKept, r.FilesSkipped, r.Notes = []string{}, []string{}, nil
@@ -399,7 +400,9 @@ func (in *installer) target(p, hash, owner string, same func(string, []byte) boo
 	case link:
 		return "", bundle.Faultf(SymlinkFound, p, "a link stands at %s or on the way to it", finding.QuoteMax(p, 200)), nil
 	case owner != "":
-		return "", bundle.Faultf(OwnedByOther, p, "the file belongs to the installed bundle %s", finding.QuoteMax(owner, 200)), nil
+		f := bundle.Faultf(OwnedByOther, p, "the file belongs to the installed bundle %s", finding.QuoteMax(owner, 200))
+		f.Hint = "rig-bundle uninstall --format rye " + finding.Path(owner) + " makes room"
+		return "", f, nil
 	case !st.Exists:
 		return "new", nil, nil
 	case !st.Regular:
@@ -531,7 +534,7 @@ func notInstalled(id string) *bundle.Finding {
 }
 
 func (r *UninstallResult) refuse(fs ...*bundle.Finding) {
-	r.Findings = append(r.Findings, fs...)
+	r.Findings = append(r.Findings, addHints(fs)...)
 	for _, f := range fs {
 		r.Code = append(r.Code, f.Code)
 	}

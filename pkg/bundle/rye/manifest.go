@@ -144,8 +144,7 @@ func readEntry(k, v *yaml.Node) Entry {
 	e := Entry{Path: k.Value, Line: k.Line + 1}
 	malformed := func(format string, args ...any) {
 		if e.fault == nil {
-			e.fault = bundle.Faultf(EntryMalformed, e.Path, format, args...)
-			e.fault.Line = e.Line
+			e.fault = bundle.Faultf(EntryMalformed, e.Path, "line %d of the manifest: "+format, append([]any{e.Line}, args...)...)
 		}
 	}
 	if v.Kind != yaml.MappingNode {
@@ -179,8 +178,7 @@ func readEntry(k, v *yaml.Node) Entry {
 		}
 	}
 	if e.fault == nil && e.ObjectHash == "" && e.SHA256 == "" {
-		e.fault = bundle.Faultf(EntryHashMissing, e.Path, "the entry has neither object_hash nor sha256")
-		e.fault.Line = e.Line
+		e.fault = bundle.Faultf(EntryHashMissing, e.Path, "line %d of the manifest: the entry has neither object_hash nor sha256", e.Line)
 	}
 	return e
 }

@@ -98,6 +98,7 @@ func (v *verifier) note(code, path, detail string) {
 
 func (v *verifier) conclude() {
 	r := v.r
+	addHints(r.Findings)
 	for _, f := range r.Findings {
 		r.Code = append(r.Code, f.Code)
 	}
@@ -379,9 +380,7 @@ func (v *verifier) entry(e *Entry) error {
 }
 
 func (e *Entry) at(code, format string, args ...any) *bundle.Finding {
-	f := bundle.Faultf(code, e.Path, format, args...)
-	f.Line = e.Line
-	return f
+	return bundle.Faultf(code, e.Path, format, args...)
 }
 
 // check judges what the manifest says about the file, without looking at it.
@@ -390,7 +389,7 @@ func (e *Entry) check() *bundle.Finding {
 		return e.fault
 	}
 	if t := TypeOf(e.Path); e.hasItemType && e.ItemType != string(t) {
-		return e.at(ItemTypeMismatch, "the manifest calls the item %s, its path says %s", finding.QuoteMax(e.ItemType, 40), t)
+		return e.at(ItemTypeMismatch, "the manifest calls the item %s in line %d, its path says %s", finding.QuoteMax(e.ItemType, 40), e.Line, t)
 	}
 	return nil
 }
@@ -589,7 +588,7 @@ func VerifyItem(name string, data []byte, t Type, keys *Keyring) (*ItemReport, e
 	for _, n := range r.Notes {
 		r.Code = append(r.Code, n.Code)
 	}
-	r.Findings = faults
+	r.Findings = addHints(faults)
 	slices.Sort(r.Code)
 	r.Code = slices.Compact(r.Code)
 	return r, nil

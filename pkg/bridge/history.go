@@ -104,6 +104,9 @@ var errFound = errors.New("all found")
 // With onlyLatest a thread is done when the first commit that introduces any
 // of its messages has been met. The walk ends as soon as nothing is wanted.
 func (w *work) walkBack(ctx context.Context, head string, wanted map[string]*message, onlyLatest bool) error {
+	if len(wanted) == 0 {
+		return nil
+	}
 	position := uncommittedPosition
 	err := w.repo.ScanCommits(ctx, w.repo.RevList(ctx, []string{head}, nil, gitrepo.RevListOptions{}), gitrepo.ScanOptions{}, func(c *gitrepo.Scanned) error {
 		position--
@@ -131,6 +134,11 @@ func (w *work) walkBack(ctx context.Context, head string, wanted map[string]*mes
 	})
 	if err != nil && !errors.Is(err, errFound) && !errors.Is(err, gitrepo.ErrCut) {
 		return gitProblem(err)
+	}
+	if err == nil {
+		for _, m := range wanted {
+			m.position = uncommittedPosition // an ignored file, say
+		}
 	}
 	return nil // where history is cut off the rest is older, and that is all we know
 }

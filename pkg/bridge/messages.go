@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -104,29 +105,53 @@ func isThreadName(name string) bool {
 // readThread reads every file of one thread directory whose name ends in .md,
 // sorted by name. Links are named, not followed.
 func readThread(root, thread string) ([]*message, error) {
-	dir := filepath.Join(root, thread)
-	entries, err := os.ReadDir(dir)
+	return readMessages(root, thread, make([]byte, readBuffer), false)
+}
+
+// readBuffer is the size in bytes up to which a file is read at once.
+const readBuffer = 32 << 10
+
+// readMessages reads a thread. With glance a message in the plainest form has
+// no front matter node: see quick.
+func readMessages(root, thread string, buf []byte, glance bool) ([]*message, error) {
+	path := filepath.Join(root, thread)
+	dir, err := openDir(path, buf)
 	if err != nil {
-		return nil, cannotRead(dir, err)
+		return nil, cannotRead(path, err)
+	}
+	defer dir.close()
+	entries, err := dir.entries()
+	if err != nil {
+		return nil, cannotRead(path, err)
 	}
 	var out []*message
 	for _, e := range entries {
-		if name := e.Name(); strings.HasSuffix(name, ".md") {
-			out = append(out, readMessage(dir, thread, name, e.Type()))
+		name := e.Name()
+		if !strings.HasSuffix(name, ".md") {
+			continue
 		}
+		if why := notRegular(e.Type()); why != "" {
+			out = append(out, unreadable(thread, name, why))
+			continue
+		}
+		data, err := dir.read(name, envelope.DefaultLimits().File)
+		if err != nil {
+			out = append(out, unreadable(thread, name, "the file cannot be read: "+reason(err)))
+			continue
+		}
+		if glance {
+			if env, ok := quick(data, thread); ok {
+				m := &message{thread: thread, file: name, day: noDay, env: env}
+				env.Body = nil // shares the reader's buffer, and is not asked for
+				m.dated(env.Date)
+				out = append(out, m)
+				continue
+			}
+		}
+		out = append(out, newMessage(thread, name, bytes.Clone(data)))
 	}
+	slices.SortFunc(out, func(a, b *message) int { return strings.Compare(a.file, b.file) })
 	return out, nil
-}
-
-func readMessage(dir, thread, name string, mode fs.FileMode) *message {
-	if why := notRegular(mode); why != "" {
-		return unreadable(thread, name, why)
-	}
-	data, err := readFile(filepath.Join(dir, name), envelope.DefaultLimits().File)
-	if err != nil {
-		return unreadable(thread, name, "the file cannot be read: "+reason(err))
-	}
-	return newMessage(thread, name, data)
 }
 
 func notRegular(mode fs.FileMode) string {
@@ -141,7 +166,8 @@ func notRegular(mode fs.FileMode) string {
 	return ""
 }
 
-// readThreads reads several threads with all processors, in the order given.
+// readThreads glances at several threads with all processors, in the order
+// given.
 func readThreads(root string, names []string) ([][]*message, error) {
 	out := make([][]*message, len(names))
 	errs := make([]error, len(names))
@@ -149,8 +175,9 @@ func readThreads(root string, names []string) ([][]*message, error) {
 	next := make(chan int)
 	for range min(runtime.GOMAXPROCS(0), len(names)) {
 		wg.Go(func() {
+			buf := make([]byte, readBuffer)
 			for i := range next {
-				out[i], errs[i] = readThread(root, names[i])
+				out[i], errs[i] = readMessages(root, names[i], buf, true)
 			}
 		})
 	}

@@ -62,13 +62,11 @@ func (r *run) push(w *work, held *os.File, j *journal, p *posted) error {
 		if p.retries == pushTries || r.env.Now().Sub(start) > pushFor {
 			return r.unsent(p, codePush, fmt.Sprintf("others were faster %d times: %s", p.retries+1, why))
 		}
-		if p.retries > 0 {
-			pause := min(200*time.Millisecond<<(p.retries-1), 2*time.Second)
-			select {
-			case <-time.After(pause/2 + rand.N(pause/2)):
-			case <-r.ctx.Done():
-				return context.Cause(r.ctx)
-			}
+		most := min(200*time.Millisecond<<p.retries, 2*time.Second)
+		select {
+		case <-time.After(most/2 + rand.N(most)/2):
+		case <-r.ctx.Done():
+			return context.Cause(r.ctx)
 		}
 		p.retries++
 		if err := r.reparent(w, held, j, p); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -16,13 +17,18 @@ type run struct {
 	opts   options
 	json   bool
 	colour bool
-	out    bytes.Buffer // standard output, written when the command is done
-	paged  bool         // out may go through a pager
-	notes  []string     // lines for people, told on standard error in text mode
-	exit   int          // exit code of a command that is done
-	root   string       // top of the work tree, once known
-	kept   string       // what stays after an interrupt, for people
+	out    bytes.Buffer   // standard output, written when the command is done
+	paged  bool           // out may go through a pager
+	notes  []string       // lines for people, told on standard error in text mode
+	exit   int            // exit code of a command that is done
+	root   string         // top of the work tree, once known
+	kept   string         // what stays after an interrupt, for people
+	last   []func() error // what is done just before the outcome is told
 }
+
+// atEnd has f run when the outcome is known and before it is told: what says
+// how far a run got goes away as late as it can. The last added runs first.
+func (r *run) atEnd(f func() error) { r.last = append(r.last, f) }
 
 // note keeps a line for people; with --json it is not printed.
 func (r *run) note(format string, a ...any) {
@@ -45,6 +51,11 @@ func (r *run) object(v any) error {
 
 // finish prints what is to be printed and returns the exit code.
 func (r *run) finish(err error) int {
+	for _, f := range slices.Backward(r.last) {
+		if ferr := f(); err == nil {
+			err = ferr
+		}
+	}
 	if err == nil && r.ctx.Err() != nil {
 		err = context.Cause(r.ctx)
 	}

@@ -154,16 +154,16 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 		return nil, nil, err
 	}
 	o := &statusObject{head: r.head(), Threads: []threadRow{}, DirtyFiles: []string{}, UnpushedCommits: []string{}}
+	got := <-dirty
+	if got.err != nil {
+		return nil, nil, got.err
+	}
 	var problems []*message
-	if err := r.rows(w, o, names, threads, &problems); err != nil {
+	if err := r.rows(w, o, names, threads, got.lines, &problems); err != nil {
 		return nil, nil, err
 	}
 	if o.UnpushedCommits, err = w.unpushedLines(ctx); err != nil {
 		return nil, nil, err
-	}
-	got := <-dirty
-	if got.err != nil {
-		return nil, nil, got.err
 	}
 	touched := map[string]bool{}
 	for _, l := range got.lines {
@@ -181,7 +181,7 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 }
 
 // rows fills in the threads, most recent first.
-func (r *run) rows(w *work, o *statusObject, names []string, threads [][]*message, problems *[]*message) error {
+func (r *run) rows(w *work, o *statusObject, names []string, threads [][]*message, dirty []dirtyLine, problems *[]*message) error {
 	type candidate struct {
 		thread string
 		ms     []*message // that may be the latest: those of the latest day
@@ -232,7 +232,7 @@ func (r *run) rows(w *work, o *statusObject, names []string, threads [][]*messag
 			ties = append(ties, c.ms...)
 		}
 	}
-	if err := r.findLatest(w, ties); err != nil {
+	if err := r.findLatest(w, ties, dirty); err != nil {
 		return err
 	}
 	for _, c := range list {
@@ -350,15 +350,9 @@ func (w *work) unpushedLines(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// findPositions looks up in which commits the messages came into HEAD, for
-// messages that tie by day. Larger is newer; not committed is largest.
-func (r *run) findPositions(w *work, ms []*message) error { return r.lookUp(w, ms, false) }
-
-// findLatest is findPositions where only the newest of each thread matters:
-// of the others it is only known that they are older.
-func (r *run) findLatest(w *work, ms []*message) error { return r.lookUp(w, ms, true) }
-
-func (r *run) lookUp(w *work, ms []*message, onlyLatest bool) error {
+// findPositions looks up in which commits messages came into HEAD, for those
+// that tie by day. Larger is newer; not committed is largest.
+func (r *run) findPositions(w *work, ms []*message) error {
 	if len(ms) == 0 {
 		return nil
 	}
@@ -371,30 +365,47 @@ func (r *run) lookUp(w *work, ms []*message, onlyLatest bool) error {
 		return err
 	}
 	wanted := map[string]*message{}
-	pending := map[string]int{} // by thread
 	for _, m := range ms {
 		if committed[m.path()] {
 			wanted[m.path()] = m
-			pending[m.thread]++
 		} else {
 			m.position = uncommittedPosition
 		}
 	}
-	if onlyLatest {
-		for _, m := range ms {
-			// Something that is not committed is newer than all that is.
-			if m.position == uncommittedPosition {
-				delete(pending, m.thread)
-			}
-		}
-		for path, m := range wanted {
-			if pending[m.thread] == 0 {
-				delete(wanted, path)
-			}
-		}
-	}
-	if len(wanted) == 0 {
+	return w.walkBack(r.ctx, head, wanted, false)
+}
+
+// findLatest is findPositions where only the newest message of each thread
+// matters: of the others it is only known that they are older. What is not
+// committed is taken from what git status said.
+func (r *run) findLatest(w *work, ms []*message, dirty []dirtyLine) error {
+	if len(ms) == 0 {
 		return nil
 	}
-	return w.walkBack(r.ctx, head, wanted, onlyLatest)
+	_, head, err := w.repo.HEAD()
+	if err != nil {
+		return gitProblem(err)
+	}
+	fresh, freshDirs := map[string]bool{}, map[string]bool{}
+	for _, l := range dirty {
+		if strings.HasSuffix(l.paths[0], "/") {
+			freshDirs[strings.TrimSuffix(l.paths[0], "/")] = true
+		} else if strings.ContainsAny(l.text[:2], "?ARC") {
+			fresh[l.paths[0]] = true
+		}
+	}
+	wanted := map[string]*message{}
+	newest := map[string]bool{} // threads whose newest message is not committed
+	for _, m := range ms {
+		if head == "" || freshDirs[m.thread] || fresh[m.path()] {
+			m.position = uncommittedPosition
+			newest[m.thread] = true
+		}
+	}
+	for _, m := range ms {
+		if !newest[m.thread] {
+			wanted[m.path()] = m
+		}
+	}
+	return w.walkBack(r.ctx, head, wanted, true)
 }

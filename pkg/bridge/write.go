@@ -62,7 +62,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	r.atEnd(func() error { unlock(); return nil })
 	old, err := w.recover(r.ctx)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 		return nil, err
 	}
 	if old != nil && old.Key == d.key && old.Root == w.root && old.Branch == t.branch && r.env.Now().Sub(old.Started) < resumable {
-		return r.resume(w, old, d, t)
+		return r.resume(w, held, old, t)
 	}
 	var moved map[string]string
 	if old != nil {
@@ -118,15 +118,12 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 		r.note("%s: %s", f.Severity, f.Message)
 	}
 	r.kept = fmt.Sprintf("the commit %s of %s is kept and not pushed; push it with `%s`", short(p.commit), p.path, pushHint(t))
+	r.atEnd(w.dropJournal)
 	if r.opts.has("--no-push") {
 		r.kept = fmt.Sprintf("the commit %s of %s is kept", short(p.commit), p.path)
-		return p, w.dropJournal()
+		return p, nil
 	}
-	err = r.push(w, held, j, p)
-	if derr := w.dropJournal(); err == nil {
-		err = derr
-	}
-	return p, err
+	return p, r.push(w, held, j, p)
 }
 
 // resumable is how long a run that was cut off after its commit is completed
@@ -134,7 +131,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 const resumable = 10 * time.Minute
 
 // resume completes a run that was killed after its commit.
-func (r *run) resume(w *work, j *journal, d draft, t target) (*posted, error) {
+func (r *run) resume(w *work, held *os.File, j *journal, t target) (*posted, error) {
 	p := &posted{path: j.Path, commit: j.Commit, target: t}
 	_, data, err := w.repo.Object(j.Blob, envelope.DefaultLimits().File)
 	if err != nil {
@@ -146,14 +143,11 @@ func (r *run) resume(w *work, j *journal, d draft, t target) (*posted, error) {
 	}
 	r.note("an earlier run of this command was cut off after its commit %s; it is completed, not repeated", short(j.Commit))
 	r.kept = fmt.Sprintf("the commit %s of %s is kept and not pushed; push it with `%s`", short(p.commit), p.path, pushHint(t))
+	r.atEnd(w.dropJournal)
 	if r.opts.has("--no-push") {
-		return p, w.dropJournal()
+		return p, nil
 	}
-	err = r.push(w, nil, j, p)
-	if derr := w.dropJournal(); err == nil {
-		err = derr
-	}
-	return p, err
+	return p, r.push(w, held, j, p)
 }
 
 // refuseInvalid judges a rendered message by all rules that need no history.

@@ -1,0 +1,152 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rigward/rigward/pkg/envelope"
+)
+
+// TestKill kills send, close and relay at random moments, once with all their
+// git children and once without. What is left is never half written, and the
+// same command run again completes: the message is in the server's history
+// once, and nothing of the clone is left over.
+func TestKill(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	w.clone("op", "op-relay")
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", w.path("home/key")).CombinedOutput(); err != nil {
+		t.Skipf("ssh-keygen does not run: %v %s", err, out)
+	}
+	w.git("op", "config", "gpg.format", "ssh")
+	w.git("op", "config", "user.signingkey", w.path("home/key.pub"))
+
+	// How long one run takes, to kill within it.
+	os.Mkdir(w.path("a/t-first"), 0o755)
+	start := time.Now()
+	w.ok("a", "send", "REQUEST", "--thread", "t-first", "--to", "peer")
+	typical := time.Since(start)
+
+	rounds := stress(8, 200)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d, a run takes %s", seed, typical)
+	random := rand.New(rand.NewPCG(seed, 0))
+	killed, twice := 0, 0
+	for i := range rounds {
+		clone := "a"
+		thread := fmt.Sprintf("t-%03d", i)
+		args := []string{"send", "HANDOFF", "--thread", thread, "--to", "peer", "--tldr", fmt.Sprint("round ", i)}
+		switch i % 3 {
+		case 1:
+			args = []string{"close", thread, "--status", "completed", "--to", "peer"}
+		case 2:
+			clone = "op"
+		}
+		os.Mkdir(w.path(clone+"/"+thread), 0o755)
+		if clone == "op" {
+			w.git("op", "pull", "-q", "--rebase")
+			os.Mkdir(w.path("a/"+thread), 0o755)
+			w.git("a", "pull", "-q", "--rebase")
+			w.ok("a", "send", "REQUEST", "--thread", thread, "--to", "peer", "--tldr", "question")
+			w.git("op", "pull", "-q", "--rebase")
+			args = []string{"relay", "DECISIONS", "--thread", thread, "--to", "peer", "--in-reply-to", w.bodyHash("op/" + thread + "/REQUEST.md")}
+		} else {
+			w.git("a", "pull", "-q", "--rebase")
+		}
+		cmd := w.command(clone, args...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		var told bytes.Buffer
+		cmd.Stdout = &told
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(random.Int64N(int64(typical) * 5 / 4)))
+		if random.IntN(2) == 0 {
+			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		} else {
+			cmd.Process.Kill()
+		}
+		if err := cmd.Wait(); err != nil {
+			killed++
+		}
+		w.allComplete(clone)
+		if told.Len() > 0 {
+			continue // it was done, and said so
+		}
+		o := w.run(clone, args...)
+		if o.code != 0 {
+			t.Fatalf("round %d: %v again: exit %d\n%s%s", i, args, o.code, o.stdout, o.stderr)
+		}
+		if s := w.git(clone, "status", "--porcelain", "--", thread); s != "" {
+			t.Fatalf("round %d: left over:\n%s", i, s)
+		}
+		added, changed := w.history()
+		if len(changed) > 0 {
+			t.Fatalf("round %d: the history changes messages: %q", i, changed)
+		}
+		n := 0
+		for text := range added {
+			if strings.Contains(text, "\nthread: "+thread+"\n") && !strings.Contains(text, "\ntldr: question\n") {
+				n += added[text]
+			}
+		}
+		switch {
+		case n == 0:
+			t.Fatalf("round %d: %v reported success and is not there", i, args)
+		case n > 1:
+			twice++
+			t.Logf("round %d: %v is there %d times", i, args, n)
+		}
+	}
+	for _, clone := range []string{"a", "op"} {
+		w.git(clone, "fsck", "--strict")
+		left, _ := filepath.Glob(w.path(clone + "/.git/rig-bridge.*"))
+		for _, f := range left {
+			if filepath.Base(f) != "rig-bridge.lock" {
+				t.Errorf("%s is left over", f)
+			}
+		}
+	}
+	t.Logf("%d rounds, %d killed, %d messages doubled", rounds, killed, twice)
+	// A run that was killed between the server's answer and ours cannot be
+	// told from one that was never finished only if its journal is gone.
+	if twice > rounds/50 {
+		t.Errorf("%d of %d messages were doubled", twice, rounds)
+	}
+}
+
+func (w *world) bodyHash(rel string) string {
+	w.t.Helper()
+	data, err := os.ReadFile(w.path(rel))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	e, _ := envelope.Parse(data, envelope.Options{})
+	return e.Hash
+}
+
+// allComplete fails if any message of a clone's work tree is torn.
+func (w *world) allComplete(clone string) {
+	w.t.Helper()
+	files, _ := filepath.Glob(w.path(clone + "/*/*.md"))
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if e, fs := envelope.Parse(data, envelope.Options{}); e == nil || !e.Valid() || e.Hash != e.BodyHash {
+			w.t.Fatalf("%s is half written: %v", f, fs)
+		}
+	}
+}

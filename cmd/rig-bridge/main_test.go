@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// beMain makes the test binary behave as rig-bridge itself.
+const beMain = "RIG_BRIDGE_TEST_BE_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beMain) != "" {
+		os.Unsetenv(beMain)
+		os.Exit(run())
+	}
+	os.Exit(m.Run())
+}
+
+// wrapper writes a program that is rig-bridge, for tests that need its path.
+func wrapper(t testing.TB) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "rig-bridge")
+	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", beMain, self)
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A world is a directory with a server and clones, apart from the user's own
+// configuration.
+type world struct {
+	t    testing.TB
+	dir  string
+	vars []string
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, dir: dir}
+	os.Mkdir(w.path("home"), 0o755)
+	w.vars = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.path("home"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C.UTF-8", "TZ=UTC", "GIT_TERMINAL_PROMPT=0"}
+	os.WriteFile(w.path("home/.gitconfig"), []byte("[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"), 0o644)
+	return w
+}
+
+func (w *world) path(rel string) string { return filepath.Join(w.dir, rel) }
+
+// git runs git in a directory of the world and returns its output.
+func (w *world) git(dir string, args ...string) string {
+	w.t.Helper()
+	out, err := w.tryGit(dir, args...)
+	if err != nil {
+		w.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (w *world) tryGit(dir string, args ...string) (string, error) {
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Env = w.path(dir), w.vars
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// server makes a bare repository with one seed commit on main.
+func (w *world) server() {
+	w.t.Helper()
+	w.git(".", "init", "-q", "--bare", "-b", "main", "origin.git")
+	w.git(".", "init", "-q", "-b", "main", "seed")
+	w.write("seed/seed.txt", "seed\n")
+	w.git("seed", "add", ".")
+	w.git("seed", "-c", "user.name=S", "-c", "user.email=s@example.com", "commit", "-q", "-m", "seed")
+	w.git("seed", "push", "-q", w.path("origin.git"), "main")
+}
+
+// clone makes a clone of the server that is the rig of that id.
+func (w *world) clone(name, rig string) {
+	w.t.Helper()
+	w.git(".", "clone", "-q", "origin.git", name)
+	w.git(name, "config", "user.name", "Op "+name)
+	w.git(name, "config", "user.email", name+"@example.com")
+	w.ok(name, "init", "--rig-id", rig, "--no-hooks")
+}
+
+func (w *world) write(rel, text string) {
+	w.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(w.path(rel)), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(w.path(rel), []byte(text), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+// command is a call of rig-bridge that has not been started.
+func (w *world) command(dir string, args ...string) *exec.Cmd {
+	self, err := os.Executable()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Dir = w.path(dir)
+	cmd.Env = append(append([]string(nil), w.vars...), beMain+"=1")
+	return cmd
+}
+
+func (w *world) run(dir string, args ...string) outcome {
+	w.t.Helper()
+	return finish(w.t, w.command(dir, args...))
+}
+
+func finish(t testing.TB, cmd *exec.Cmd) outcome {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return outcome{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+}
+
+// ok runs rig-bridge and fails the test unless it succeeds.
+func (w *world) ok(dir string, args ...string) outcome {
+	w.t.Helper()
+	o := w.run(dir, args...)
+	if o.code != 0 {
+		w.t.Fatalf("rig-bridge %s: exit %d\n%s%s", strings.Join(args, " "), o.code, o.stdout, o.stderr)
+	}
+	return o
+}

@@ -36,10 +36,7 @@ func (p *parser) block(y *yaml.Node, indent int) *Error {
 		if y.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0 {
 			return p.commentsAbove(at, indent)
 		}
-		if n := strings.IndexByte(word(p.text[at:]), '#'); n >= 0 {
-			return p.refuse(at+n, noBlank, blankBefore)
-		}
-		return nil
+		return p.blockScalar(at, indent)
 	case y.Style&yaml.FlowStyle != 0:
 		return p.flow(y, at, indent)
 	}
@@ -127,6 +124,31 @@ func (p *parser) quoted(at, indent int) (end int, err *Error) {
 		}
 	}
 	return end, p.closed(at, end)
+}
+
+// blockScalar judges a literal or folded scalar: a comment behind its header,
+// and the empty lines at its begin, from which the library takes the
+// indentation where YAML takes it from the first line of text.
+func (p *parser) blockScalar(at, indent int) *Error {
+	header, lines, _ := strings.Cut(p.text[at:], "\n")
+	header = word(header)
+	if n := strings.IndexByte(header, '#'); n >= 0 {
+		return p.refuse(at+n, noBlank, blankBefore)
+	}
+	if strings.ContainsAny(header, "123456789") {
+		return nil
+	}
+	for most := 0; lines != ""; _, lines, _ = strings.Cut(lines, "\n") {
+		blanks, _ := indentation(lines)
+		if blanks < len(lines) && lines[blanks] != '\n' {
+			if blanks > indent && blanks < most {
+				return p.refuse(at, "an empty line at the begin of this value has more blanks than its first line of text", "remove the blanks of the empty line")
+			}
+			return nil
+		}
+		most = max(most, blanks)
+	}
+	return nil
 }
 
 // commentsAbove judges the comments between a key or dash and a plain value

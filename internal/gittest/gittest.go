@@ -57,7 +57,7 @@ func New(t testing.TB, o Options) *Repo {
 	if o.RefFormat == "reftable" && !HasReftable(t) {
 		t.Skip("the installed git has no reftable backend")
 	}
-	args := []string{"init", "-q", "-b", "main"}
+	args := []string{"init", "-q", "-b", "main", "--template="}
 	if o.Bare {
 		args = append(args, "--bare")
 	}
@@ -69,6 +69,18 @@ func New(t testing.TB, o Options) *Repo {
 	}
 	r.must(r.Home, nil, append(args, r.Dir)...)
 	return r
+}
+
+// Copy copies r, with its worktree, into a new temporary directory of t.
+func (r *Repo) Copy(t testing.TB) *Repo {
+	t.Helper()
+	c := &Repo{T: t, Dir: filepath.Join(TempDir(t), filepath.Base(r.Dir)), Home: TempDir(t), Now: r.Now}
+	c.Env = append(c.Env, r.Env...)
+	c.Setenv("HOME", c.Home)
+	if err := os.CopyFS(c.Dir, os.DirFS(r.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // TempDir is t.TempDir with symbolic links resolved, so that paths compare

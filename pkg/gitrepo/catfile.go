@@ -55,7 +55,7 @@ func (s *session) start() error {
 			Hint: "install git 2.36 or newer"}
 	}
 	growPipe(out)
-	s.in, s.out, s.greeted = in, bufio.NewReaderSize(out, 64<<10), false
+	s.in, s.out, s.greeted = in, bufio.NewReaderSize(out, 16<<10), false
 	return nil
 }
 

@@ -18,7 +18,7 @@ import (
 func rounds(t testing.TB) int {
 	n, err := strconv.Atoi(os.Getenv("GITREPO_ROUNDS"))
 	if err != nil {
-		return 4
+		return 2
 	}
 	return n
 }
@@ -101,7 +101,7 @@ func TestScanAgreesWithGit(t *testing.T) {
 		for seed := range rounds(t) {
 			t.Run(fmt.Sprintf("%s %d", format, seed), func(t *testing.T) {
 				r := gittest.New(t, gittest.Options{Bare: true, ObjectFormat: format})
-				randomHistory(t, r, rand.New(rand.NewPCG(uint64(seed), 7)), 40)
+				randomHistory(t, r, rand.New(rand.NewPCG(uint64(seed), 7)), 30)
 				tips := strings.Fields(r.Run("rev-list", "--all"))
 				repo := open(t, r)
 				want := strings.Split(r.Run("rev-list", "--topo-order", "--reverse", "--parents", tips[0]), "\n")
@@ -131,7 +131,7 @@ func TestScanAgreesWithGit(t *testing.T) {
 				}
 				// Any two commits, in any order, through caches of any state.
 				rng := rand.New(rand.NewPCG(uint64(seed), 8))
-				for range 20 {
+				for range 10 {
 					a, b := want[rng.IntN(len(want))][:repo.HashLen()], want[rng.IntN(len(want))][:repo.HashLen()]
 					ca, err := repo.Commit(a)
 					if err != nil {

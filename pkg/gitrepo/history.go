@@ -34,7 +34,7 @@ const (
 // RevList yields the commits that are reachable from include but not from
 // exclude, in topological order. The sequence ends with the first error; a
 // walk that failed is never an empty or short one. Annotated tags count as
-// what they tag.
+// what they tag; what is no commit in the end adds none.
 //
 // The shallow file is not obeyed: where a commit that belongs to the walk is
 // not present, the error is ErrCut. A commit of the excluded side that is not

@@ -207,6 +207,9 @@ func TestRealObjects(t *testing.T) {
 	})
 	t.Run("grafts are refused", func(t *testing.T) {
 		file := filepath.Join(r.Dir, "info/grafts")
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(file, []byte(ids[3]+" "+ids[0]+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -136,6 +136,10 @@ func TestFormats(t *testing.T) {
 func TestOddRepositories(t *testing.T) {
 	// Each changes a repository with two commits in its own way; in all of
 	// them the same file is then staged and everything is as git says.
+	base := gittest.New(t, gittest.Options{})
+	base.Commit("one", files{"a": "1", "dir/b": "1", "other/c": "1"})
+	base.Run("branch", "topic")
+	base.Commit("two", files{"a": "2"})
 	for name, change := range map[string]func(t *testing.T, r *gittest.Repo) []string{
 		"worktreeConfig": func(t *testing.T, r *gittest.Repo) []string {
 			r.Run("config", "extensions.worktreeConfig", "true")
@@ -209,10 +213,7 @@ func TestOddRepositories(t *testing.T) {
 		"GIT_COMMON_DIR": func(t *testing.T, r *gittest.Repo) []string { return []string{"GIT_COMMON_DIR=" + r.Dir + "/.git"} },
 	} {
 		t.Run("H05 "+name, func(t *testing.T) {
-			r := gittest.New(t, gittest.Options{})
-			r.Commit("one", files{"a": "1", "dir/b": "1", "other/c": "1"})
-			r.Run("branch", "topic")
-			r.Commit("two", files{"a": "2"})
+			r := base.Copy(t)
 			env := change(t, r)
 			git := *r
 			git.Env = append(slices.Clone(r.Env), env...)

@@ -31,16 +31,21 @@ const (
 
 // ScanCommits calls fn for each commit of a walk, in its order, with what it
 // changes against each parent. The next commits are read and compared while fn
-// works; fn may use the Repo. The first error, of the walk, of reading or of
-// fn, ends the scan and is returned.
+// works, and walk is ranged over, in another goroutine; fn may use the Repo.
+// The first error, of the walk, of reading or of fn, ends the scan and is
+// returned.
 func (r *Repo) ScanCommits(ctx context.Context, walk iter.Seq2[Rev, error], opt ScanOptions, fn func(*Scanned) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	type result struct {
 		scanned []*Scanned
 		err     error
 	}
 	results := make(chan result)
+	defer func() { // nothing reads on behind the caller's back
+		cancel()
+		for range results {
+		}
+	}()
 	go func() {
 		defer close(results)
 		send := func(s []*Scanned, err error) bool {

@@ -153,7 +153,7 @@ func TestManifestAgainstPython(t *testing.T) {
 	dir := writeBundle(t, "1.0.0", notesFiles())
 	_, body, _ := strings.Cut(get(t, dir, ManifestPath(notesID)), "\n")
 	var corpus []string
-	step := 97
+	step := 151
 	if os.Getenv("RIGWARD_DIFF") == "full" {
 		step = 1
 	}

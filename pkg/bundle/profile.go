@@ -19,6 +19,10 @@ type Profile struct {
 	// StrictPax refuses a GNU long name beside a pax name.
 	StrictPax bool
 
+	// LenientPax takes a pax hdrcharset with a note, and leaves a NUL in a pax
+	// value to those who judge the value. Without it both are corrupt.
+	LenientPax bool
+
 	// PaxSize lets a pax size replace that of the header. Without it the two
 	// must be equal.
 	PaxSize bool

@@ -126,7 +126,8 @@ type pax struct {
 
 // parsePax reads the records of a pax header, each `LENGTH KEY=VALUE` LF with
 // LENGTH counting the whole record. Global headers may hold only comment.
-func (p *pax) parse(body []byte, global bool) *Finding {
+// Lenient is Profile.LenientPax.
+func (p *pax) parse(body []byte, global, lenient bool) *Finding {
 	seen := map[string]bool{}
 	corrupt := func(what string) *Finding {
 		return Faultf(ContainerCorrupt, "", "pax header %s", what)
@@ -153,7 +154,7 @@ func (p *pax) parse(body []byte, global bool) *Finding {
 			return corrupt("has the key " + finding.QuoteMax(key, 60) + " twice")
 		}
 		seen[key] = true
-		if strings.IndexByte(value, 0) >= 0 && key != "path" && !isXattr(key) {
+		if strings.IndexByte(value, 0) >= 0 && key != "path" && !isXattr(key) && !lenient {
 			return corrupt("has a NUL in the value of " + finding.QuoteMax(key, 60))
 		}
 		if global {
@@ -174,7 +175,7 @@ func (p *pax) parse(body []byte, global bool) *Finding {
 			}
 			size := int64(min(v, math.MaxInt64))
 			p.size = &size
-		case key == "hdrcharset":
+		case key == "hdrcharset" && !lenient:
 			return corrupt("sets hdrcharset")
 		case strings.HasPrefix(key, "GNU.sparse."):
 			p.sparse = true
@@ -317,7 +318,7 @@ func (t *tarReader) extension(h header, ext *pax) error {
 		}
 		return nil
 	}
-	if fault := ext.parse(body, h.flag == 'g'); fault != nil {
+	if fault := ext.parse(body, h.flag == 'g', t.p.LenientPax); fault != nil {
 		return fault
 	}
 	return nil

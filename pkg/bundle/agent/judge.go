@@ -30,6 +30,7 @@ func profile(limits bundle.Limits, compressions []bundle.Compression) *bundle.Pr
 		Links:        true,
 		StrictModes:  true,
 		StrictPax:    true,
+		LenientPax:   true,
 		PaxSize:      true,
 		CountPadding: true,
 		Manifest:     ManifestName,

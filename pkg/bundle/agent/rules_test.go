@@ -210,6 +210,9 @@ func TestTreeRules(t *testing.T) {
 		{"ACL", base(member{name: "f", mode: 0o644, pax: map[string]string{"SCHILY.acl.access": "user::rw-"}}), "member-xattr"},
 		{"SELinux label", base(member{name: "f", mode: 0o644, pax: map[string]string{"RHT.security.selinux": "x"}}), "member-xattr"},
 
+		{"charset of names", base(member{name: "f", mode: 0o644, pax: map[string]string{"hdrcharset": "BINARY"}}), "ok"},
+		{"vendor record", base(member{name: "f", mode: 0o644, pax: map[string]string{"LIBARCHIVE.creationtime": "1"}}), "ok"},
+
 		{"manifest in a directory", []member{file("agent/manifest.json", goodManifest)}, "manifest-missing"},
 		{"manifest in other case", []member{file("Manifest.json", goodManifest)}, "manifest-missing"},
 		{"manifest is a symlink", []member{file("m", goodManifest), symlink(ManifestName, "m")}, "manifest-type"},

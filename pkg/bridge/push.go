@@ -131,7 +131,7 @@ func readPush(res gitrepo.Result) (pushAnswer, string) {
 		return denied, finding.QuoteMax(summary, 160)
 	}
 	if res.Code == 1 {
-		return denied, "the pre-push hook said no: " + finding.QuoteMax(tellingLine(res.Stderr), 160)
+		return denied, "the pre-push hook said no: " + finding.QuoteMax(hookLine(res.Stderr), 160)
 	}
 	return unreached, finding.QuoteMax(tellingLine(res.Stderr), 160)
 }
@@ -153,6 +153,17 @@ func remoteLine(stderr []byte) string {
 		}
 	}
 	return ""
+}
+
+// hookLine returns the first line that a hook of this side printed.
+func hookLine(stderr []byte) string {
+	for line := range strings.Lines(string(stderr)) {
+		line = strings.TrimRight(line, " \r\n")
+		if line != "" && !strings.HasPrefix(line, "error: failed to push") && !strings.HasPrefix(line, "hint: ") {
+			return line
+		}
+	}
+	return "no message"
 }
 
 // fetch brings the target's branch, without moving the tracking ref backwards,

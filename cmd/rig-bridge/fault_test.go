@@ -1,0 +1,158 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// keeps checks what a failed command must leave: the outcome names its cause
+// in at most four lines, and standard output is empty.
+func (o outcome) keeps(t *testing.T, code int, words ...string) {
+	t.Helper()
+	if o.code != code {
+		t.Errorf("exit %d, want %d\n%s%s", o.code, code, o.stdout, o.stderr)
+	}
+	if o.stdout != "" {
+		t.Errorf("standard output is not empty: %s", o.stdout)
+	}
+	if n := strings.Count(o.stderr, "\n"); n == 0 || n > 4 {
+		t.Errorf("%d lines on standard error:\n%s", n, o.stderr)
+	}
+	for _, word := range words {
+		if !strings.Contains(o.stderr, word) {
+			t.Errorf("standard error lacks %q:\n%s", word, o.stderr)
+		}
+	}
+}
+
+var handoff = []string{"send", "HANDOFF", "--thread", "t-one", "--to", "peer"}
+
+func faultWorld(t *testing.T) *world {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	os.Mkdir(w.path("a/t-one"), 0o755)
+	return w
+}
+
+// state is what must not change when nothing was committed.
+func (w *world) state(clone string) string {
+	out, _ := w.tryGit(clone, "rev-parse", "HEAD")
+	return out + w.git(clone, "status", "--porcelain", "-uall") + w.git(clone, "ls-files", "-s")
+}
+
+func TestFaults(t *testing.T) {
+	t.Run("no server", func(t *testing.T) {
+		w := faultWorld(t)
+		os.Rename(w.path("origin.git"), w.path("gone.git"))
+		w.run("a", handoff...).keeps(t, 2, "git push", "t-one/HANDOFF.md is kept", "do not send the message again", "hint: git push origin main:main")
+		// Nothing is lost: when the server is back the message goes out.
+		os.Rename(w.path("gone.git"), w.path("origin.git"))
+		w.git("a", "push", "-q", "origin", "main:main")
+		if n := w.git("origin.git", "rev-list", "--count", "main"); n != "2\n" {
+			t.Errorf("the server has %s commits", n)
+		}
+	})
+	t.Run("refusing server", func(t *testing.T) {
+		w := faultWorld(t)
+		w.write("origin.git/hooks/pre-receive", "#!/bin/sh\necho 'not on a Sunday' >&2\nexit 1\n")
+		os.Chmod(w.path("origin.git/hooks/pre-receive"), 0o755)
+		w.run("a", handoff...).keeps(t, 1, "not on a Sunday", "t-one/HANDOFF.md is kept", "hint: git push")
+	})
+	t.Run("refusing pre-push hook", func(t *testing.T) {
+		w := faultWorld(t)
+		w.write("a/.git/hooks/pre-push", "#!/bin/sh\necho 'not now' >&2\nexit 1\n")
+		os.Chmod(w.path("a/.git/hooks/pre-push"), 0o755)
+		w.run("a", handoff...).keeps(t, 1, "pre-push", "not now", "is kept")
+	})
+	t.Run("hook that changes the message", func(t *testing.T) {
+		w := faultWorld(t)
+		before := w.state("a")
+		w.write("a/.git/hooks/pre-commit", "#!/bin/sh\nfor f in $(git diff --cached --name-only); do echo more >> $f; git add $f; done\n")
+		os.Chmod(w.path("a/.git/hooks/pre-commit"), 0o755)
+		o := w.run("a", handoff...)
+		if o.code != 1 || !strings.Contains(o.stderr, "hook") {
+			t.Errorf("exit %d: %s", o.code, o.stderr)
+		}
+		if head := w.git("a", "rev-list", "--count", "HEAD"); head != "1\n" {
+			t.Errorf("the commit stayed: %s\n%s", head, before)
+		}
+	})
+	t.Run("detached HEAD", func(t *testing.T) {
+		w := faultWorld(t)
+		w.git("a", "checkout", "-q", "--detach")
+		before := w.state("a")
+		w.run("a", handoff...).keeps(t, 1, "detached", "git switch")
+		if after := w.state("a"); after != before {
+			t.Errorf("before:\n%safter:\n%s", before, after)
+		}
+		w.run("a", "sync").keeps(t, 1, "detached")
+	})
+	t.Run("no upstream", func(t *testing.T) {
+		w := faultWorld(t)
+		w.git("a", "switch", "-q", "-c", "side")
+		w.run("a", "sync").keeps(t, 1, "upstream", "git branch --set-upstream-to")
+		w.ok("a", handoff...)
+		if _, err := w.tryGit("origin.git", "rev-parse", "--verify", "side"); err != nil {
+			t.Error("the branch of the same name was not pushed")
+		}
+	})
+	t.Run("no remote", func(t *testing.T) {
+		w := faultWorld(t)
+		w.git("a", "remote", "remove", "origin")
+		w.run("a", handoff...).keeps(t, 1, "no remote", "t-one/HANDOFF.md is kept", "git remote add origin")
+	})
+	t.Run("no user.name", func(t *testing.T) {
+		w := faultWorld(t)
+		w.git("a", "config", "--unset", "user.name")
+		w.git("a", "config", "user.useConfigOnly", "true")
+		before := w.state("a")
+		w.run("a", handoff...).keeps(t, 1, "git commit")
+		if after := w.state("a"); after != before {
+			t.Errorf("before:\n%safter:\n%s", before, after)
+		}
+	})
+	t.Run("disk full", func(t *testing.T) {
+		w := faultWorld(t)
+		mount(t, w.path("small"), "-t", "tmpfs", "-o", "size=4m", "tmpfs")
+		w.git(".", "clone", "-q", "origin.git", "small/a")
+		w.git("small/a", "config", "user.name", "A")
+		w.git("small/a", "config", "user.email", "a@example.com")
+		w.ok("small/a", "init", "--rig-id", "rig-a", "--no-hooks")
+		os.Mkdir(w.path("small/a/t-one"), 0o755)
+		w.write("body.md", strings.Repeat("not to be compressed away\n", 200_000))
+		before := w.state("small/a")
+		w.run("small/a", append(handoff, "--body-file", "../../body.md")...).keeps(t, 2, "space")
+		if after := w.state("small/a"); after != before {
+			t.Errorf("before:\n%safter:\n%s", before, after)
+		}
+		// There is room for a small one.
+		w.ok("small/a", handoff...)
+	})
+	t.Run("read-only clone", func(t *testing.T) {
+		w := faultWorld(t)
+		mount(t, w.path("fixed"), "--bind", w.path("a"))
+		if out, err := exec.Command("mount", "-o", "remount,bind,ro", w.path("fixed")).CombinedOutput(); err != nil {
+			t.Skipf("cannot mount read-only: %s", out)
+		}
+		w.run("fixed", handoff...).keeps(t, 2, "read-only")
+		w.ok("fixed", "status")
+		w.ok("fixed", "sync", "--check")
+	})
+}
+
+// mount mounts at a new directory until the test ends, or skips the test.
+func mount(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		t.Skip("mounting needs root on Linux")
+	}
+	os.Mkdir(dir, 0o755)
+	if out, err := exec.Command("mount", append(args, dir)...).CombinedOutput(); err != nil {
+		t.Skipf("cannot mount: %s", out)
+	}
+	t.Cleanup(func() { exec.Command("umount", "-l", dir).Run() })
+}

@@ -186,10 +186,7 @@ func randomCommit(r *rand.Rand, f ObjectFormat) []byte {
 func TestCommitsLikeGit(t *testing.T) {
 	needs(t, "git")
 	needs(t, "ssh-keygen")
-	n := 40
-	if full() {
-		n = 1500
-	}
+	n := scaled(20, 1500)
 	for _, format := range []ObjectFormat{SHA1, SHA256} {
 		t.Run(string(format), func(t *testing.T) {
 			repo := newRepository(t, format, linesForGit())
@@ -227,10 +224,7 @@ func TestCommitsLikeGit(t *testing.T) {
 func TestTagsLikeGit(t *testing.T) {
 	needs(t, "git")
 	needs(t, "ssh-keygen")
-	n := 25
-	if full() {
-		n = 500
-	}
+	n := scaled(10, 500)
 	for _, format := range []ObjectFormat{SHA1, SHA256} {
 		t.Run(string(format), func(t *testing.T) {
 			repo := newRepository(t, format, linesForGit())

@@ -21,12 +21,13 @@ import (
 
 // answer is what testdata/reference.mjs says of a file.
 type answer struct {
-	Parsed      bool
-	Valid       bool
-	Error       string
-	Hash        string
-	Class       string
-	Frontmatter any
+	Parsed       bool
+	Valid        bool // by its own schema
+	BySchemaFile bool // by ours
+	Error        string
+	Hash         string
+	Class        string
+	Frontmatter  any
 }
 
 // reference has the reference client judge files, in order.
@@ -40,7 +41,7 @@ func reference(t testing.TB, files [][]byte) []answer {
 	for _, f := range files {
 		fmt.Fprintf(&in, "{\"file\":%q}\n", base64.StdEncoding.EncodeToString(f))
 	}
-	cmd := exec.Command("node", filepath.Join("testdata", "reference.mjs"))
+	cmd := exec.Command("node", filepath.Join("testdata", "reference.mjs"), filepath.Join("..", "..", "schemas", "bridge-message.schema.json"))
 	cmd.Env = append(os.Environ(), "NODE_NO_WARNINGS=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = &in, &out, &stderr
 	if err := cmd.Run(); err != nil {
@@ -90,6 +91,9 @@ func compare(t *testing.T, files [][]byte) (accepted, both int) {
 			if e.Valid() != a.Valid {
 				t.Errorf("schema: %v here, %v by the reference\n%s\n%v", e.Valid(), a.Valid, show(chunk[i]), fs)
 			}
+			if e.Valid() != a.BySchemaFile {
+				t.Errorf("schema: %v here, %v by the schema file in ECMA-262\n%s\n%v", e.Valid(), a.BySchemaFile, show(chunk[i]), fs)
+			}
 			if finding.Worst(fs) == finding.Error {
 				continue
 			}
@@ -120,6 +124,23 @@ func TestReferenceVectors(t *testing.T) {
 	var files [][]byte
 	for _, f := range corpus(t) {
 		files = append(files, f)
+	}
+	accepted, _ := compare(t, files)
+	t.Logf("%d files, %d accepted here", len(files), accepted)
+}
+
+// TestReferenceValues compares on every kind of value in every key, so that the
+// schema file means the same in ECMA-262 as in Go.
+func TestReferenceValues(t *testing.T) {
+	r := rand.New(rand.NewPCG(uint64(number("RIGWARD_SEED", 1)), 3))
+	var files [][]byte
+	for key := range keyValues {
+		for _, value := range allValues() {
+			files = append(files, valueFile(r, key, value))
+		}
+		for range 100 {
+			files = append(files, valueFile(r, key, randomValue(r, key)))
+		}
 	}
 	accepted, _ := compare(t, files)
 	t.Logf("%d files, %d accepted here", len(files), accepted)

@@ -136,19 +136,29 @@ func TestSchemaTable(t *testing.T) {
 	}
 }
 
-func checkValue(t *testing.T, r *rand.Rand, key, value string) {
-	t.Helper()
+// valueFile has a value in one key, and good values in most others.
+func valueFile(r *rand.Rand, key, value string) []byte {
 	var b strings.Builder
 	b.WriteString("---\n")
 	for _, k := range slices.Sorted(maps.Keys(keyValues)) {
 		if k == key {
 			fmt.Fprintf(&b, "%s: %s\n", k, value)
-		} else if r.IntN(8) > 0 {
+		} else if r.IntN(8) > 0 || required(k) && r.IntN(4) > 0 {
 			fmt.Fprintf(&b, "%s: %s\n", k, keyValues[k])
 		}
 	}
 	b.WriteString("---\n")
-	e, fs := envelope.Parse([]byte(b.String()), envelope.Options{})
+	return []byte(b.String())
+}
+
+func required(key string) bool {
+	return slices.Contains([]string{"from", "to", "date", "status", "type", "thread"}, key)
+}
+
+func checkValue(t *testing.T, r *rand.Rand, key, value string) {
+	t.Helper()
+	file := valueFile(r, key, value)
+	e, fs := envelope.Parse(file, envelope.Options{})
 	if e == nil {
 		return
 	}
@@ -157,7 +167,7 @@ func checkValue(t *testing.T, r *rand.Rand, key, value string) {
 		checkFinding(t, f)
 	}
 	if t.Failed() {
-		t.Fatalf("%s", b.String())
+		t.Fatalf("%s", file)
 	}
 }
 

@@ -118,8 +118,8 @@ func revocableBlob(blob []byte) (kind string, ok bool) {
 	if name.Type == "ssh-dss" {
 		return name.Type, true // compared byte by byte, never parsed
 	}
-	key, err := ssh.ParsePublicKey(blob)
-	return name.Type, err == nil && bytes.Equal(key.Marshal(), blob)
+	_, ok = parsePublicKey(blob)
+	return name.Type, ok
 }
 
 // Revokes tells whether key, or if it is a certificate its authority, is

@@ -68,7 +68,7 @@ func parseBlobKey(blob []byte) (ssh.PublicKey, Verdict) {
 		return nil, Verdict{Reason: UnsupportedType, Detail: "a key of type " + finding.QuoteMax(name.Type, 60)}
 	}
 	key, err := ssh.ParsePublicKey(blob)
-	if err != nil {
+	if err != nil || !sound(plain(key)) {
 		return nil, Verdict{Reason: BadSignature, Detail: "the public key in the signature cannot be read"}
 	}
 	if !bytes.Equal(key.Marshal(), blob) {
@@ -149,6 +149,22 @@ func isSecurityKey(key ssh.PublicKey) bool {
 // anybody touch it (bit 0 of the flags, OpenSSH PROTOCOL.u2f).
 func withoutPresence(sig *sshsig.Signature) bool {
 	return isSecurityKey(plain(sig.PublicKey)) && (len(sig.Signature.Rest) == 0 || sig.Signature.Rest[0]&1 == 0)
+}
+
+// parsePublicKey reads a public key in the one encoding that OpenSSH writes.
+func parsePublicKey(blob []byte) (ssh.PublicKey, bool) {
+	key, err := ssh.ParsePublicKey(blob)
+	if err != nil || !bytes.Equal(key.Marshal(), blob) || !sound(key) {
+		return nil, false
+	}
+	return key, true
+}
+
+// sound is false for an RSA modulus that can be none: it would pass for the
+// key with the opposite one.
+func sound(key ssh.PublicKey) bool {
+	k := rsaKey(key)
+	return k == nil || k.N.Sign() > 0 && k.N.Bit(0) == 1
 }
 
 // rsaKey returns the RSA key in key, nil if it is of another type.

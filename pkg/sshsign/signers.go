@@ -354,8 +354,8 @@ func parseKey(c *cursor) (ssh.PublicKey, *ParseError) {
 	if err != nil {
 		return nil, c.errorf("the key is not base64").hint("copy the line from the *.pub file")
 	}
-	key, err := ssh.ParsePublicKey(blob)
-	if err != nil || !bytes.Equal(key.Marshal(), blob) {
+	key, ok := parsePublicKey(blob)
+	if !ok {
 		return nil, c.errorf("the base64 does not hold a public key as OpenSSH writes it").hint("copy the line from the *.pub file")
 	}
 	if key.Type() != kind {

@@ -1,8 +1,10 @@
 package sshsign
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +70,8 @@ func TestSignersRefused(t *testing.T) {
 		{"no base64", "op " + kind, 15, "no base64 after the key type"},
 		{"key without principals", key, 1, "the line begins with a key"},
 		{"base64 cut", "op " + kind + " " + blob[:20], 16, "does not hold a public key"},
+		{"negative RSA modulus", "op ssh-rsa " + base64.StdEncoding.EncodeToString(rsaBlob(new(big.Int).Neg(rsaKey(testkeys.RSA(3072).PublicKey()).N))), 12, "does not hold a public key"},
+		{"RSA modulus 0", "op ssh-rsa " + base64.StdEncoding.EncodeToString(rsaBlob(big.NewInt(0))), 12, "does not hold a public key"},
 		{"base64 with junk", "op " + kind + " " + blob[:20] + "!" + blob[20:], 16, "not base64"},
 		{"base64 with bits in its padding", "op " + testkeys.RSA(2048).Authorized() + "=", 12, "not base64"},
 		{"other type", "op ecdsa-sha2-nistp256 " + blob, 4, `the line says ecdsa-sha2-nistp256, the key in it is "ssh-ed25519"`},

@@ -404,6 +404,9 @@ func TestEncodings(t *testing.T) {
 				N []byte
 			}{"ssh-rsa", big.NewInt(int64(k.E)), append([]byte{0, 0}, k.N.Bytes()...)})
 		}, NotCanonical},
+		{"RSA modulus 0", rsa, func(s *testkeys.Signature) { s.PublicKey = rsaBlob(big.NewInt(0)) }, BadSignature},
+		{"RSA modulus negative", rsa, func(s *testkeys.Signature) { s.PublicKey = rsaBlob(new(big.Int).Neg(rsaKey(rsa.PublicKey()).N)) }, BadSignature},
+		{"RSA modulus even", rsa, func(s *testkeys.Signature) { s.PublicKey = rsaBlob(new(big.Int).Lsh(big.NewInt(1), 3071)) }, BadSignature},
 		{"signature cut", keyA, func(s *testkeys.Signature) { s.Signature = s.Signature[:10] }, BadSignature},
 		{"signature empty", keyA, func(s *testkeys.Signature) { s.Signature = nil }, BadSignature},
 		{"signature longer", keyA, func(s *testkeys.Signature) { s.Signature = append(s.Signature, 0) }, NotCanonical},
@@ -858,6 +861,13 @@ func TestSplitCommit(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	want(t, verifyWith(t, usualLines, testkeys.SignCommit(headersOnly, keyA), Options{}), Good)
+}
+
+func rsaBlob(n *big.Int) []byte {
+	return ssh.Marshal(struct {
+		T    string
+		E, N *big.Int
+	}{"ssh-rsa", big.NewInt(65537), n})
 }
 
 // nextDigit puts the next digit of base64 for the one at i.

@@ -73,6 +73,7 @@ type gate struct {
 	loader *policy.Loader
 	judge  *policy.Judge
 	pol    *policy.Policy // of the gate: what is protected, how long, how much is printed
+	source string         // of the ref updates, where a pre-push got no lines
 	report report.Report
 }
 

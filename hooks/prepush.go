@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -105,6 +104,9 @@ func (g *gate) prePush(ctx context.Context) error {
 			return err
 		}
 	}
+	if g.source != "" && g.judge.Total > 0 {
+		g.report.Notes = append(g.report.Notes, "no ref lines on standard input; "+g.source)
+	}
 	g.save()
 	return nil
 }
@@ -128,27 +130,29 @@ func (g *gate) pushed(ctx context.Context, remote *string) ([]change.RefUpdate, 
 		if !g.repo.ValidID(from) || !g.repo.ValidID(to) {
 			return nil, &policy.Undecided{Message: "PRE_COMMIT_FROM_REF and PRE_COMMIT_TO_REF are no object ids"}
 		}
-		g.report.Notes = append(g.report.Notes, "no ref lines on standard input; judged what PRE_COMMIT_FROM_REF and PRE_COMMIT_TO_REF name, which is one ref of the push at most")
+		g.source = "judged what PRE_COMMIT_FROM_REF and PRE_COMMIT_TO_REF name, which is one ref of the push at most"
 		return []change.RefUpdate{{Ref: ref, Old: from, New: to}}, nil
 	}
+	// git itself gives no lines when there is nothing to push. A manager that
+	// lost them looks the same, so the branch is judged all the same.
 	branch, id, err := g.repo.HEAD()
-	if err != nil {
+	if err != nil || id == "" {
 		return nil, err
-	}
-	if g.env.Stdin != nil && !g.env.StdinTTY && g.name == "pre-push" && *remote != "" && g.env.Getenv("PRE_COMMIT") == "" && g.env.Getenv("LEFTHOOK") == "" {
-		// git gives no lines when there is nothing to push.
-		return nil, nil
 	}
 	up, err := g.upstream(branch)
 	if err != nil {
 		return nil, err
 	}
-	if branch == "" || id == "" || up.tracking == "" {
+	if *remote == "" {
+		*remote = up.remote
+	}
+	if branch == "" || *remote == "" {
 		return nil, &policy.Undecided{Message: "no ref lines on standard input, and no upstream that says what would be pushed",
 			Hint: "let the hook manager pass standard input (lefthook: use_stdin: true), or: git branch --set-upstream-to"}
 	}
-	if *remote == "" {
-		*remote = up.remote
+	if up.tracking == "" || up.remote != *remote {
+		g.source = "judged the branch against what is known of the remote"
+		return []change.RefUpdate{{Ref: branch, Old: g.repo.ZeroID(), New: id}}, nil
 	}
 	old, ok, err := g.repo.Ref(up.tracking)
 	if err != nil {
@@ -156,8 +160,12 @@ func (g *gate) pushed(ctx context.Context, remote *string) ([]change.RefUpdate, 
 	}
 	if !ok {
 		old = g.repo.ZeroID()
+	} else if old == id {
+		return nil, nil
+	} else if behind, err := g.repo.IsAncestor(ctx, id, old); behind || err != nil {
+		return nil, err
 	}
-	g.report.Notes = append(g.report.Notes, fmt.Sprintf("no ref lines on standard input; judged the branch against its upstream %s", finding.Path(up.tracking)))
+	g.source = "judged the branch against its upstream " + finding.Path(up.tracking)
 	return []change.RefUpdate{{Ref: up.ref, Old: old, New: id}}, nil
 }
 

@@ -1,0 +1,526 @@
+package hooks_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rigward/rigward/internal/testkeys"
+	"github.com/rigward/rigward/pkg/envelope"
+)
+
+// An attack is one row of spec/relay.md section 9. Attack and control are
+// played in scenes of their own.
+type attack struct {
+	row     string
+	rules   string // that every gate names
+	also    string // that may be named besides
+	do      func(s *scene) string
+	control func(s *scene) // nil where the table has none
+	server  bool           // only a server can tell
+}
+
+func set(change func(f *envelope.Fields)) func(s *scene) string {
+	return func(s *scene) string { return s.relayed(opts{}, change) }
+}
+
+func good(s *scene) { s.accepted(s.relayed(opts{}, nil)) }
+
+func goodIf(o func(s *scene) opts, change func(f *envelope.Fields)) func(s *scene) {
+	return func(s *scene) { s.accepted(s.relayed(o(s), change)) }
+}
+
+func withKey(k *testkeys.Key) func(s *scene) opts { return func(*scene) opts { return opts{key: k} } }
+
+// mangled signs with key A, then changes the object.
+func mangled(change func(string) string) func(s *scene) string {
+	return func(s *scene) string {
+		return s.relayed(opts{raw: func(p []byte) []byte { return []byte(change(string(testkeys.SignCommit(p, keyA)))) }}, nil)
+	}
+}
+
+func dropField(key string) func(s *scene) string {
+	return func(s *scene) string {
+		f := s.decision(s.now)
+		var out []string
+		for line := range strings.Lines(s.render(f)) {
+			if !strings.HasPrefix(line, key+":") {
+				out = append(out, line)
+			}
+		}
+		return s.commit(opts{key: keyA, files: map[string]string{"t-one/RELAY-x.md": strings.Join(out, "")}})
+	}
+}
+
+var attacks = []attack{
+	{row: "1 nonce of an earlier relay, same thread", rules: "relay-nonce", control: good,
+		do: func(s *scene) string { n := s.nonce0; return s.relayedAs("t-one/RELAY-again.md", func(f *envelope.Fields) { f.Nonce = n }) }},
+	{row: "2 same nonce in another thread", rules: "relay-nonce", control: goodIf(withKey(nil), func(f *envelope.Fields) { f.Thread, f.InReplyTo = "other", hashOf(foreign) }),
+		do: func(s *scene) string {
+			n := s.nonce0
+			return s.relayed(opts{}, func(f *envelope.Fields) { f.Nonce, f.Thread, f.InReplyTo = n, "other", hashOf(foreign) })
+		}},
+	{row: "3 same nonce on a side branch, then merged", rules: "relay-nonce",
+		do: func(s *scene) string {
+			first := s.parent(s.base)
+			n := s.nonce0
+			side := s.relayedFrom(first, "t-one/RELAY-side.md", func(f *envelope.Fields) { f.Nonce = n })
+			if res := s.push(side, "refs/heads/side"); res.Code != 0 {
+				s.Fatalf("the side branch was refused:\n%s", res.Stderr)
+			}
+			return s.merge(side)
+		},
+		control: func(s *scene) {
+			side := s.relayedFrom(s.parent(s.base), "t-one/RELAY-side.md", nil)
+			s.accepted(s.merge(side), "divergence")
+		}},
+	{row: "4 relay file copied to a second name", rules: "relay-nonce", also: "relay-author relay-key sender-key signer-identity relay-clock commit-signed",
+		do: func(s *scene) string {
+			return s.commit(opts{key: keyB, author: "Bob <bob@example.com>", files: map[string]string{"t-one/COPY.md": s.relay0Text}})
+		}},
+	{row: "5 relay file copied into another thread", rules: "envelope-path", also: "relay-nonce relay-reply relay-clock", control: goodIf(withKey(nil), func(f *envelope.Fields) { f.Thread, f.InReplyTo = "other", hashOf(foreign) }),
+		do: func(s *scene) string {
+			return s.commit(opts{key: keyA, files: map[string]string{"other/COPY.md": s.relay0Text}})
+		}},
+	{row: "6 nonce in lower case", rules: "relay-nonce", do: set(func(f *envelope.Fields) { f.Nonce = strings.ToLower(f.Nonce) }), control: good},
+	{row: "6 nonce with I L O U", rules: "relay-nonce", do: set(func(f *envelope.Fields) { f.Nonce = f.Nonce[:22] + "ILOU" })},
+	{row: "6 nonce of 27 characters", rules: "relay-nonce", do: set(func(f *envelope.Fields) { f.Nonce += "0" })},
+	{row: "6 nonce beginning with 8", rules: "relay-nonce", do: set(func(f *envelope.Fields) { f.Nonce = "8" + f.Nonce[1:] }),
+		control: goodIf(withKey(nil), func(f *envelope.Fields) { f.Nonce = f.Nonce[:10] + "-" + f.Nonce[10:20] })},
+	{row: "7 in_reply_to of no envelope", rules: "relay-reply", do: set(func(f *envelope.Fields) { f.InReplyTo = hashOf("nobody said this\n") }), control: good},
+	{row: "8 in_reply_to of another thread only", rules: "relay-reply", do: set(func(f *envelope.Fields) { f.InReplyTo = hashOf(foreign) }),
+		control: func(s *scene) {
+			s.accepted(s.commit(opts{at: s.now.Add(-time.Second), files: map[string]string{"t-one/STATE.md": s.plain("t-one", "rig-b", "STATE", foreign)}}))
+			s.accepted(s.relayed(opts{}, func(f *envelope.Fields) { f.InReplyTo = hashOf(foreign) }))
+		}},
+	{row: "9 in_reply_to of its own body", rules: "relay-reply", do: set(func(f *envelope.Fields) { f.Body = []byte("Mine.\n"); f.InReplyTo = hashOf("Mine.\n") }),
+		control: goodIf(withKey(nil), func(f *envelope.Fields) { f.Body = []byte(asked) })},
+	{row: "10 of an envelope in the same commit", rules: "relay-reply relay-commit",
+		do: func(s *scene) string {
+			return s.relayed(opts{files: map[string]string{"t-one/STATE.md": s.plain("t-one", "rig-b", "STATE", "New.\n")}}, func(f *envelope.Fields) { f.InReplyTo = hashOf("New.\n") })
+		},
+		control: func(s *scene) {
+			c := s.commit(opts{at: s.now.Add(-time.Second), files: map[string]string{"t-one/STATE.md": s.plain("t-one", "rig-b", "STATE", "New.\n")}})
+			s.accepted(s.relayed(opts{parents: []string{c}}, func(f *envelope.Fields) { f.InReplyTo = hashOf("New.\n") }))
+		}},
+	{row: "11 of an envelope in a later commit", rules: "relay-reply",
+		do: func(s *scene) string {
+			r := s.relayed(opts{}, func(f *envelope.Fields) { f.InReplyTo = hashOf("Later.\n") })
+			return s.commit(opts{parents: []string{r}, files: map[string]string{"t-one/STATE.md": s.plain("t-one", "rig-b", "STATE", "Later.\n")}})
+		}},
+	{row: "12 of an envelope on an unmerged side branch", rules: "relay-reply", also: "divergence",
+		do: func(s *scene) string {
+			side := s.commit(opts{at: s.now.Add(-time.Second), files: map[string]string{"t-one/STATE.md": s.plain("t-one", "rig-b", "STATE", "Aside.\n")}})
+			r := s.relayed(opts{}, func(f *envelope.Fields) { f.InReplyTo = hashOf("Aside.\n") })
+			return s.mergeOf(r, side)
+		},
+		control: func(s *scene) {
+			side := s.commit(opts{at: s.now.Add(-time.Second), files: map[string]string{"t-one/STATE.md": s.plain("t-one", "rig-b", "STATE", "Aside.\n")}})
+			m := s.merge(side)
+			s.accepted(s.relayed(opts{parents: []string{m}}, func(f *envelope.Fields) { f.InReplyTo = hashOf("Aside.\n") }))
+		}},
+	{row: "13 author someone else", rules: "relay-author", control: good,
+		do: func(s *scene) string { return s.relayed(opts{author: "Chief <chief@example.com>", committer: operator}, nil) }},
+	{row: "14 committer no principal of the key", rules: "signer-identity", also: "relay-author",
+		do:      func(s *scene) string { return s.relayed(opts{author: "Chief <chief@example.com>"}, nil) },
+		control: goodIf(func(*scene) opts { return opts{key: keyW, author: "W <anyone@wild.example>"} }, nil)},
+	{row: "15 negated principal", rules: "signer-identity", also: "relay-author",
+		do:      func(s *scene) string { return s.relayed(opts{key: keyN, author: "N <op@neg.example>"}, nil) },
+		control: goodIf(func(*scene) opts { return opts{key: keyN, author: "N <other@neg.example>"} }, nil)},
+	{row: "16 unsigned", rules: "commit-signed", control: good,
+		do: func(s *scene) string { return s.relayed(opts{raw: func(p []byte) []byte { return p }}, nil) }},
+	{row: "17 key in no line", rules: "commit-signed", control: good, do: func(s *scene) string { return s.relayed(opts{key: nobody}, nil) }},
+	{row: "18 listed key for a rig that it may not speak for", rules: "sender-key",
+		do:      func(s *scene) string { return s.relayed(opts{key: keyB, author: "Bob <bob@example.com>"}, nil) },
+		control: goodIf(func(*scene) opts { return opts{key: keyB, author: "Bob <bob@example.com>"} }, func(f *envelope.Fields) { f.From = "bob-relay" })},
+	{row: "19 key expired, honest date", rules: "commit-signed", control: good, do: func(s *scene) string { return s.relayed(opts{key: keyOld}, nil) }},
+	{row: "20 key expired, date set back", rules: "commit-signed commit-clock", server: true, control: good,
+		do: func(s *scene) string { return s.relayed(opts{key: keyOld, at: s.now.Add(-2 * time.Hour)}, nil) }},
+	{row: "22 revoked key", rules: "commit-signed", control: good, do: func(s *scene) string { return s.relayed(opts{key: keyR, at: s.now.Add(-2 * time.Minute)}, nil) }},
+	{row: "23 namespace file", rules: "commit-signed",
+		do: func(s *scene) string {
+			return s.relayed(opts{raw: func(p []byte) []byte {
+				return testkeys.SignCommitHeader(p, "gpgsig", testkeys.Armor(testkeys.Sign(p, keyA, "file", "sha512", "").Marshal()))
+			}}, nil)
+		},
+		control: goodIf(withKey(keyBoth), nil)},
+	{row: "23 line for the namespace file", rules: "commit-signed", do: func(s *scene) string { return s.relayed(opts{key: keyFile}, nil) }},
+	{row: "24 second gpgsig", rules: "commit-signed", do: mangled(func(c string) string {
+		i, j := strings.Index(c, "gpgsig "), strings.Index(c, "\n\n")
+		return c[:j+1] + c[i:j+1] + c[j+1:]
+	})},
+	{row: "24 gpgsigx", rules: "commit-signed", do: mangled(func(c string) string { return strings.Replace(c, "gpgsig ", "gpgsigx junk\ngpgsig ", 1) })},
+	{row: "24 gpgsig-sha256 junk", rules: "commit-signed", do: mangled(func(c string) string { return strings.Replace(c, "gpgsig ", "gpgsig-sha256 junk\ngpgsig ", 1) })},
+	{row: "24 gpgsig not the last header", rules: "commit-signed",
+		do: func(s *scene) string {
+			return s.relayed(opts{headers: "change-id abc\n", raw: func(p []byte) []byte {
+				c := string(testkeys.SignCommit(p, keyA))
+				c = strings.Replace(c, "change-id abc\n", "", 1)
+				return []byte(strings.Replace(c, "\n\n", "\nchange-id abc\n\n", 1))
+			}}, nil)
+		},
+		control: func(s *scene) {
+			s.accepted(s.relayed(opts{headers: "encoding ISO-8859-1\nchange-id abc\n"}, nil))
+		}},
+	{row: "25 text before the armor", rules: "commit-signed", do: mangled(func(c string) string { return strings.Replace(c, "gpgsig -----", "gpgsig text\n -----", 1) })},
+	{row: "25 text after the armor", rules: "commit-signed", do: mangled(func(c string) string {
+		return strings.Replace(c, "-----END SSH SIGNATURE-----\n", "-----END SSH SIGNATURE-----\n text\n", 1)
+	})},
+	{row: "25 text in the armor", rules: "commit-signed", do: mangled(func(c string) string {
+		return strings.Replace(c, "BEGIN SSH SIGNATURE-----\n", "BEGIN SSH SIGNATURE-----\n Comment: x\n", 1)
+	})},
+	{row: "25 CRLF in the armor", rules: "commit-signed", do: mangled(func(c string) string {
+		return strings.Replace(c, "BEGIN SSH SIGNATURE-----\n", "BEGIN SSH SIGNATURE-----\r\n", 1)
+	})},
+	{row: "25 two armors", rules: "commit-signed", do: mangled(func(c string) string {
+		i, j := strings.Index(c, "gpgsig ")+7, strings.Index(c, "\n\n")
+		return c[:j+1] + " " + c[i:j+1] + c[j+1:]
+	})},
+	{row: "25 longer lines", rules: "commit-signed", do: mangled(func(c string) string {
+		i := strings.Index(c, "BEGIN SSH SIGNATURE-----\n ") + len("BEGIN SSH SIGNATURE-----\n ")
+		return c[:i+70] + c[i+72:]
+	})},
+	{row: "26 two trees", rules: "commit-signed", do: mangled(func(c string) string { return c[:46] + c })},
+	{row: "26 two authors", rules: "commit-signed", do: mangled(func(c string) string {
+		i, j := strings.Index(c, "author "), strings.Index(c, "committer ")
+		return c[:j] + c[i:j] + c[j:]
+	})},
+	{row: "26 two committers", rules: "commit-signed", do: mangled(func(c string) string {
+		i, j := strings.Index(c, "committer "), strings.Index(c, "gpgsig ")
+		return c[:j] + c[i:j] + c[j:]
+	})},
+	{row: "27 signature of another commit", rules: "commit-signed",
+		do: func(s *scene) string {
+			return s.relayed(opts{raw: func(p []byte) []byte {
+				return testkeys.SignCommitHeader(p, "gpgsig", testkeys.Armor(testkeys.Sign([]byte("another"), keyA, "git", "sha512", "").Marshal()))
+			}}, nil)
+		},
+		control: func(s *scene) { s.accepted(s.relayed(opts{message: "Signed\r\nas it is\r\n"}, nil)) }},
+	{row: "27 message amended after signing", rules: "commit-signed", do: mangled(func(c string) string { return c + "More.\n" })},
+	{row: "28 OpenPGP", rules: "commit-signed", do: func(s *scene) string {
+		return s.relayed(opts{raw: func(p []byte) []byte {
+			return testkeys.SignCommitHeader(p, "gpgsig", []byte("-----BEGIN PGP SIGNATURE-----\n\niHUEABYK\n-----END PGP SIGNATURE-----\n"))
+		}}, nil)
+	}},
+	{row: "28 X.509", rules: "commit-signed", do: func(s *scene) string {
+		return s.relayed(opts{raw: func(p []byte) []byte {
+			return testkeys.SignCommitHeader(p, "gpgsig", []byte("-----BEGIN SIGNED MESSAGE-----\nMIIB\n-----END SIGNED MESSAGE-----\n"))
+		}}, nil)
+	}},
+	{row: "28 certificate of no listed authority", rules: "commit-signed",
+		do: func(s *scene) string {
+			return s.relayed(opts{key: nobody.Certify(nobody, testkeys.Cert{Principals: []string{"op@example.com", "op-relay"}})}, nil)
+		},
+		control: func(s *scene) {
+			for _, k := range []*testkeys.Key{keyEC, keyRSA, keySK, nobody.Certify(keyCA, testkeys.Cert{Principals: []string{"op@example.com", "op-relay"}})} {
+				s.accepted(s.relayed(opts{key: k}, nil))
+			}
+		}},
+	{row: "28 certificate that names an authority which did not make it", rules: "commit-signed", do: func(s *scene) string {
+		return s.relayed(opts{key: nobody.Certify(nobody, testkeys.Cert{Principals: []string{"op@example.com", "op-relay"}, Claims: keyCA})}, nil)
+	}},
+	{row: "29 attested_by of another key", rules: "relay-key", do: set(func(f *envelope.Fields) { f.AttestedBy = keyB.Fingerprint() }),
+		control: goodIf(withKey(nil), func(f *envelope.Fields) { f.AttestedBy += "=" })},
+	{row: "30 key literal of another key", rules: "relay-key", do: set(func(f *envelope.Fields) { f.AttestedBy = "key::" + keyB.Authorized() }),
+		control: goodIf(withKey(nil), func(f *envelope.Fields) { f.AttestedBy = "key::" + strings.TrimSpace(keyA.Authorized()) + " other comment" })},
+	{row: "30 OpenPGP id", rules: "relay-key", do: set(func(f *envelope.Fields) { f.AttestedBy = "0xDEADBEEFDEADBEEF" })},
+	{row: "32 attested 601 s after", rules: "relay-clock", do: func(s *scene) string {
+		return s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.Add(601 * time.Second).UTC().Format(time.RFC3339) })
+	}, control: func(s *scene) {
+		s.accepted(s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.Add(600 * time.Second).UTC().Format(time.RFC3339) }))
+	}},
+	{row: "32 attested 601 s before", rules: "relay-clock", do: func(s *scene) string {
+		return s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.Add(-601 * time.Second).UTC().Format(time.RFC3339) })
+	}, control: func(s *scene) {
+		s.accepted(s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.Add(-600 * time.Second).UTC().Format(time.RFC3339) }))
+	}},
+	{row: "32 another offset for a UTC time", rules: "relay-clock", do: func(s *scene) string {
+		return s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.UTC().Format("2006-01-02T15:04:05") + "+02:00" })
+	}, control: func(s *scene) {
+		s.accepted(s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.In(time.FixedZone("", 7200)).Format(time.RFC3339) }))
+	}},
+	{row: "33 committer date ahead of the server", rules: "commit-clock", also: "relay-clock", server: true,
+		do:      func(s *scene) string { return s.relayed(opts{at: time.Now().Add(330 * time.Second)}, nil) },
+		control: func(s *scene) { s.accepted(s.relayed(opts{at: time.Now().Add(270 * time.Second)}, nil)) }},
+	{row: "33 committer date before its parent", rules: "commit-clock", server: true,
+		do: func(s *scene) string { return s.relayed(opts{at: s.now.Add(-3*time.Minute + time.Second - 301*time.Second)}, nil) },
+		control: func(s *scene) {
+			s.accepted(s.relayed(opts{at: s.now.Add(-3*time.Minute + time.Second - 300*time.Second)}, nil))
+		}},
+	{row: "34 attestation by a rig that is no relay", rules: "relay-suffix", also: "sender-key", control: good, do: set(func(f *envelope.Fields) { f.From = "op" })},
+	{row: "35 relay without attestation", rules: "relay-suffix", control: good,
+		do: func(s *scene) string { return s.commit(opts{key: keyA, files: map[string]string{"t-one/STATE.md": s.plain("t-one", "op-relay", "STATE", "Plain.\n")}}) }},
+	{row: "36 without attested_by", rules: "relay-fields", do: dropField("attested_by"), control: good},
+	{row: "36 without attested_at", rules: "relay-fields", do: dropField("attested_at")},
+	{row: "36 without nonce", rules: "relay-fields", do: dropField("nonce")},
+	{row: "36 without in_reply_to", rules: "relay-fields", do: dropField("in_reply_to")},
+	{row: "36 without body_hash", rules: "relay-fields", do: dropField("body_hash")},
+	{row: "38 body edited, hash kept", rules: "body-hash",
+		do: func(s *scene) string { return s.relayed(opts{}, func(f *envelope.Fields) { f.BodyHash = hashOf("What was said.\n") }) },
+		control: func(s *scene) {
+			f := s.decision(s.now)
+			s.accepted(s.commit(opts{key: keyA, files: map[string]string{"t-one/RELAY-x.md": s.render(f) + "  \n\t\n"}}))
+		}},
+	{row: "39 push adds its own key and uses it", rules: "commit-signed signers-change",
+		do: func(s *scene) string {
+			c := s.commit(opts{key: nobody, at: s.now.Add(-time.Second), files: map[string]string{".bridge/allowed_signers": sceneSigners(s.now) + nobody.Line("op@example.com,op-relay", "")}})
+			return s.relayed(opts{parents: []string{c}, key: nobody}, nil)
+		}},
+	{row: "40 edit signed by key A, used in the same push", rules: "commit-signed",
+		do: func(s *scene) string {
+			c := s.commit(opts{key: keyA, at: s.now.Add(-time.Second), files: map[string]string{".bridge/allowed_signers": sceneSigners(s.now) + nobody.Line("op@example.com,op-relay", "")}})
+			return s.relayed(opts{parents: []string{c}, key: nobody}, nil)
+		},
+		control: func(s *scene) {
+			s.accepted(s.commit(opts{key: keyA, at: s.now.Add(-time.Second), files: map[string]string{".bridge/allowed_signers": sceneSigners(s.now) + nobody.Line("op@example.com,op-relay", "")}}))
+			s.accepted(s.relayed(opts{key: nobody}, nil))
+		}},
+	{row: "41 foreign file in the relay's commit", rules: "relay-commit", do: func(s *scene) string { return s.relayed(opts{files: map[string]string{"notes.txt": "x"}}, nil) }, control: good},
+	{row: "41 two relays in one commit", rules: "relay-commit", do: func(s *scene) string {
+		f := s.decision(s.now)
+		return s.relayed(opts{files: map[string]string{"t-one/RELAY-two.md": s.render(f)}}, nil)
+	}},
+	{row: "41 relay added by a merge", rules: "relay-commit", do: func(s *scene) string {
+		side := s.commit(opts{at: s.now.Add(-time.Second), files: map[string]string{"notes.txt": "x"}})
+		return s.relayed(opts{parents: []string{s.base, side}, files: map[string]string{"notes.txt": "x"}}, nil)
+	}, control: func(s *scene) {
+		side := s.commit(opts{at: s.now.Add(-time.Second), files: map[string]string{"notes.txt": "x"}})
+		s.accepted(s.relayed(opts{parents: []string{s.merge(side)}}, nil))
+	}},
+	{row: "42 forge squash of the relay's commit", rules: "commit-signed", do: func(s *scene) string {
+		return s.relayed(opts{author: "Operator <op@example.com>", committer: "Forge <noreply@forge.example>", raw: func(p []byte) []byte { return p }}, nil)
+	}, control: func(s *scene) { s.accepted(s.mergeBy("Forge <noreply@forge.example>", s.relayed(opts{}, nil))) }},
+	{row: "43 accepted relay edited", rules: "append-only", also: "body-hash relay-clock relay-nonce", do: func(s *scene) string {
+		return s.commit(opts{key: keyA, files: map[string]string{s.relay0: s.relay0Text + "More.\n"}})
+	}},
+	{row: "43 answered turn edited", rules: "append-only", do: func(s *scene) string {
+		return s.commit(opts{files: map[string]string{"t-one/REQUEST.md": s.plain("t-one", "rig-a", "REQUEST", "Is it late?\n")}})
+	}},
+	{row: "43 accepted relay moved", rules: "append-only", also: "relay-commit relay-nonce relay-clock", do: func(s *scene) string {
+		return s.commit(opts{key: keyA, remove: []string{s.relay0}, files: map[string]string{"t-one/MOVED.md": s.relay0Text}})
+	}},
+	{row: "43 accepted relay deleted", rules: "append-only", do: func(s *scene) string { return s.commit(opts{key: keyA, remove: []string{s.relay0}}) }},
+	{row: "43 accepted relay executable", rules: "append-only envelope-path", do: func(s *scene) string {
+		return s.commit(opts{key: keyA, files: map[string]string{s.relay0: s.relay0Text}, modes: map[string]string{s.relay0: "100755"}})
+	}},
+	{row: "43 accepted relay made a link", rules: "append-only envelope-path", do: func(s *scene) string {
+		return s.commit(opts{key: keyA, files: map[string]string{s.relay0: "/etc/passwd"}, modes: map[string]string{s.relay0: "120000"}})
+	}},
+}
+
+// relayedAs is relayed at a path of its own.
+func (s *scene) relayedAs(path string, change func(*envelope.Fields)) string {
+	return s.relayedFrom(s.base, path, change)
+}
+
+func (s *scene) relayedFrom(parent, path string, change func(*envelope.Fields)) string {
+	f := s.decision(s.now)
+	if change != nil {
+		change(&f)
+	}
+	return s.commit(opts{parents: []string{parent}, key: keyA, files: map[string]string{path: s.render(f)}})
+}
+
+func (s *scene) parent(id string) string { return strings.TrimSpace(s.repo.Run("rev-parse", id+"^")) }
+
+// merge merges a side branch into the base, bringing nothing of its own.
+func (s *scene) merge(side string) string { return s.mergeOf(s.base, side) }
+
+func (s *scene) mergeOf(a, b string) string { return s.mergeAs(operator, a, b) }
+
+func (s *scene) mergeBy(who, side string) string { return s.mergeAs(who, s.base, side) }
+
+func (s *scene) mergeAs(who, a, b string) string {
+	files := map[string]string{}
+	for _, path := range strings.Split(strings.TrimSpace(s.repo.Run("diff-tree", "-r", "--name-only", "--no-commit-id", strings.TrimSpace(s.repo.Run("merge-base", a, b)), b)), "\n") {
+		files[path] = s.repo.Run("cat-file", "blob", b+":"+path)
+	}
+	for p, text := range files {
+		if !strings.HasSuffix(text, "\n") {
+			files[p] = text + "\n" // gittest cuts the last line end
+		}
+	}
+	return s.commit(opts{parents: []string{a, b}, files: files, author: who, message: "Merge\n"})
+}
+
+func TestAttacks(t *testing.T) {
+	for _, a := range attacks {
+		t.Run(a.row, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.refused(a.do(s), !a.server, strings.Fields(a.rules), strings.Fields(a.also)...)
+		})
+		if a.control != nil {
+			t.Run(a.row+", control", func(t *testing.T) {
+				t.Parallel()
+				a.control(newScene(t))
+			})
+		}
+	}
+	for _, kind := range []string{"REQUEST", "HANDOFF", "RESOLUTION", "STATE", "RESULT", "RECOVERY", "VERIFY"} {
+		t.Run("37 type "+kind, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.refused(s.relayed(opts{}, func(f *envelope.Fields) { f.Type = kind }), true, []string{"relay-fields"})
+		})
+	}
+	t.Run("37, control", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		for _, kind := range []string{"DECISIONS", "RESPONSE", "ACK"} {
+			s.accepted(s.relayed(opts{}, func(f *envelope.Fields) { f.Type = kind }))
+		}
+	})
+	t.Run("31 attested_by is a path", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		s.accepted(s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedBy = "/home/op/.ssh/id_ed25519.pub" }), "relay-key")
+	})
+}
+
+// A window edge counts in UTC wherever the server stands (rows 21 and D05).
+func TestWindowEdgeInEveryZone(t *testing.T) {
+	edge := time.Now().Truncate(time.Second).Add(-time.Minute)
+	key := testkeys.Ed25519("relay edge")
+	for _, tz := range []string{"UTC", "Asia/Tokyo", "America/New_York"} {
+		t.Run(tz, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.accepted(s.commit(opts{key: keyA, at: s.now.Add(-2 * time.Minute), files: map[string]string{
+				".bridge/allowed_signers": sceneSigners(s.now) + key.Line("op@example.com,op-relay", `valid-after="`+edge.UTC().Format("20060102150405")+`"`)}}))
+			s.repo.Setenv("TZ", tz)
+			early := s.relayed(opts{key: key, at: edge.Add(-time.Second)}, nil)
+			s.repo.Setenv("TZ", tz)
+			if res := s.push(early, "refs/heads/main"); res.Code == 0 || !strings.Contains(res.Stderr, "not yet valid") {
+				t.Errorf("one second early: exit %d\n%s", res.Code, res.Stderr)
+			}
+			s.accepted(s.relayed(opts{key: key, at: edge.Add(time.Second)}, nil))
+		})
+	}
+}
+
+// What is needed to decide must be there (row 44, case D09).
+func TestMissingTrustIsNoPass(t *testing.T) {
+	for what, spoil := range map[string]func(s *scene) opts{
+		"signers missing":     func(*scene) opts { return opts{remove: []string{".bridge/allowed_signers"}} },
+		"signers empty":       func(*scene) opts { return opts{files: map[string]string{".bridge/allowed_signers": ""}} },
+		"signers malformed":   func(*scene) opts { return opts{files: map[string]string{".bridge/allowed_signers": "op@example.com not-a-key\n"}} },
+		"signers a directory": func(*scene) opts { return opts{remove: []string{".bridge/allowed_signers"}, files: map[string]string{".bridge/allowed_signers/x": ""}} },
+		"signers a link": func(*scene) opts {
+			return opts{files: map[string]string{".bridge/allowed_signers": "/etc/passwd"}, modes: map[string]string{".bridge/allowed_signers": "120000"}}
+		},
+		"revocation file missing": func(*scene) opts { return opts{remove: []string{".bridge/revoked"}} },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			o := spoil(s)
+			o.key, o.at = keyA, s.now.Add(-time.Second)
+			s.accepted(s.commit(o)) // signed by the old list, so it may
+			tip := s.relayed(opts{}, nil)
+			res := s.push(tip, "refs/heads/main")
+			if res.Code == 0 || !strings.Contains(res.Stderr, "cannot decide") {
+				t.Errorf("pre-receive: exit %d\n%s", res.Code, res.Stderr)
+			}
+			cmd := exec.Command(program, "check", s.base+".."+tip)
+			cmd.Dir, cmd.Env = s.repo.Dir, s.repo.Env
+			if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 2 {
+				t.Errorf("check: exit %d\n%s", cmd.ProcessState.ExitCode(), out)
+			}
+			// What needs no signature is decided all the same.
+			s.accepted(s.commit(opts{files: map[string]string{"t-one/STATE.md": s.plain("t-one", "rig-b", "STATE", "Fine.\n")}}))
+		})
+	}
+}
+
+// A freeze holds for whom it must, as long as it must (row 46).
+func TestFreeze(t *testing.T) {
+	on := "version: 1\nrules: {relay-frozen: error}\n"
+	start := func(t *testing.T, policy string, age time.Duration) *scene {
+		s := newScene(t)
+		file := filepath.Join(s.server.Dir, "policy.yaml")
+		if err := os.WriteFile(file, []byte(policy), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s.server.Run("config", "rigward.policy", file)
+		s.server.Run("config", "rigward.allowedSigners", filepath.Join(s.server.Dir, "signers"))
+		if err := os.WriteFile(filepath.Join(s.server.Dir, "signers"), []byte(sceneSigners(s.now)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f := func(f *envelope.Fields) { f.Type, f.Status = "ACK", "⏸ deciding" }
+		s.accepted(s.relayed(opts{at: s.now.Add(-age)}, f))
+		return s
+	}
+	handoff := func(s *scene) string {
+		return s.commit(opts{files: map[string]string{"t-one/HANDOFF.md": s.plain("t-one", "rig-b", "HANDOFF", "On it.\n")}})
+	}
+	t.Run("HANDOFF on top", func(t *testing.T) {
+		t.Parallel()
+		s := start(t, on, time.Minute)
+		res := s.push(handoff(s), "refs/heads/main")
+		if res.Code == 0 || !slices.Equal(told(res.Stderr), []string{"relay-frozen"}) {
+			t.Errorf("exit %d\n%s", res.Code, res.Stderr)
+		}
+	})
+	t.Run("ACK on top", func(t *testing.T) {
+		t.Parallel()
+		s := start(t, on, time.Minute)
+		s.accepted(s.commit(opts{files: map[string]string{"t-one/ACK.md": s.plain("t-one", "rig-b", "ACK", "Seen.\n")}}))
+	})
+	t.Run("after the thaw", func(t *testing.T) {
+		t.Parallel()
+		s := start(t, on, time.Minute)
+		s.accepted(s.relayed(opts{at: s.now.Add(-time.Second)}, nil))
+		s.accepted(handoff(s))
+	})
+	t.Run("rule off", func(t *testing.T) {
+		t.Parallel()
+		s := start(t, "version: 1\n", time.Minute)
+		s.accepted(handoff(s))
+	})
+	t.Run("after its time", func(t *testing.T) {
+		t.Parallel()
+		s := start(t, on+"relay: {freeze-minutes: 1}\n", 2*time.Minute)
+		s.accepted(handoff(s))
+	})
+}
+
+// Fifty pushes of one nonce at once to one ref: one is taken.
+func TestOneNonceManyPushes(t *testing.T) {
+	s := newScene(t)
+	n := 50
+	if testing.Short() {
+		n = 10
+	}
+	nonce := s.decision(s.now).Nonce
+	tips := make([]string, n)
+	for i := range tips {
+		tips[i] = s.relayedAs(fmt.Sprintf("t-one/RELAY-%d.md", i), func(f *envelope.Fields) { f.Nonce = nonce })
+	}
+	results := make(chan int, n)
+	for _, tip := range tips {
+		go func() {
+			cmd := exec.Command("git", "push", "-q", s.server.Dir, tip+":refs/heads/main")
+			cmd.Dir, cmd.Env = s.repo.Dir, s.repo.Env
+			_ = cmd.Run()
+			results <- cmd.ProcessState.ExitCode()
+		}()
+	}
+	taken := 0
+	for range tips {
+		if <-results == 0 {
+			taken++
+		}
+	}
+	if taken != 1 {
+		t.Errorf("%d of %d pushes were taken, expected one", taken, n)
+	}
+	if got := strings.TrimSpace(s.server.Run("rev-list", "--count", s.base+"..main")); got != "1" {
+		t.Errorf("%s commits came, expected one", got)
+	}
+}

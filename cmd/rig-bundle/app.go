@@ -15,6 +15,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
+	"github.com/rigward/rigward/pkg/bundle/rig"
 	"github.com/rigward/rigward/pkg/bundle/rye"
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -51,12 +52,12 @@ const (
 
 // formats are the formats, in the order in which they are asked.
 func formats() []bundle.Format {
-	return []bundle.Format{agent.Format{}, &rye.Format{}}
+	return []bundle.Format{rig.Format{}, agent.Format{}, &rye.Format{}}
 }
 
 // verbs is the table of verbs. Several formats may bring a verb of one name.
 func verbs() []*verb {
-	return slices.Concat(agentVerbs(), ryeVerbs())
+	return slices.Concat(rigVerbs(), agentVerbs(), ryeVerbs())
 }
 
 // A verb is one command of one format.
@@ -310,8 +311,8 @@ func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*ver
 			}
 		}
 		probe, done, err := probePath(ctx, (&call{Env: env}).path(w))
-		if err != nil {
-			break // the verb will say why
+		if err != nil { // the verb will say why; its format goes by the name
+			probe, done = &bundle.Probe{Base: filepath.Base(w)}, func() error { return nil }
 		}
 		defer done()
 		var mine []bundle.Format

@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 )
@@ -20,3 +21,8 @@ func replaceProcess(path string, args, environ []string) (int, error) {
 	}
 	return 0, err
 }
+
+// rigPrograms are the names under which the rig program is looked for.
+var rigPrograms = []string{"rig.exe", "rig.cmd", "rig"}
+
+func runnable(fs.FileInfo) bool { return true }

@@ -276,3 +276,6 @@ func ParseEpoch(s string) (int64, bool) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	return n, err == nil && n <= 8589934591
 }
+
+// ProvenanceKeys are the fields of provenance that a caller may set.
+func ProvenanceKeys() []string { return slices.Clone(provenanceFields[1:]) }

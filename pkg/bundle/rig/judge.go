@@ -104,6 +104,7 @@ func run(ctx context.Context, in bundle.Input, o VerifyOptions, all bool) (*judg
 		run  func() error
 	}{
 		{"digest file", func() error { j.checksum(in, o); return nil }},
+		{"signature", func() error { return j.signature(in, o) }},
 		{"container", func() error { j.container(); return nil }},
 		{"names", func() error { j.names(); return nil }},
 		{"manifest", func() error { return j.manifest() }},
@@ -148,6 +149,20 @@ func (j *judge) checksum(in bundle.Input, o VerifyOptions) {
 	} else if want != j.archive.FileDigest {
 		j.faultf(bundle.ChecksumMismatch, "", "the digest file says %s, the file has %s", want, j.archive.FileDigest)
 	}
+}
+
+// signature judges the detached signature, which is no part of the format.
+func (j *judge) signature(in bundle.Input, o VerifyOptions) error {
+	rules := o.Signed
+	rules.Namespace = Namespace
+	fault, notes, err := rules.Check(io.NewSectionReader(in.File, 0, in.Size), in.Signature)
+	if fault != nil {
+		j.fault(fault)
+	}
+	for _, n := range notes {
+		j.note(n.Code, n.Path, n.Detail, false)
+	}
+	return err
 }
 
 // container is layer 2, which Scan has judged.

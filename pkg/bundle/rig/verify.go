@@ -14,6 +14,10 @@ type VerifyOptions struct {
 	AllowMissingDigest bool           // the digest file may be absent: note no-checksum
 	Strict             bool           // notes of StrictNotes become findings
 	Only               []string       // with Strict: only these notes; nil for all
+
+	// Signed says whose detached signature the file must carry; its zero value
+	// asks for none.
+	Signed bundle.SignatureRules
 }
 
 func (o *VerifyOptions) limits() bundle.Limits {

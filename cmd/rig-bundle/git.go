@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"errors"
+	"hash"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// maxBlob bounds a blob that goes into a bundle.
+const maxBlob = 256 << 20
+
+// blobCache bounds the contents kept between asking for a size and reading.
+const blobCache = 16 << 20
+
+// gitObjects gives package bundle the objects of a repository.
+type gitObjects struct {
+	repo   *gitrepo.Repo
+	blobs  map[string][]byte
+	cached int
+}
+
+func newGitObjects(repo *gitrepo.Repo) *gitObjects {
+	return &gitObjects{repo: repo, blobs: map[string][]byte{}}
+}
+
+// Tree implements bundle.GitObjects.
+func (g *gitObjects) Tree(id string) ([]bundle.GitEntry, error) {
+	t, err := g.repo.Tree(id)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]bundle.GitEntry, 0, t.Len())
+	for e := range t.Entries() {
+		out = append(out, bundle.GitEntry{Name: e.Name, Mode: uint32(e.Mode), ID: e.ID})
+	}
+	return out, nil
+}
+
+// BlobSize implements bundle.GitObjects.
+func (g *gitObjects) BlobSize(id string) (int64, error) {
+	b, err := g.Blob(id)
+	return int64(len(b)), err
+}
+
+// Blob implements bundle.GitObjects.
+func (g *gitObjects) Blob(id string) ([]byte, error) {
+	if b, ok := g.blobs[id]; ok {
+		return b, nil
+	}
+	b, err := g.repo.Blob(id, maxBlob)
+	if err == nil && g.cached+len(b) <= blobCache {
+		g.blobs[id] = b
+		g.cached += len(b)
+	}
+	return b, err
+}
+
+// head is HEAD's commit, for files below a prefix of the repository's top.
+type head struct {
+	repo   *gitrepo.Repo
+	tree   string
+	prefix string
+	when   time.Time
+}
+
+// openHead returns the commit that HEAD names, nil if there is none yet.
+func openHead(repo *gitrepo.Repo, prefix string) (*head, error) {
+	_, id, err := repo.HEAD()
+	if err != nil || id == "" {
+		return nil, err
+	}
+	c, err := repo.Commit(id)
+	if err != nil {
+		return nil, err
+	}
+	return &head{repo, c.Tree, prefix, time.Unix(c.Committer.When, 0)}, nil
+}
+
+// Lookup implements rig.Head.
+func (h *head) Lookup(name string) (string, error) {
+	e, ok, err := h.repo.EntryAt(h.tree, path.Join(h.prefix, name))
+	if err != nil || !ok || !e.Mode.IsFile() {
+		return "", err
+	}
+	return e.ID, nil
+}
+
+// Blob implements rig.Head.
+func (h *head) Blob(id string) ([]byte, error) { return h.repo.Blob(id, maxBlob) }
+
+// Hash implements rig.Head.
+func (h *head) Hash() hash.Hash {
+	if h.repo.ObjectFormat() == "sha256" {
+		return sha256.New()
+	}
+	return sha1.New()
+}
+
+// Time implements rig.Head.
+func (h *head) Time() time.Time { return h.when }
+
+// openRepo opens the repository that holds a directory, or its nearest parent
+// that exists. ok is false if no repository does.
+func (c *call) openRepo(ctx context.Context, dir string) (repo *gitrepo.Repo, ok bool, err error) {
+	for {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() || filepath.Dir(dir) == dir {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	repo, err = gitrepo.Open(ctx, gitrepo.Env{Environ: c.Environ, Dir: dir})
+	if errors.Is(err, gitrepo.ErrNotRepository) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, gitError(err)
+	}
+	return repo, true, nil
+}
+
+func gitError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &codedError{codeGit, err}
+}

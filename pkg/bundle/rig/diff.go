@@ -1,0 +1,306 @@
+package rig
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/rigward/rigward/pkg/bundle"
+)
+
+// Comparison is what diff tells (spec/rigbundle.md section 16).
+type Comparison struct {
+	Schema      string           `json:"schema_version"`
+	Command     string           `json:"command"`
+	Code        string           `json:"code"`
+	Message     string           `json:"message"`
+	Findings    []bundle.Finding `json:"findings"`
+	Notes       []bundle.Note    `json:"notes"`
+	SameFile    bool             `json:"same_file"`
+	SameTar     bool             `json:"same_tar"`
+	SameContent bool             `json:"same_content"`
+	Files       []bundle.Change  `json:"files"`
+	Manifest    []FieldChange    `json:"manifest"`
+
+	// Texts are the unified diffs of changed text files, by path; of at most
+	// maxTexts files.
+	Texts map[string][]byte `json:"-"`
+}
+
+// FieldChange is one difference between two manifests; A or B is null where
+// the field is absent.
+type FieldChange struct {
+	Field string          `json:"field"`
+	A     json.RawMessage `json:"a"`
+	B     json.RawMessage `json:"b"`
+}
+
+// DiffOptions say what Diff leaves out and adds.
+type DiffOptions struct {
+	Limits      *bundle.Limits
+	IgnoreStamp bool // leave out created_at, provenance and assembler
+	Texts       bool // make unified diffs
+}
+
+const (
+	maxTexts     = 50
+	maxTextBytes = 16 << 20
+)
+
+// Diff compares two bundles: path, mode and bytes of every member but the
+// manifest, and the manifests by meaning. Container and name rules hold for
+// both sides; faults of a manifest are listed but do not stop it.
+func Diff(ctx context.Context, a, b bundle.Input, o DiffOptions) (*Comparison, error) {
+	c := &Comparison{Schema: "1.0", Command: "diff", Code: OK, Message: "nothing differs", Findings: []bundle.Finding{}, Notes: []bundle.Note{}, Files: []bundle.Change{}, Manifest: []FieldChange{}}
+	var sides [2]*judge
+	for i, in := range []bundle.Input{a, b} {
+		j, err := run(ctx, in, VerifyOptions{Limits: o.Limits, AllowMissingDigest: true}, false)
+		if err != nil {
+			return nil, err
+		}
+		sides[i] = j
+		for _, l := range j.layers {
+			for _, f := range l.faults {
+				f := *f
+				f.Message = []string{"first", "second"}[i] + " bundle: " + f.Message
+				c.Findings = append(c.Findings, f)
+				if (l.name == "container" || l.name == "names") && c.Code == OK {
+					c.Code, c.Message = f.Code, f.Message
+				}
+			}
+		}
+	}
+	if c.Code != OK {
+		return c, nil
+	}
+	aa, ba := sides[0].archive, sides[1].archive
+	c.SameFile = aa.FileDigest == ba.FileDigest
+	c.SameTar = aa.TarDigest == ba.TarDigest
+	c.Files = fileChanges(nodesOf(aa), nodesOf(ba))
+	c.Manifest = compareManifests(sides[0], sides[1], o.IgnoreStamp)
+	c.SameContent = len(c.Files) == 0 && len(c.Manifest) == 0
+	if !c.SameContent {
+		c.Code, c.Message = ContentDiffers, fmt.Sprintf("%d files and %d manifest fields differ", len(c.Files), len(c.Manifest))
+	}
+	if o.Texts {
+		var err error
+		if c.Texts, err = texts(ctx, aa, ba, c.Files); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// nodesOf are the members that diff compares as files.
+func nodesOf(a *bundle.Archive) []bundle.Node {
+	return slices.DeleteFunc(a.Nodes(), func(n bundle.Node) bool { return n.Type != bundle.File || n.Path == manifestName })
+}
+
+// fileChanges is bundle.Compare with one change a path: a modified file shows
+// its modes anyway.
+func fileChanges(a, b []bundle.Node) []bundle.Change {
+	out := []bundle.Change{}
+	for _, c := range bundle.Compare(a, b) {
+		if c.Change == "mode" && len(out) > 0 && out[len(out)-1].Path == c.Path {
+			continue
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// texts makes the unified diffs of modified files.
+func texts(ctx context.Context, a, b *bundle.Archive, changes []bundle.Change) (map[string][]byte, error) {
+	want := map[string]bool{}
+	total := int64(0)
+	for _, c := range changes {
+		if c.Change != "modified" || *c.SizeA > bundle.MaxTextDiff || *c.SizeB > bundle.MaxTextDiff || len(want) == maxTexts || total+*c.SizeA+*c.SizeB > maxTextBytes {
+			continue
+		}
+		want[c.Path] = true
+		total += *c.SizeA + *c.SizeB
+	}
+	read := func(ar *bundle.Archive) (map[string][]byte, error) {
+		got := map[string][]byte{}
+		if len(want) == 0 {
+			return got, nil
+		}
+		err := ar.Walk(ctx, func(m *bundle.Member, r io.Reader) error {
+			if !want[m.Name] {
+				return nil
+			}
+			data, err := io.ReadAll(r)
+			if got[m.Name] = data; len(got) == len(want) && err == nil {
+				return bundle.ErrStop
+			}
+			return err
+		})
+		return got, err
+	}
+	ta, err := read(a)
+	if err != nil {
+		return nil, err
+	}
+	tb, err := read(b)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]byte{}
+	for p := range want {
+		if d := bundle.UnifiedDiff("a/"+p, ta[p], "b/"+p, tb[p]); d != nil {
+			out[p] = d
+		}
+	}
+	return out, nil
+}
+
+// compareManifests compares the manifests of two sides by meaning. One that
+// can't be read is compared by its bytes.
+func compareManifests(a, b *judge, ignoreStamp bool) []FieldChange {
+	ra, rb := a.manifestRoot(), b.manifestRoot()
+	if ra == nil || rb == nil {
+		ma, mb := a.archive.Member(manifestName), b.archive.Member(manifestName)
+		var ha, hb *node
+		if ma != nil {
+			ha = textNode(ma.SHA256.Hex())
+		}
+		if mb != nil {
+			hb = textNode(mb.SHA256.Hex())
+		}
+		if compact(ha) == compact(hb) {
+			return []FieldChange{}
+		}
+		return []FieldChange{change(manifestName, ha, hb)}
+	}
+	return diffManifests(ra, rb, ignoreStamp)
+}
+
+func (j *judge) manifestRoot() *node {
+	if j.man == nil {
+		return nil
+	}
+	return j.man.root
+}
+
+func change(field string, a, b *node) FieldChange {
+	raw := func(n *node) json.RawMessage { return json.RawMessage(compact(n)) }
+	return FieldChange{field, raw(a), raw(b)}
+}
+
+var stampFields = []string{"created_at", "provenance", "assembler"}
+
+func diffManifests(a, b *node, ignoreStamp bool) []FieldChange {
+	out := []FieldChange{}
+	add := func(field string, x, y *node) {
+		if compact(x) != compact(y) {
+			out = append(out, change(field, x, y))
+		}
+	}
+	done := map[string]bool{"integrity": true}
+	if ignoreStamp {
+		for _, f := range stampFields {
+			done[f] = true
+		}
+	}
+	for _, f := range []string{"schema_version", "name", "version", "created_at", "rig_spec", "culture_file"} {
+		if !done[f] {
+			add(f, a.get(f), b.get(f))
+		}
+		done[f] = true
+	}
+	out = append(out, diffAgents(a.get("agents"), b.get("agents"))...)
+	done["agents"] = true
+	lists := []string{"skills", "workflow_specs", "context_packs", "agent_images"}
+	for _, key := range lists {
+		x, y := stringSet(a.get(key)), stringSet(b.get(key))
+		for _, p := range sortedKeys(union(x, y)) {
+			add(key+"["+p+"]", x[p], y[p])
+		}
+		done[key] = true
+	}
+	var rest []string
+	for _, key := range manifestFields {
+		if !done[key] {
+			rest = append(rest, key)
+			done[key] = true
+		}
+	}
+	for _, n := range []*node{a, b} {
+		for _, f := range n.fields {
+			if !done[f.key] {
+				rest = append(rest, f.key)
+				done[f.key] = true
+			}
+		}
+	}
+	for _, key := range rest {
+		add(key, a.get(key), b.get(key))
+	}
+	return out
+}
+
+func stringSet(n *node) map[string]*node {
+	out := map[string]*node{}
+	for _, i := range itemsOf(n) {
+		out[i.text] = i
+	}
+	return out
+}
+
+func union[V any](a, b map[string]V) map[string]V {
+	out := map[string]V{}
+	for _, m := range []map[string]V{a, b} {
+		for k, v := range m {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+func byName(n *node) map[string]*node {
+	out := map[string]*node{}
+	for _, i := range itemsOf(n) {
+		if name := i.get("name"); name != nil {
+			out[name.text] = i
+		}
+	}
+	return out
+}
+
+// diffAgents lists agents that came or went, and what changed of the others,
+// by name.
+func diffAgents(a, b *node) (out []FieldChange) {
+	add := func(field string, x, y *node) {
+		if compact(x) != compact(y) {
+			out = append(out, change(field, x, y))
+		}
+	}
+	// A side that has the entry shows its version, "" if it names none.
+	version := func(n *node) *node {
+		if n == nil {
+			return nil
+		}
+		if v := n.get("version"); v != nil {
+			return v
+		}
+		return textNode("")
+	}
+	x, y := byName(a), byName(b)
+	for _, name := range sortedKeys(union(x, y)) {
+		at, ia, ib := "agents["+name+"]", x[name], y[name]
+		if ia == nil || ib == nil {
+			add(at, version(ia), version(ib))
+			continue
+		}
+		for _, key := range []string{"version", "path", "original_ref"} {
+			add(at+"."+key, ia.get(key), ib.get(key))
+		}
+		p, q := byName(ia.get("import_entries")), byName(ib.get("import_entries"))
+		for _, imp := range sortedKeys(union(p, q)) {
+			add(at+".import_entries["+imp+"]", version(p[imp]), version(q[imp]))
+		}
+	}
+	return out
+}

@@ -1,0 +1,117 @@
+package rig
+
+import (
+	"context"
+
+	"github.com/rigward/rigward/pkg/bundle"
+)
+
+// Rebuilt is what rebuild tells (spec/rigbundle.md section 17).
+type Rebuilt struct {
+	Schema    string           `json:"schema_version"`
+	Command   string           `json:"command"`
+	Code      string           `json:"code"`
+	Message   string           `json:"message"`
+	Findings  []bundle.Finding `json:"findings"`
+	Notes     []bundle.Note    `json:"notes"`
+	File      string           `json:"file,omitempty"`
+	TarDigest string           `json:"tar_digest,omitempty"`
+	Rebuilt   string           `json:"rebuilt_tar_digest,omitempty"`
+	Form      string           `json:"form,omitempty"`
+	Drift     []Drift          `json:"drift"`
+	Manifest  []FieldChange    `json:"manifest"`
+}
+
+// Drift is one difference from the committed bundle to the rebuilt one.
+type Drift struct {
+	Change string `json:"change"`
+	Path   string `json:"path"`
+}
+
+// Rebuild verifies a committed bundle, assembles its source with the stamps
+// and unknown fields of its manifest, and compares the tar digests: first in
+// the default form, then in the older one; form tries one only.
+func Rebuild(ctx context.Context, against bundle.Input, src *Source, o Options, v VerifyOptions) (*Rebuilt, error) {
+	r := &Rebuilt{Schema: "1.0", Command: "rebuild", Code: OK, Findings: []bundle.Finding{}, Notes: []bundle.Note{}, File: against.Name, Drift: []Drift{}, Manifest: []FieldChange{}}
+	if against.Checksum == nil {
+		v.AllowMissingDigest = true
+	}
+	j, err := run(ctx, against, v, false)
+	if err != nil {
+		return nil, err
+	}
+	res := j.result("rebuild")
+	j.verdict(res, v)
+	r.TarDigest, r.Notes = res.TarDigest, res.Notes
+	if !res.OK() {
+		r.Code, r.Message, r.Findings = res.Code, res.Message, res.Findings
+		return r, nil
+	}
+	o.keep = j.man
+	forms := []string{FormRigward, FormOpenRig}
+	if o.Form != "" {
+		forms = []string{o.Form}
+	}
+	for i, form := range forms {
+		o.Form = form
+		a, faults, err := assemble(ctx, src, &o)
+		if err != nil {
+			return nil, err
+		}
+		if len(faults) > 0 {
+			if i > 0 { // the default form was assembled: its drift stands
+				break
+			}
+			r.Code, r.Message = faults[0].Code, faults[0].Message
+			for _, f := range faults {
+				r.Findings = append(r.Findings, *f)
+			}
+			return r, nil
+		}
+		done, err := a.tarDigest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if done.TarDigest == j.archive.TarDigest {
+			r.Form, r.Rebuilt = form, done.TarDigest.String()
+			r.Drift, r.Manifest = []Drift{}, []FieldChange{}
+			r.Code, r.Message, r.Findings = OK, "the bundle matches its source, form "+form, []bundle.Finding{}
+			return r, nil
+		}
+		if i == 0 {
+			r.Form, r.Rebuilt = form, done.TarDigest.String()
+			r.differs(j, a)
+		}
+	}
+	return r, nil
+}
+
+// differs fills in how the rebuilt bundle departs from the committed one.
+func (r *Rebuilt) differs(j *judge, a *assembly) {
+	var rebuilt []bundle.Node
+	for _, f := range a.files {
+		if f.dest != manifestName {
+			n := bundle.Node{Path: f.dest, Type: bundle.File, Mode: f.mode, Size: f.size, SHA256: f.hash}
+			if f.have {
+				n.Size = int64(len(f.content))
+			}
+			rebuilt = append(rebuilt, n)
+		}
+	}
+	modesOnly := true
+	for _, c := range fileChanges(nodesOf(j.archive), rebuilt) {
+		r.Drift = append(r.Drift, Drift{c.Change, c.Path})
+		modesOnly = modesOnly && c.Change == "mode"
+	}
+	r.Manifest = diffManifests(j.man.root, a.manifestNode(), false)
+	if len(r.Drift) == 0 && len(r.Manifest) == 0 {
+		r.Drift = append(r.Drift, Drift{"container", manifestName})
+		modesOnly = false
+	}
+	f := bundle.Faultf(TarDiffers, "", "the source gives another bundle: %d files and %d manifest fields differ", len(r.Drift), len(r.Manifest))
+	if modesOnly && len(r.Manifest) == 0 && len(r.Drift) > 0 {
+		f.Hint = "only modes differ; --form openrig-0.4 rebuilds the form without them"
+	}
+	r.Code, r.Message = f.Code, f.Message
+	r.Findings = append(r.Findings, *f)
+}

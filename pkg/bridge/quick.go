@@ -33,12 +33,12 @@ func quick(data []byte, thread string) (e *envelope.Envelope, ok bool) {
 	}
 	e = &envelope.Envelope{Body: body}
 	lines := strings.Split(head, "\n")
-	next := func(key string) (value string, found bool) {
+	next := func(key string, plain func(string) bool) (value string, found bool) {
 		if len(lines) == 0 {
 			return "", false
 		}
 		value, found = strings.CutPrefix(lines[0], key)
-		if found && (!harmless(value)) {
+		if found && !plain(value) {
 			lines = nil // not in the plainest form
 			return "", false
 		}
@@ -48,32 +48,36 @@ func quick(data []byte, thread string) (e *envelope.Envelope, ok bool) {
 		return value, found
 	}
 	required := func(key string, into *string, valid func(string) bool) bool {
-		v, found := next(key)
+		v, found := next(key, func(s string) bool { return valid(s) && harmless(s) })
 		*into = v
-		return found && valid(v)
+		return found
 	}
 	var to string
 	if !required("from: ", &e.From, plainRigID) || strings.HasSuffix(e.From, envelope.RelaySuffix) ||
-		!required("to: ", &to, plainRigID) ||
-		!required("date: ", &e.Date, validDay) ||
+		!required("to: ", &to, plainRigID) {
+		return nil, false
+	}
+	var found bool
+	if e.Date, found = next("date: ", validDay); !found ||
 		!required("status: ", &e.Status, validStatus) ||
 		!required("type: ", &e.Type, func(s string) bool { return slices.Contains(types, s) }) ||
 		!required("thread: ", &e.Thread, func(s string) bool { return s == thread }) {
 		return nil, false
 	}
 	e.To = []string{to}
-	if v, found := next("display_name: "); found {
+	if v, found := next("display_name: ", harmless); found {
 		if e.DisplayName = v; utf8.RuneCountInString(v) > maxDisplayName {
 			return nil, false
 		}
 	}
-	if v, found := next("tldr: "); found {
+	if v, found := next("tldr: ", harmless); found {
 		if e.TLDR = v; utf8.RuneCountInString(v) > 280 {
 			return nil, false
 		}
 	}
-	hash, found := next("body_hash: ")
-	if !found || len(lines) != 0 || strings.Trim(hash, "0123456789") == "" {
+	// Digits and one e alone would be a number.
+	hash, found := next("body_hash: ", func(s string) bool { return strings.ContainsAny(s, "abcdf") })
+	if !found || len(lines) != 0 {
 		return nil, false
 	}
 	e.Hash = envelope.BodyHash(body)
@@ -82,15 +86,15 @@ func quick(data []byte, thread string) (e *envelope.Envelope, ok bool) {
 }
 
 // harmless tells whether a plain value cannot mean anything but itself, nor
-// another type than a string: it begins with a letter, a digit or a marker,
-// and holds only letters, digits, single blanks and a few signs that mean
-// nothing within a plain scalar.
+// another type than a string: it begins with a letter or a marker, is no word
+// of YAML, and holds only letters, digits, single blanks and a few signs that
+// mean nothing within a plain scalar.
 func harmless(s string) bool {
 	for i, r := range s {
 		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z':
 		case r == '▶', r == '⏸', r == '🎯', r == '✅', r == '❌':
-		case i > 0 && (r == ' ' || r == '-' || r == '.' || r == ',' || r == '/' || r == '(' || r == ')' || r == '+'):
+		case i > 0 && (r >= '0' && r <= '9' || strings.ContainsRune(" -.,/()+", r)):
 		default:
 			return false
 		}
@@ -98,13 +102,11 @@ func harmless(s string) bool {
 	if s == "" || s[len(s)-1] == ' ' {
 		return false
 	}
-	// What could be read as null, a boolean or a number.
 	switch strings.ToLower(s) {
 	case "null", "true", "false":
 		return false
 	}
-	c := s[0]
-	return c < '0' || c > '9' || strings.Count(s, "-") == 2 || len(s) == 64
+	return true
 }
 
 func plainRigID(s string) bool { return envelope.ValidRigID(s) }

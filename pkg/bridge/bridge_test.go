@@ -1,0 +1,392 @@
+package bridge
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+func TestParseArgs(t *testing.T) {
+	send := findCommand("send")
+	o, help, err := parseArgs(send, []string{"HANDOFF", "--to", "a,b", "--to=c", "--tldr", "-x", "--json", "--status=--odd", "--", "--word"})
+	if err == nil {
+		t.Error("a second word passed")
+	}
+	if help || !reflect.DeepEqual(o.words, []string{"HANDOFF"}) || !reflect.DeepEqual(o.values["--to"], []string{"a,b", "c"}) || !o.has("--json") {
+		t.Errorf("%+v", o)
+	}
+	if v, _ := o.value("--tldr"); v != "-x" {
+		t.Errorf("--tldr %q", v)
+	}
+	if v, _ := o.value("--status"); v != "--odd" {
+		t.Errorf("--status %q", v)
+	}
+	if o, _, err := parseArgs(send, []string{"A", "--tldr", "one", "--tldr", "two"}); err != nil {
+		t.Error(err)
+	} else if v, _ := o.value("--tldr"); v != "two" {
+		t.Error("the last value does not win")
+	}
+	for _, c := range []struct {
+		args  []string
+		names string
+	}{
+		{[]string{"A", "--frob"}, "--frob"},
+		{[]string{"A", "--wide"}, "--wide"}, // a flag of another command
+		{[]string{"A", "--json=1"}, "--json"},
+		{[]string{"A", "--to"}, "--to"},
+		{[]string{"A", "--to", "--json"}, "--to"},
+		{[]string{"A", "B"}, `"B"`},
+		{[]string{"A", "--frob\x1b[2J"}, `\x1b`},
+	} {
+		_, help, err := parseArgs(send, c.args)
+		if help || err == nil || !strings.Contains(err.Error(), c.names) {
+			t.Errorf("%q: %v, expected it to name %s", c.args, err, c.names)
+		}
+	}
+	for _, args := range [][]string{{"-h"}, {"A", "--help"}, {"--frob", "--help"}} {
+		if _, help, _ := parseArgs(send, args); !help {
+			t.Errorf("%q is no call for help", args)
+		}
+	}
+	if _, help, _ := parseArgs(send, []string{"--tldr", "-h"}); help {
+		t.Error("-h as a value is a call for help")
+	}
+}
+
+func FuzzParseArgs(f *testing.F) {
+	f.Add("send", "HANDOFF --to a --json=1 -- --x")
+	f.Fuzz(func(t *testing.T, name, line string) {
+		c := findCommand(name)
+		if c == nil {
+			c = findCommand("send")
+		}
+		args := strings.Split(line, " ")
+		o, _, err := parseArgs(c, args)
+		if err != nil {
+			for _, r := range err.Error() {
+				if hostile(r) || r == '\n' {
+					t.Fatalf("the message of %q holds %U", args, r)
+				}
+			}
+			return
+		}
+		for name := range o.values {
+			if _, known := c.flag(name); !known {
+				t.Fatalf("unknown flag %q passed", name)
+			}
+		}
+	})
+}
+
+func TestToken(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain": "plain", "ÜBER.md": "ÜBER.md", "": `""`, "a b": `"a b"`, `q"`: `"q\""`, "k=v": `"k=v"`, "x\ny": `"x\ny"`,
+		"\x1b[31m": `"\u001b[31m"`, "a\u202eb": `"a\u202eb"`, "\u0085": `"\u0085"`, "a\u00a0b": "\"a\u00a0b\"", "\u2028": `"\u2028"`,
+	} {
+		if got := token(in); got != want {
+			t.Errorf("token(%q) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func FuzzOutput(f *testing.F) {
+	f.Add("a b\x1b[31m\u202e\xff\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		tok := token(s)
+		if strings.ContainsAny(tok, "\n\t\r") || strings.HasPrefix(tok, `"`) != (tok != s) {
+			t.Fatalf("token(%q) = %q", s, tok)
+		}
+		for _, text := range []string{tok, escapeLine(s), escape(s)} {
+			if !utf8.ValidString(text) {
+				t.Fatalf("invalid UTF-8 from %q", s)
+			}
+			for _, r := range text {
+				if hostile(r) {
+					t.Fatalf("%U reaches the terminal from %q", r, s)
+				}
+			}
+		}
+		data, err := marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back string
+		if err := json.Unmarshal(data, &back); err != nil || back != strings.ToValidUTF8(s, "\ufffd") && utf8.ValidString(s) {
+			t.Fatalf("%q became %q: %v", s, back, err)
+		}
+		for _, r := range string(data) {
+			if hostile(r) {
+				t.Fatalf("%U in JSON of %q", r, s)
+			}
+		}
+	})
+}
+
+func TestParseConfig(t *testing.T) {
+	for text, want := range map[string]config{
+		"rig_id: mac\n": {rigID: "mac"},
+		"\ufeffrig_id: mac\r\ndisplay_name: Mac\r\n":                   {rigID: "mac", displayName: "Mac"},
+		"rig_id: mac\ndisplay_name: ''\ndefault_thread: ~\n":           {rigID: "mac"},
+		"rig_id: mac\ndefault_thread: t-one\nother: [1, 2]\n":          {rigID: "mac"},
+		"rig_id: mac\ndisplay_name: " + strings.Repeat("🎯", 80) + "\n": {rigID: "mac", displayName: strings.Repeat("🎯", 80)},
+	} {
+		if got, err := parseConfig([]byte(text)); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "rig_id: 5\n", "rig_id: Mac\n", "rig_id: mac\nrig_id: win\n", "display_name: x\n", "rig_id: [x\n",
+		"rig_id: mac\ndisplay_name: 5\n", "rig_id: mac\ndefault_thread: 5\n", "rig_id: &a mac\n", "rig_id: mac\ndisplay_name: " + strings.Repeat("x", 81) + "\n", "rig_id: \xff\n"} {
+		_, err := parseConfig([]byte(text))
+		if err == nil || !strings.Contains(err.Error(), "config.yaml:") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func FuzzParseConfig(f *testing.F) {
+	f.Add([]byte("rig_id: mac\ndisplay_name: \"a\\nb\"\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := parseConfig(data)
+		if err != nil {
+			return
+		}
+		text, err := c.render()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := parseConfig(text); err != nil || again != c {
+			t.Fatalf("%+v written as %q is read as %+v, %v", c, text, again, err)
+		}
+	})
+}
+
+func TestOrder(t *testing.T) {
+	names := []string{"ACK.md", "HANDOFF.md", "HANDOFF-2.md", "HANDOFF-9.md", "HANDOFF-10.md", "HANDOFF-100.md", "STATE.md"}
+	shuffled := slices.Clone(names)
+	rand.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	slices.SortFunc(shuffled, compareNames)
+	if !slices.Equal(shuffled, names) {
+		t.Errorf("%v", shuffled)
+	}
+	if compareNames("a-01.md", "a-1.md") == 0 || compareNames("a.md", "a.md") != 0 {
+		t.Error("different names must not be equal")
+	}
+	m := func(file, typ, date string, position int) *message {
+		x := &message{file: file, day: noDay, position: position, env: &envelope.Envelope{Type: typ}}
+		x.dated(date)
+		return x
+	}
+	want := []*message{
+		m("Z.md", "ACK", "yesterday", 0),                                   // no date
+		m("A.md", "RESOLUTION", "2026-05-14", 0),                           // day before position
+		m("B.md", "ACK", "2026-05-15T23:00:00Z", 3),                        // position before instant
+		m("C.md", "ACK", "2026-05-15T01:00:00Z", 4),                        //
+		m("E.md", "REQUEST", "2026-05-15", uncommittedPosition),            // REQUEST first
+		m("D.md", "ACK", "2026-05-15", uncommittedPosition),                //
+		m("A.md", "RESOLUTION", "2026-05-15", uncommittedPosition),         // RESOLUTION last
+		m("A.md", "ACK", "2026-05-15T12:00:00+02:00", uncommittedPosition), // instant before type
+		m("A2.md", "REQUEST", "2026-05-15T10:00:01Z", uncommittedPosition), //
+		m("F.md", "ACK", "2026-05-15T23:59:59-00:30", 1),                   // the next day in UTC
+	}
+	got := slices.Clone(want)
+	rand.Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
+	sortMessages(got)
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("place %d holds %s %s", i, got[i].file, got[i].env.Type)
+		}
+	}
+}
+
+func TestParseStatus(t *testing.T) {
+	got := parseStatus(" M t-one/a b.md\x00R  t-two/new.md\x00t-one/old.md\x00?? docs/\x00")
+	want := []dirtyLine{
+		{" M t-one/a b.md", []string{"t-one/a b.md"}},
+		{"R  t-one/old.md -> t-two/new.md", []string{"t-two/new.md", "t-one/old.md"}},
+		{"?? docs/", []string{"docs/"}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+func FuzzParseStatus(f *testing.F) {
+	f.Add("R  a\x00b\x00?? c\x00")
+	f.Fuzz(func(t *testing.T, s string) {
+		for _, l := range parseStatus(s) {
+			if len(l.paths) == 0 || l.text == "" {
+				t.Fatalf("%q", l)
+			}
+		}
+	})
+}
+
+func TestTrackingRef(t *testing.T) {
+	for _, c := range []struct{ spec, ref, want string }{
+		{"+refs/heads/*:refs/remotes/origin/*", "refs/heads/main", "refs/remotes/origin/main"},
+		{"+refs/heads/*:refs/remotes/origin/*", "refs/heads/a/b", "refs/remotes/origin/a/b"},
+		{"refs/heads/main:refs/remotes/o/m", "refs/heads/main", "refs/remotes/o/m"},
+		{"refs/heads/main:refs/remotes/o/m", "refs/heads/side", ""},
+		{"+refs/heads/x*y:refs/remotes/o/*", "refs/heads/xy", "refs/remotes/o/"},
+		{"refs/heads/main", "refs/heads/main", ""},
+	} {
+		if got := trackingRef([]string{c.spec}, c.ref); got != c.want {
+			t.Errorf("%s %s: %q", c.spec, c.ref, got)
+		}
+	}
+}
+
+func TestReadPush(t *testing.T) {
+	for _, c := range []struct {
+		code           int
+		stdout, stderr string
+		want           pushAnswer
+		says           string
+	}{
+		{0, "To x\n*\tabc:refs/heads/main\t[new branch]\nDone\n", "", accepted, ""},
+		{1, "To x\n!\tabc:refs/heads/main\t[rejected] (fetch first)\nDone\n", "error: failed", raced, "fetch first"},
+		{1, "To x\n!\tabc:refs/heads/main\t[remote rejected] (cannot lock ref 'refs/heads/main': is at a but expected b)\n", "", raced, "lock"},
+		{1, "To x\n!\tabc:refs/heads/main\t[remote rejected] (pre-receive hook declined)\n", "remote: no\x1b[2J\nerror: failed\n", denied, `no\x1b`},
+		{1, "", "no way\nerror: failed to push some refs to 'x'\n", denied, "no way"},
+		{128, "", "fatal: Could not read from remote repository.\n", unreached, "Could not read"},
+	} {
+		got, why := readPush(gitrepo.Result{Code: c.code, Stdout: []byte(c.stdout), Stderr: []byte(c.stderr)})
+		if got != c.want || !strings.Contains(why, c.says) {
+			t.Errorf("%q: %v %q", c.stdout+c.stderr, got, why)
+		}
+	}
+}
+
+func TestTreeEntries(t *testing.T) {
+	id := strings.Repeat("ab", 20)
+	list := []treeEntry{{"100644", "a", id}, {"100644", "t-one-x", id}, {"40000", "t-one", id}}
+	for _, e := range []treeEntry{{"100644", "0", id}, {"40000", "t", id}, {"100644", "z", id}, {"40000", "t-one", strings.Repeat("cd", 20)}} {
+		got := put(list, e)
+		if !slices.IsSortedFunc(got, func(a, b treeEntry) int { return strings.Compare(a.key(), b.key()) }) || !slices.Contains(got, e) {
+			t.Errorf("%v: %v", e, got)
+		}
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	for in, want := range map[string]string{"a\n\nSigned-off-by: x": "a Signed-off-by: x", "  a \t b\u2028c\x00d ": "a b c d", "\n": ""} {
+		if got := oneLine(in); got != want {
+			t.Errorf("%q: %q", in, got)
+		}
+	}
+}
+
+// TestQuick holds the short way of status against the full judgement, on every
+// vector and on rendered messages.
+func TestQuick(t *testing.T) {
+	taken := 0
+	check := func(data []byte, thread string) {
+		t.Helper()
+		e, ok := quick(data, thread)
+		if !ok {
+			return
+		}
+		taken++
+		full, fs := content(data, thread+"/ACK.md", 0o100644)
+		if full == nil || len(fs) > 0 {
+			t.Fatalf("quick takes what is refused: %v\n%q", fs, data)
+		}
+		if e.From != full.From || !slices.Equal(e.To, full.To) || e.Date != full.Date || e.Status != full.Status || e.Type != full.Type ||
+			e.Thread != full.Thread || e.Hash != full.Hash || e.TLDR != full.TLDR || e.DisplayName != full.DisplayName || string(e.Body) != string(full.Body) || e.ToList != full.ToList {
+			t.Fatalf("quick reads otherwise: %+v\n%+v\n%q", e, full, data)
+		}
+	}
+	files, _ := filepath.Glob("../../testdata/envelopes/*/*")
+	more, _ := filepath.Glob("../../testdata/envelopes/*")
+	for _, f := range append(files, more...) {
+		if data, err := os.ReadFile(f); err == nil {
+			for _, thread := range []string{"t-one", "thread-one", "t"} {
+				check(data, thread)
+			}
+		}
+	}
+	words := []string{"mac", "null", "true", "~", "123", "0x1f", "12e3", "1.5", "2026-05-15", "2026-02-30", "▶ Go", "▶Go", "❌ No", "a b", "a: b", "a #b", "-", "yes", "x-relay", "HANDOFF", "t-one", "é", ".inf", "Infinity", "+1", "1-2-3", strings.Repeat("7", 64)}
+	pick := func() string { return words[rand.IntN(len(words))] }
+	for range 20000 {
+		f := envelope.Fields{From: "mac", To: []string{"win"}, Date: "2026-05-15", Status: "▶ Go", Type: "HANDOFF", Thread: "t-one", Body: []byte("x\n")}
+		for range rand.IntN(3) {
+			switch rand.IntN(8) {
+			case 0:
+				f.From = pick()
+			case 1:
+				f.To = []string{pick()}
+			case 2:
+				f.Date = pick()
+			case 3:
+				f.Status = pick()
+			case 4:
+				f.Type = pick()
+			case 5:
+				f.TLDR = pick()
+			case 6:
+				f.DisplayName = pick()
+			case 7:
+				f.Body = []byte(pick() + "\n")
+			}
+		}
+		f.BodyHash = bodyHash(f.Body)
+		data, err := envelope.Render(f)
+		if err != nil {
+			continue
+		}
+		check(data, "t-one")
+		// The same without quotes, as careless writers do.
+		check([]byte(strings.ReplaceAll(string(data), `"`, "")), "t-one")
+	}
+	if taken < 5000 {
+		t.Errorf("quick took only %d messages", taken)
+	}
+}
+
+func FuzzQuick(f *testing.F) {
+	data, err := envelope.Render(envelope.Fields{From: "mac", To: []string{"win"}, Date: "2026-05-15", Status: "▶ Go", Type: "HANDOFF", Thread: "t-one", TLDR: "a", BodyHash: bodyHash([]byte("x\n")), Body: []byte("x\n")})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e, ok := quick(data, "t-one")
+		if !ok {
+			return
+		}
+		full, fs := content(data, "t-one/ACK.md", 0o100644)
+		if full == nil || finding.Worst(fs) > finding.Off || e.Status != full.Status || e.Hash != full.Hash || e.TLDR != full.TLDR || e.Date != full.Date {
+			t.Fatalf("%q: %v", data, fs)
+		}
+	})
+}
+
+func TestGraph(t *testing.T) {
+	ms := []*message{
+		{file: "REQUEST.md", commit: "aaaaaaaa", env: &envelope.Envelope{Type: "REQUEST", From: "a", Hash: "h1"}},
+		{file: "ACK.md", commit: "bbbbbbbb", env: &envelope.Envelope{Type: "ACK", From: "b", Hash: "h2", InReplyTo: "h1"}},
+		{file: "R\"]x.md", commit: "cccccccc", env: &envelope.Envelope{Type: "RESULT", From: "b", Hash: "h3", InReplyTo: "h2", References: []string{"aaaaaaa"}}},
+		{file: "STATE.md", env: &envelope.Envelope{Type: "STATE", From: "c\x1b", InReplyTo: "h1"}},
+	}
+	want := "* REQUEST.md type=REQUEST from=a\n" +
+		"|-- ACK.md type=ACK from=b\n" +
+		"|   `-- \"R\\\"]x.md\" type=RESULT from=b (refers REQUEST.md)\n" +
+		"`-- STATE.md type=STATE from=\"c\\u001b\"\n"
+	if got := asciiGraph(ms); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	m := mermaid(ms)
+	if strings.ContainsRune(m, 0x1b) || strings.Contains(m, `R"]x`) || !strings.Contains(m, "m3 -->|answers| m2") || !strings.Contains(m, "m3 -.->|refers| m1") {
+		t.Error(m)
+	}
+}

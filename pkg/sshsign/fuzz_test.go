@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/elliptic"
 	"encoding/pem"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -126,40 +128,49 @@ func FuzzSplitCommit(f *testing.F) {
 	f.Add(bytes.Replace(signed, []byte("author"), []byte("tree x\nauthor"), 1), false)
 	f.Add(testkeys.SignCommitHeader(testkeys.Commit{Tree: testkeys.EmptyTree256}.Bytes(), "gpgsig-sha256", []byte("a\nb\n")), true)
 	f.Add(bytes.TrimSuffix(testkeys.Commit{}.Bytes(), []byte("\n")), false)
+	for i := range uint64(40) {
+		if raw := randomCommit(rand.New(rand.NewPCG(8, i)), SHA1); len(raw) < 4096 {
+			f.Add(raw, false)
+		}
+	}
 	f.Fuzz(func(t *testing.T, raw []byte, long bool) {
-		format := SHA1
 		if long {
-			format = SHA256
-		}
-		before := slices.Clone(raw)
-		c, err := SplitCommit(raw, format)
-		if !bytes.Equal(raw, before) {
-			t.Fatal("the object is changed")
-		}
-		if err != nil {
-			want(t, VerifyCommit(raw, format, nil, nil, Options{}), MalformedCommit)
-			return
-		}
-		payload, signature := gitPayload(raw, format.header())
-		if c.fault != "" {
-			return
-		}
-		if !bytes.Equal(c.Payload, payload) || !bytes.Equal(c.Signature, signature) {
-			t.Errorf("payload %q\nsignature %q\ngit: %q\n%q", c.Payload, c.Signature, payload, signature)
-		}
-		if c.Signature == nil {
-			if !bytes.Equal(raw, c.Payload) {
-				t.Errorf("unsigned, but not its own payload: %q", raw)
-			}
-			return
-		}
-		if again := testkeys.SignCommitHeader(c.Payload, format.header(), c.Signature); !bytes.Equal(again, raw) {
-			t.Errorf("another object has this payload and signature:\n%q\n%q", raw, again)
-		}
-		if len(c.Tree) != format.hexLen() || c.Committer.Seconds < 0 || len(c.Committer.Zone) != 5 || !bytes.HasSuffix(raw, c.Message) {
-			t.Errorf("%+v", c)
+			checkCommit(t, raw, SHA256)
+		} else {
+			checkCommit(t, raw, SHA1)
 		}
 	})
+}
+
+func checkCommit(t *testing.T, raw []byte, format ObjectFormat) {
+	before := slices.Clone(raw)
+	c, err := SplitCommit(raw, format)
+	if !bytes.Equal(raw, before) {
+		t.Fatal("the object is changed")
+	}
+	if err != nil {
+		want(t, VerifyCommit(raw, format, nil, nil, Options{}), MalformedCommit)
+		return
+	}
+	payload, signature := gitPayload(raw, format.header())
+	if c.fault != "" {
+		return
+	}
+	if !bytes.Equal(c.Payload, payload) || !bytes.Equal(c.Signature, signature) {
+		t.Errorf("payload %q\nsignature %q\ngit: %q\n%q", c.Payload, c.Signature, payload, signature)
+	}
+	if c.Signature == nil {
+		if !bytes.Equal(raw, c.Payload) {
+			t.Errorf("unsigned, but not its own payload: %q", raw)
+		}
+		return
+	}
+	if again := testkeys.SignCommitHeader(c.Payload, format.header(), c.Signature); !bytes.Equal(again, raw) {
+		t.Errorf("another object has this payload and signature:\n%q\n%q", raw, again)
+	}
+	if len(c.Tree) != format.hexLen() || c.Committer.Seconds < 0 || len(c.Committer.Zone) != 5 || !bytes.HasSuffix(raw, c.Message) {
+		t.Errorf("%+v", c)
+	}
 }
 
 // FuzzSplitTag: payload and signature make up the object, and the signature
@@ -206,45 +217,62 @@ func FuzzParseSigners(f *testing.F) {
 	f.Add([]byte("# c\r\n\r\n" + keyA.Line("a", "") + "\t# d"))
 	f.Add([]byte(keyA.Line("a,,b", "no-touch-required")))
 	f.Add([]byte("a " + testkeys.SKECDSA("x").Authorized() + " comment"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := ParseSigners(data)
-		if err != nil {
-			e, ok := err.(*ParseError)
-			if !ok || s != nil || e.Message == "" || strings.ContainsAny(e.Error()+e.Hint, "\n\r\x1b\x00") || (e.Line == 0) != (e.Col == 0) {
-				t.Errorf("%#v", err)
-			}
-			return
+	for i := range uint64(40) {
+		f.Add([]byte(randomSigners(rand.New(rand.NewPCG(8, i)), keyA, false)))
+	}
+	f.Fuzz(checkSigners)
+}
+
+func checkSigners(t *testing.T, data []byte) {
+	s, err := ParseSigners(data)
+	if err != nil {
+		e, ok := err.(*ParseError)
+		if !ok || s != nil || e.Message == "" || strings.ContainsAny(e.Error()+e.Hint, "\n\r\x1b\x00") || (e.Line == 0) != (e.Col == 0) {
+			t.Errorf("%#v", err)
 		}
-		lines := strings.Split(string(data), "\n")
-		var again strings.Builder
-		for _, signer := range s.List() {
-			again.WriteString(render(signer))
-			line := strings.TrimSuffix(lines[signer.Line-1], "\r")
-			_, rest, _ := strings.Cut(line, signer.Principals)
-			rest = strings.TrimLeft(strings.TrimPrefix(rest, `"`), " \t")
-			key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(rest))
-			if err != nil || !bytes.Equal(key.Marshal(), signer.Key.Marshal()) {
-				t.Errorf("x/crypto/ssh reads %v, %v in %q", key, err, rest)
-			}
-			if limited := signer.CertAuthority || signer.HasNamespaces || !signer.ValidAfter.IsZero() || !signer.ValidBefore.IsZero(); limited != (len(options) > 0) {
-				t.Errorf("x/crypto/ssh reads the options %q in %q", options, rest)
-			}
+		return
+	}
+	lines := strings.Split(string(data), "\n")
+	var again strings.Builder
+	for _, signer := range s.List() {
+		again.WriteString(render(signer))
+		line := strings.TrimSuffix(lines[signer.Line-1], "\r")
+		_, rest, _ := strings.Cut(line, signer.Principals)
+		rest = strings.TrimLeft(strings.TrimPrefix(rest, `"`), " \t")
+		key, _, options, _, err := ssh.ParseAuthorizedKey([]byte(rest))
+		if err != nil || !bytes.Equal(key.Marshal(), signer.Key.Marshal()) {
+			t.Errorf("x/crypto/ssh reads %v, %v in %q", key, err, rest)
 		}
-		s2, err := ParseSigners([]byte(again.String()))
-		if err != nil || len(s2.List()) != len(s.List()) {
-			t.Fatalf("%v for %q, written again from %q", err, again.String(), data)
+		if limited := signer.CertAuthority || signer.HasNamespaces || !signer.ValidAfter.IsZero() || !signer.ValidBefore.IsZero(); limited != (len(options) > 0) {
+			t.Errorf("x/crypto/ssh reads the options %q in %q", options, rest)
 		}
-		for i, a := range s.List() {
-			b := s2.List()[i]
-			b.Line, b.Comment = a.Line, a.Comment
-			if !bytes.Equal(a.Key.Marshal(), b.Key.Marshal()) {
-				t.Errorf("another key")
-			}
-			if a.Key, b.Key = nil, nil; a != b {
-				t.Errorf("%+v is read again as %+v", a, b)
-			}
+	}
+	s2, err := ParseSigners([]byte(again.String()))
+	if err != nil || len(s2.List()) != len(s.List()) {
+		t.Fatalf("%v for %q, written again from %q", err, again.String(), data)
+	}
+	for i, a := range s.List() {
+		b := s2.List()[i]
+		b.Line, b.Comment = a.Line, a.Comment
+		if !bytes.Equal(a.Key.Marshal(), b.Key.Marshal()) {
+			t.Errorf("another key")
 		}
-	})
+		if a.Key, b.Key = nil, nil; a != b {
+			t.Errorf("%+v is read again as %+v", a, b)
+		}
+	}
+}
+
+// TestGenerated holds generated objects and signers files against the same
+// second readers as the fuzz tests.
+func TestGenerated(t *testing.T) {
+	all := slices.Sorted(maps.Keys(testKeys()))
+	for i := range uint64(scaled(300, 20000)) {
+		r := rand.New(rand.NewPCG(9, i))
+		format := pick(r, SHA1, SHA256)
+		checkCommit(t, randomCommit(r, format), format)
+		checkSigners(t, []byte(randomSigners(r, testKeys()[pick(r, all...)], false)))
+	}
 }
 
 // render writes a line that says what s does.

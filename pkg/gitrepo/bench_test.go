@@ -50,9 +50,12 @@ func BenchmarkScan(b *testing.B) {
 		scan := func(opt gitrepo.ScanOptions) func(b *testing.B) {
 			return func(b *testing.B) {
 				for b.Loop() {
-					repo := open(b, r)
+					repo, err := gitrepo.Open(b.Context(), envOf(r))
+					if err != nil {
+						b.Fatal(err)
+					}
 					changes := 0
-					err := repo.ScanCommits(b.Context(), repo.RevList(b.Context(), []string{tip}, nil, gitrepo.RevListOptions{Reverse: true}), opt,
+					err = repo.ScanCommits(b.Context(), repo.RevList(b.Context(), []string{tip}, nil, gitrepo.RevListOptions{Reverse: true}), opt,
 						func(s *gitrepo.Scanned) error {
 							for _, d := range s.Diffs {
 								changes += len(d.Changes)
@@ -62,6 +65,7 @@ func BenchmarkScan(b *testing.B) {
 					if err != nil || changes != size.threads+size.commits {
 						b.Fatal(changes, err)
 					}
+					repo.Close()
 				}
 				perCommit(b)
 			}

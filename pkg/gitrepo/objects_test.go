@@ -426,6 +426,47 @@ exit 1
 			}
 		}
 	})
+	t.Run("processes of a hook", func(t *testing.T) {
+		git, err := exec.LookPath("git")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, bare := range []bool{true, false} {
+			r := gittest.New(t, gittest.Options{Bare: bare})
+			ids := line(r, 3)
+			log := filepath.Join(gittest.TempDir(t), "log")
+			env := envOf(r)
+			if bare {
+				env = envOf(r, "GIT_DIR=.")
+			}
+			env.Git = stub(t, "echo run >>'"+log+"'\nexec '"+git+"' \"$@\"\n")
+			repo, err := gitrepo.Open(t.Context(), env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := repo.Config("rigward.policy"); err != nil {
+				t.Error(err)
+			}
+			if _, id, err := repo.HEAD(); id != ids[2] || err != nil {
+				t.Error(id, err)
+			}
+			if bare {
+				err = repo.ScanCommits(t.Context(), repo.RevList(t.Context(), ids[2:], ids[:1], gitrepo.RevListOptions{}), gitrepo.ScanOptions{}, func(s *gitrepo.Scanned) error {
+					_, err := repo.ResolvePrefix(s.ID[:12])
+					return err
+				})
+			} else {
+				_, err = repo.Staged(t.Context())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			repo.Close()
+			if runs, err := os.ReadFile(log); err != nil || strings.Count(string(runs), "run") != 3 {
+				t.Errorf("bare %v: git was started %d times, want 3 (%v)", bare, strings.Count(string(runs), "run"), err)
+			}
+		}
+	})
 	t.Run("not there", func(t *testing.T) {
 		env := envOf(r, "PATH=.:"+gittest.TempDir(t))
 		if err := read(env); !errors.Is(err, gitrepo.ErrNoGit) {

@@ -54,7 +54,7 @@ func (r *Repo) Ref(name string) (id ID, ok bool, err error) {
 // the end, whether that one exists or not; ok is false if there is no ref of
 // the given name or it is not symbolic.
 func (r *Repo) SymbolicTarget(name string) (target string, ok bool, err error) {
-	if err := checkRefName(name); err != nil {
+	if err := CheckRefName(name); err != nil {
 		return "", false, err
 	}
 	if r.plain {
@@ -80,7 +80,7 @@ func (r *Repo) askSymbolic(name string) (target string, ok bool, err error) {
 
 // ref reads one ref; ok is false if it does not exist.
 func (r *Repo) ref(name string) (ref Ref, ok bool, err error) {
-	if err := checkRefName(name); err != nil {
+	if err := CheckRefName(name); err != nil {
 		return Ref{}, false, err
 	}
 	if r.plain {
@@ -107,7 +107,7 @@ func (r *Repo) ref(name string) (ref Ref, ok bool, err error) {
 		return Ref{}, false, nil
 	}
 	target, symbolic, err := r.askSymbolic(name)
-	if err == nil && !symbolic || err == nil && checkRefName(target) != nil {
+	if err == nil && !symbolic || err == nil && CheckRefName(target) != nil {
 		err = &Error{Message: "ref " + finding.Path(name) + " cannot be read"}
 	}
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *Repo) pseudoRef(name string) (Ref, bool, error) {
 // error. Symbolic refs to refs that do not exist are left out, as git does.
 func (r *Repo) Refs(ctx context.Context, prefixes ...string) iter.Seq2[Ref, error] {
 	for _, p := range prefixes {
-		if err := checkRefName(strings.TrimSuffix(p, "/")); err != nil {
+		if err := CheckRefName(strings.TrimSuffix(p, "/")); err != nil {
 			return func(yield func(Ref, error) bool) { yield(Ref{}, err) }
 		}
 	}
@@ -175,14 +175,14 @@ func (r *Repo) askRefs(ctx context.Context, prefixes ...string) iter.Seq2[Ref, e
 	}
 }
 
-// hasRefNamed tells whether a ref exists that git prefers to an abbreviated
+// hasRefNamed tells whether a ref may exist that git prefers to an abbreviated
 // object id of the same spelling (gitrevisions, <refname>).
 func (r *Repo) hasRefNamed(word string) bool {
-	for _, name := range []string{word, "refs/" + word, "refs/tags/" + word, "refs/heads/" + word,
-		"refs/remotes/" + word, "refs/remotes/" + word + "/HEAD"} {
-		if !r.plain {
-			return true // not worth a process; the caller asks git another way
-		}
+	// Where refs are no plain files the caller's other way costs the same.
+	if !r.plain || looseRef(filepath.Join(r.gitDir, word)) != refAbsent {
+		return true
+	}
+	for _, name := range []string{"refs/" + word, "refs/tags/" + word, "refs/heads/" + word, "refs/remotes/" + word, "refs/remotes/" + word + "/HEAD"} {
 		if _, state := r.plainRef(name); state != refAbsent {
 			return true
 		}
@@ -228,7 +228,7 @@ func (r *Repo) plainRef(name string) (Ref, refState) {
 				return Ref{}, refUnclear
 			}
 			return result, refFound
-		case loose == refAbsent || checkRefName(ref.Target().String()) != nil:
+		case loose == refAbsent || CheckRefName(ref.Target().String()) != nil:
 			return Ref{}, refUnclear
 		}
 		name = ref.Target().String()
@@ -253,15 +253,16 @@ func looseRef(file string) refState {
 	}
 	line, ok := strings.CutSuffix(string(text), "\n")
 	target, symbolic := strings.CutPrefix(line, "ref: ")
-	if !ok || symbolic && checkRefName(target) != nil || !symbolic && (len(line) != 40 || !isHex(line) || strings.Trim(line, "0") == "") {
+	if !ok || symbolic && CheckRefName(target) != nil || !symbolic && (len(line) != 40 || !isHex(line) || strings.Trim(line, "0") == "") {
 		return refUnclear
 	}
 	return refFound
 }
 
-// checkRefName applies the rules of git-check-ref-format to a full name: one
-// below refs/, or HEAD and its like.
-func checkRefName(name string) error {
+// CheckRefName is nil for what git takes as a full ref name: one below "refs/",
+// or HEAD and its like in capital letters (git-check-ref-format). Any other
+// name is ErrInvalid.
+func CheckRefName(name string) error {
 	bad := func() error { return invalid("a full ref name", name) }
 	if !strings.HasPrefix(name, "refs/") && strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") != "" ||
 		name == "" || strings.HasSuffix(name, ".") || strings.Contains(name, "..") || strings.Contains(name, "@{") {
@@ -279,7 +280,3 @@ func checkRefName(name string) error {
 	}
 	return nil
 }
-
-// CheckRefName is nil for a name that git takes as a full ref name: one below
-// "refs/", or HEAD and its like in capital letters (git-check-ref-format).
-func CheckRefName(name string) error { return checkRefName(name) }

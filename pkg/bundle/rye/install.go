@@ -318,7 +318,8 @@ func (in *installer) plan() error {
 			in.put = append(in.put, e.Path)
 		}
 	}
-	if err := in.planManifest(); err != nil {
+	stored, err := in.planManifest()
+	if err != nil {
 		return err
 	}
 	if in.own != nil {
@@ -328,12 +329,14 @@ func (in *installer) plan() error {
 	}
 	r.FilesWritten, r.FilesRemoved = len(in.put), len(in.gone)
 	switch {
-	case in.own == nil || in.own.ManifestHash == in.lock.ManifestHash && in.own.FileHashes != nil && len(in.put)+len(in.gone) > 0:
+	case in.own == nil:
 		r.Status = "installed"
-	case in.own.ManifestHash == in.lock.ManifestHash && in.own.FileHashes != nil:
+	case in.own.ManifestHash != in.lock.ManifestHash:
+		r.Status = "upgraded"
+	case stored && in.own.FileHashes != nil && len(in.put)+len(in.gone) == 0:
 		r.Status = "unchanged"
 	default:
-		r.Status = "upgraded"
+		r.Status = "installed" // what was lost is put back
 	}
 	return nil
 }
@@ -357,6 +360,15 @@ func (in *installer) readLocks() (owner map[string]string, err error) {
 		if fault == nil && l != nil && id == in.r.ID {
 			in.own = l
 			in.add(checkPaths(l.Files)...)
+			if l.ManifestHash == "" { // an old lockfile: the manifest itself tells
+				st, _, err := in.state(ManifestPath(id))
+				if err != nil {
+					return nil, err
+				}
+				if st.Regular {
+					l.ManifestHash = st.SHA256.Hex()
+				}
+			}
 			continue
 		}
 		in.add(asList(fault)...)
@@ -431,23 +443,26 @@ func (in *installer) unchanged(p string, st bundle.State, same func(string, []by
 	return data != nil && err == nil && same(p, data), err
 }
 
-// planManifest decides about the stored manifest.
-func (in *installer) planManifest() error {
+// planManifest decides about the manifest in the space. stored tells that it is
+// there already.
+func (in *installer) planManifest() (stored bool, err error) {
 	p := ManifestPath(in.r.ID)
 	st, link, err := in.state(p)
 	if err != nil {
-		return err
+		return false, err
 	}
 	switch {
 	case link:
 		in.add(bundle.Faultf(SymlinkFound, p, "a link stands at %s or on the way to it", finding.QuoteMax(p, 200)))
-	case !st.Exists, st.Regular && st.SHA256.Hex() == in.r.Report.sum:
+	case !st.Exists:
+	case st.Regular && st.SHA256.Hex() == in.r.Report.sum:
+		return true, nil
 	case !st.Regular, in.own == nil:
 		in.add(bundle.Faultf(InstallConflict, p, "something else stands at %s, which no installed bundle owns", finding.QuoteMax(p, 200)))
 	case in.own.ManifestHash != "" && st.SHA256.Hex() != in.own.ManifestHash:
 		in.add(bundle.Faultf(UserModified, p, "the stored manifest was changed since it was installed"))
 	}
-	return nil
+	return false, nil
 }
 
 // planDropped decides about the files that only the installed version has.

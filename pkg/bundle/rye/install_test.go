@@ -81,6 +81,24 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	if r := install(t, one, space, nil); r.Status != "installed" || r.FilesWritten != 1 {
 		t.Errorf("a lost file: %+v", r)
 	}
+	if err := os.Remove(filepath.Join(space, ManifestPath(notesID))); err != nil {
+		t.Fatal(err)
+	}
+	if r := install(t, one, space, nil); r.Status != "installed" || r.FilesWritten != 0 || get(t, space, ManifestPath(notesID)) != get(t, one, ManifestPath(notesID)) {
+		t.Errorf("a lost manifest: %+v", r)
+	}
+	old := strings.Replace(get(t, space, LockPath(notesID)), hexSum([]byte(get(t, one, ManifestPath(notesID)))), "", 1)
+	old = strings.Replace(old, `"manifest_hash": ""`, `"manifest_hash": null`, 1)
+	i, j := strings.Index(old, `,
+  "file_hashes"`), strings.Index(old, `,
+  "manifest_digest"`)
+	put(t, space, LockPath(notesID), old[:i]+old[j:])
+	if r := installed(t, space); !r.Verified() {
+		t.Errorf("an old lockfile: %v", messages(r.Findings))
+	}
+	if r := install(t, one, space, nil); r.Status != "installed" || r.FilesWritten != 0 || !strings.Contains(get(t, space, LockPath(notesID)), "file_hashes") {
+		t.Errorf("an old lockfile: %+v %v", r, messages(r.Findings))
+	}
 	if r := install(t, two, space, nil); r.Status != "upgraded" || r.FilesWritten != 2 || r.FilesRemoved != 1 {
 		t.Errorf("%+v", r)
 	}

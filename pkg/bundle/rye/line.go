@@ -164,7 +164,7 @@ func misplaced(text []byte, place int, f lineFormat) bool {
 	body := bytes.TrimPrefix(text, []byte("\ufeff"))
 	for range 5 {
 		line, whole := cutLine(body)
-		if t := bytes.TrimSpace(line); len(t) > 0 && !bytes.HasPrefix(t, []byte("#!")) {
+		if t := strip(line); len(t) > 0 && !bytes.HasPrefix(t, []byte("#!")) {
 			return markerOf(line, f) != "" && len(text)-len(body) != place
 		}
 		if !whole {

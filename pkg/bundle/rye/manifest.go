@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
@@ -233,7 +232,11 @@ func checkPaths(paths []string) (faults []*bundle.Finding) {
 
 // checkPath judges one path: path-unsafe, path-not-covered or nil.
 func checkPath(p string) *bundle.Finding {
-	if why := unsafe(p); why != "" {
+	if f := bundle.CheckName(p); f != nil {
+		f.Code = PathUnsafe
+		return f
+	}
+	if why := unportable(p); why != "" {
 		return bundle.Faultf(PathUnsafe, p, "the path %s %s", finding.QuoteMax(p, 200), why)
 	}
 	if parts := strings.SplitN(p, "/", 3); len(parts) < 3 || parts[0] != ".ai" || !slices.Contains(ownedFolders, parts[1]) {
@@ -242,19 +245,14 @@ func checkPath(p string) *bundle.Finding {
 	return nil
 }
 
-// unsafe says why a path cannot be the same file on every system, "" if it can.
-func unsafe(p string) string {
-	if f := bundle.CheckName(p); f != nil {
-		return strings.TrimPrefix(f.Message, "member name "+finding.QuoteMax(p, 200)+" ")
-	}
+// unportable says why a path that [bundle.CheckName] lets pass cannot be the
+// same file on every system, "" if it can.
+func unportable(p string) string {
 	if !norm.NFC.IsNormalString(p) {
 		return "is not in Unicode normalization form C"
 	}
 	if strings.Contains(p, ":") {
 		return "holds a colon"
-	}
-	if strings.IndexFunc(p, unicode.IsControl) >= 0 {
-		return "holds a control character"
 	}
 	for c := range strings.SplitSeq(p, "/") {
 		switch lower := strings.ToLower(c); {

@@ -2,71 +2,15 @@ package rig
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
+	"strconv"
 	"testing"
 
+	"github.com/rigward/rigward/internal/rigvectors"
 	"github.com/rigward/rigward/pkg/bundle"
 )
-
-// vectors finds the vectors of this format.
-func vectors(t testing.TB) string {
-	t.Helper()
-	for _, dir := range []string{"../../../testdata/rigbundle", "../../../../shared/vectors/rigbundle"} {
-		if _, err := os.Stat(filepath.Join(dir, "expectations.json")); err == nil {
-			return dir
-		}
-	}
-	t.Skip("no vectors of this format here")
-	return ""
-}
-
-type expectation struct {
-	ID          string            `json:"id"`
-	Kind        string            `json:"kind"`
-	File        string            `json:"file"`
-	Input       string            `json:"input"`
-	Spec        string            `json:"spec"`
-	Name        string            `json:"name"`
-	Version     string            `json:"version"`
-	CreatedAt   string            `json:"created_at"`
-	RigRoot     string            `json:"rig_root"`
-	SourceRoot  string            `json:"source_root"`
-	Flags       []string          `json:"flags"`
-	Setup       []string          `json:"setup"`
-	Chmod       map[string]string `json:"chmod"`
-	Provenance  map[string]string `json:"provenance"`
-	Compat      map[string]string `json:"compatibility"`
-	Limits      map[string]int64  `json:"limits"`
-	Code        string            `json:"code"`
-	Notes       []string          `json:"notes"`
-	TarDigest   string            `json:"tar_digest"`
-	TarSHA256   string            `json:"tar_sha256"`
-	SpecSHA256  string            `json:"spec_tar_sha256"`
-	Compat04    string            `json:"compat_tar_sha256"`
-	FileSHA256  string            `json:"file_sha256"`
-	Members     json.RawMessage   `json:"members"`
-	Reference   string            `json:"reference_file"`
-	Agents      []Agent           `json:"agents"`
-	Strict      *struct{ Code string }
-	AllowDigest json.RawMessage `json:"allow_missing_digest"`
-}
-
-func expectations(t testing.TB, dir string) (entries []expectation) {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, "expectations.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all struct{ Entries []expectation }
-	if err := json.Unmarshal(b, &all); err != nil {
-		t.Fatal(err)
-	}
-	return all.Entries
-}
 
 // verifyFile judges a file as the command does.
 func verifyFile(t testing.TB, name string, o VerifyOptions) *Result {
@@ -91,9 +35,10 @@ func verifyFile(t testing.TB, name string, o VerifyOptions) *Result {
 }
 
 func TestVerifyVectors(t *testing.T) {
-	dir := vectors(t)
+	dir := rigvectors.Dir(t)
+	entries, _ := rigvectors.Read(t, dir)
 	n := 0
-	for _, e := range expectations(t, dir) {
+	for _, e := range entries {
 		if e.Kind != "archive" {
 			continue
 		}
@@ -104,7 +49,7 @@ func TestVerifyVectors(t *testing.T) {
 			if e.Limits != nil {
 				l := bundle.DefaultLimits()
 				for k, v := range e.Limits {
-					if err := l.Set(k + "=" + itoa(v)); err != nil {
+					if err := l.Set(k + "=" + strconv.FormatInt(v, 10)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -132,9 +77,12 @@ func TestVerifyVectors(t *testing.T) {
 			if r := verifyFile(t, file, o); r.Code != want {
 				t.Errorf("strict: code %s, want %s: %s", r.Code, want, r.Message)
 			}
+			if e.AllowMissing != nil {
+				if r := verifyFile(t, file, VerifyOptions{AllowMissingDigest: true}); r.Code != e.AllowMissing.Code {
+					t.Errorf("--allow-missing-digest: code %s, want %s: %s", r.Code, e.AllowMissing.Code, r.Message)
+				}
+			}
 		})
 	}
 	t.Logf("%d archives", n)
 }
-
-func itoa(v int64) string { b, _ := json.Marshal(v); return strings.TrimSpace(string(b)) }

@@ -188,7 +188,7 @@ func TestLargeKRL(t *testing.T) {
 			t.Errorf("serial %d: %v", serial, got)
 		}
 	}
-	if d := time.Since(start); d > 10*time.Second {
+	if d := time.Since(start); d > time.Minute {
 		t.Errorf("took %v", d)
 	}
 }

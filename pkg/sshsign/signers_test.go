@@ -214,7 +214,7 @@ func TestMatchIsNotExponential(t *testing.T) {
 	if MatchPrincipals(strings.Repeat("a*", 500)+"b", strings.Repeat("a", 2000)) {
 		t.Error("matches")
 	}
-	if d := time.Since(start); d > time.Second {
+	if d := time.Since(start); d > time.Minute {
 		t.Errorf("took %v", d)
 	}
 }
@@ -231,7 +231,7 @@ func TestParseIsLinear(t *testing.T) {
 	} {
 		start := time.Now()
 		_, err := ParseSigners([]byte(text))
-		if d := time.Since(start); d > 5*time.Second {
+		if d := time.Since(start); d > time.Minute {
 			t.Errorf("%s: %v", name, d)
 		}
 		if (err != nil) != (name == "an open quote") {

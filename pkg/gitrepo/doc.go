@@ -34,7 +34,8 @@
 //
 // Children get an environment made on purpose from Env.Environ: git's own
 // variables for this repository stay as given, whatever changes output, writes
-// or asks questions goes. Ids and paths travel on standard input and separated
-// by NUL; no output that git quotes or translates is read. Nothing here reads
-// the clock or this process's environment.
+// or asks questions goes. Ids travel on standard input, paths come separated by
+// NUL; the few ids and ref names on a command line have been checked to be
+// such. No output that git quotes or translates is read. Nothing here reads the
+// clock or this process's environment.
 package gitrepo

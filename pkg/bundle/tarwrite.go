@@ -53,6 +53,12 @@ func WriteArchive(ctx context.Context, w io.Writer, c Compression, l Layout, ent
 	default:
 		return Written{}, fmt.Errorf("no writer for %v", c)
 	}
+	return WriteCompressed(ctx, zw, l, entries)
+}
+
+// WriteCompressed writes the entries, sorted by the layout, as a tar stream
+// through a compressor, which it closes.
+func WriteCompressed(ctx context.Context, zw io.WriteCloser, l Layout, entries []Entry) (Written, error) {
 	p := startPipe(zw)
 	done, err := WriteTar(ctx, p, l, entries)
 	if perr := p.Close(); err == nil {

@@ -62,7 +62,14 @@ func Create(ctx context.Context, src bundle.Source, dir string, o CreateOptions)
 	name := filepath.Join(dir, base)
 	var r *Result
 	err = bundle.WriteFile(name, 0o644, func(w io.Writer) error {
-		_, err := bundle.WriteArchive(ctx, w, o.Compression, bundle.USTAR{ModTime: o.ModTime}, entries)
+		zw := bundle.NewFastGzipWriter(w)
+		if o.Compression == bundle.Zstd {
+			var err error
+			if zw, err = bundle.NewZstdWriter(w); err != nil {
+				return err
+			}
+		}
+		_, err := bundle.WriteCompressed(ctx, zw, bundle.USTAR{ModTime: o.ModTime}, entries)
 		return err
 	}, func(f *os.File, size int64) error {
 		var err error

@@ -122,6 +122,9 @@ func (c *call) trustAdd(root string, tier rye.Trust) int {
 		c.json(rep)
 	} else if fault == nil {
 		c.print("added %s to the %s store", finding.Path(name), tier)
+		if d, _ := rye.ParseKeyDocument(text); d != nil { // it was written by us
+			c.print("  key %s = %s, which calls itself %s", rye.Fingerprint(d.Key), rye.LongFingerprint(d.Key), finding.QuoteMax(d.Owner, 60))
+		}
 	}
 	c.tellRye(faults, nil)
 	return ryeStatus(faults)

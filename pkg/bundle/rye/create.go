@@ -100,6 +100,10 @@ func (c *creator) folder(top string) error {
 	return bundle.WalkSource(c.t, top, func(p string, it bundle.Item) error {
 		switch it.Kind {
 		case bundle.KindDir:
+			if len(p) > maxWalk {
+				c.add(bundle.Faultf(LimitExceeded, "", "the path of the folder %s has %d bytes, no file in it can be listed", finding.QuoteMax(p, 60), len(p)))
+				return fs.SkipDir
+			}
 			if slices.Contains(leftOutFolders, it.Name) {
 				c.out.LeftOut = append(c.out.LeftOut, p+"/")
 				return fs.SkipDir

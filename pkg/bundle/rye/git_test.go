@@ -34,6 +34,28 @@ func (o objects) BlobSize(id string) (int64, error) {
 
 func (o objects) Blob(id string) ([]byte, error) { return o.repo.Blob(id, MaxFile+1) }
 
+// A well is a tree of folders without end.
+type well struct{}
+
+func (well) Tree(string) ([]bundle.GitEntry, error) {
+	return []bundle.GitEntry{{Name: "d", Mode: 0o40000, ID: "x"}}, nil
+}
+func (well) BlobSize(string) (int64, error) { return 0, nil }
+func (well) Blob(string) ([]byte, error)    { return nil, nil }
+
+// TestDeepTree: a commit can hold folders without end, or nearly so; the search
+// for extra files ends all the same.
+func TestDeepTree(t *testing.T) {
+	n := 0
+	err := walkFiles(bundle.NewGitSource(well{}, "x"), "d", bundle.Item{Name: "d", Kind: bundle.KindDir}, func(p string, it bundle.Item) error {
+		n++
+		return nil
+	})
+	if err != nil || n != 1 {
+		t.Errorf("%d files, %v", n, err)
+	}
+}
+
 // TestCommittedBundle verifies bundles in the trees of commits, as a gate does:
 // the files as they are stored, links and submodules as what they are, the
 // project's store from the old tip.

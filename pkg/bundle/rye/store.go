@@ -91,7 +91,8 @@ func (k *Keyring) describe(fp string, trust Trust, where string) (StoredKey, err
 // TrustDocument returns the name and text of a key document to be put into a
 // store: the one at hand, signed by own instead of whoever signed it before. A
 // PUBLISHER_TRUST.toml is rewritten to the form of a store. The fault is one of
-// the document.
+// the document: an unsigned one is taken, for own vouches for it from now on,
+// but one whose signature is wrong was changed by somebody.
 func TrustDocument(data []byte, own ed25519.PrivateKey, at time.Time) (name string, text []byte, fault *bundle.Finding) {
 	d, fault := ParseKeyDocument(data)
 	if fault != nil {
@@ -99,6 +100,9 @@ func TrustDocument(data []byte, own ed25519.PrivateKey, at time.Time) (name stri
 	}
 	if !isFingerprint(d.Fingerprint) || fingerprintLike(d.Key, d.Fingerprint) != d.Fingerprint {
 		return "", nil, bundle.Faultf(KeyMismatch, "", "the document calls its key %s, but it is %s", finding.QuoteMax(d.Fingerprint, 80), Fingerprint(d.Key))
+	}
+	if d.read != nil && d.read.Code != ItemUnsigned || d.line != nil && d.selfSigned() && !d.line.verifies(d.Key) {
+		return "", nil, bundle.Faultf(KeyInvalid, "", "the document carries a signature that is wrong: it was changed after it was signed")
 	}
 	body := translateNewlines(data)
 	if rest, fault := withoutLine(body, hashLine); fault == nil {

@@ -240,6 +240,22 @@ func TestTrustDocument(t *testing.T) {
 	}
 }
 
+func TestTrustDocumentWasChanged(t *testing.T) {
+	_, doc, _ := OwnDocument(otherKey, "other", when)
+	if _, _, fault := TrustDocument(doc, ownKey, when); fault != nil {
+		t.Fatal(fault)
+	}
+	for name, text := range map[string]string{
+		"owner":     strings.Replace(string(doc), `"other"`, `"mallory"`, 1),
+		"signature": strings.Replace(string(doc), "signed:2026-03-17T01:02:01Z:", "signed:2026-03-17T01:02:01Z:0", 1),
+		"CRLF":      strings.ReplaceAll(string(doc), "\n", "\r\n"),
+	} {
+		if _, _, fault := TrustDocument([]byte(text), ownKey, when); fault == nil || fault.Code != KeyInvalid {
+			t.Errorf("%s: %v", name, fault)
+		}
+	}
+}
+
 func TestPrivateKey(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("openssl is not installed")

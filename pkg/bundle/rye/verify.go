@@ -514,11 +514,15 @@ func extraFiles(t bundle.Source, m *Manifest, id string) (found []extraFile, err
 	return found, nil
 }
 
+// maxWalk bounds the bytes of a path below which files are looked for. No file
+// system holds longer ones, but a commit's tree can.
+const maxWalk = 4096
+
 // walkFiles calls fn for name and everything below it that is not a folder,
-// sorted by path component. A folder whose name is not UTF-8 is handed over as
-// it is, for no path in a manifest can name what it holds.
+// sorted by path component. A folder whose name is not UTF-8, or whose path is
+// too long, is handed over as it is: no path in a manifest names what it holds.
 func walkFiles(t bundle.Source, name string, it bundle.Item, fn func(p string, it bundle.Item) error) error {
-	if it.Kind != bundle.KindDir || !utf8.ValidString(it.Name) {
+	if it.Kind != bundle.KindDir || !utf8.ValidString(it.Name) || len(name) > maxWalk {
 		return fn(name, it)
 	}
 	list, err := t.ReadDir(name)

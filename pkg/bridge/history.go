@@ -9,7 +9,7 @@ import (
 
 // refresh makes the open repository see the objects that a child has brought.
 func (w *work) refresh(ctx context.Context) error {
-	repo, err := gitrepo.Open(ctx, w.repo.Env())
+	repo, err := gitrepo.OpenIdle(ctx, w.repo.Env())
 	if err != nil {
 		return gitProblem(err)
 	}

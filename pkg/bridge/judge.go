@@ -78,7 +78,8 @@ func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted stri
 		}
 	}
 	j := &policy.Judge{Repo: w.repo, Gate: policy.PrePush, Nonces: &history.Index{
-		Repo: w.repo, Envelope: envelope.IsEnvelopePath, Limit: p.MaxFile,
+		// The hooks' own index is read where there is one, and not written.
+		Repo: w.repo, Dir: filepath.Join(w.repo.CommonDir(), "rigward"), Envelope: p.Candidate, Limit: p.MaxFile,
 	}}
 	err = j.Range(ctx, r)
 	finding.Sort(j.Findings)

@@ -48,7 +48,7 @@ func runValidate(r *run) error {
 	}
 	v := &validation{r: r, object: validateObject{head: r.head(), Files: []validatedFile{}, Unreadable: []unreadablePath{}}}
 	// A repository is not needed; if there is one its paths are known.
-	repo, err := gitrepo.Open(r.ctx, gitrepo.Env{Environ: r.env.Environ, Dir: r.env.Dir})
+	repo, err := gitrepo.OpenIdle(r.ctx, gitrepo.Env{Environ: r.env.Environ, Dir: r.env.Dir})
 	switch {
 	case err == nil:
 		v.root = repo.WorkTree()

@@ -20,7 +20,7 @@ type work struct {
 // open finds the repository around the current directory. A repository without
 // a work tree is none for the client.
 func (r *run) open() (*work, error) {
-	repo, err := gitrepo.Open(r.ctx, gitrepo.Env{Environ: r.env.Environ, Dir: r.env.Dir})
+	repo, err := gitrepo.OpenIdle(r.ctx, gitrepo.Env{Environ: r.env.Environ, Dir: r.env.Dir})
 	if errors.Is(err, gitrepo.ErrNotRepository) {
 		return nil, fail(codeNoRepo, "%s is not inside a git repository", quote(r.env.Dir)).withHint("git init")
 	}
@@ -40,7 +40,7 @@ func (w *work) close() { w.repo.Close() }
 
 // steady is the same repository for cleaning up: no signal ends what it does.
 func (w *work) steady(ctx context.Context) (*work, error) {
-	repo, err := gitrepo.Open(ctx, w.repo.Env())
+	repo, err := gitrepo.OpenIdle(ctx, w.repo.Env())
 	if err != nil {
 		return nil, gitProblem(err)
 	}

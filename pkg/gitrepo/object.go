@@ -134,6 +134,9 @@ func (r *Repo) ResolvePrefix(prefix string) ([]ID, error) {
 	if len(prefix) < r.HashLen() {
 		return r.disambiguate(prefix)
 	}
+	if r.IsZero(prefix) {
+		return nil, nil // "no object", which is never stored
+	}
 	types, err := r.Has([]ID{prefix})
 	if err != nil || types[0] == "" {
 		return nil, err

@@ -42,6 +42,19 @@ type place struct {
 // objects should be readable and aren't, ErrGrafts. That git is too old
 // (ErrTooOld) may also show at the first reading call.
 func Open(ctx context.Context, env Env) (*Repo, error) {
+	r, err := OpenIdle(ctx, env)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.cat.start(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// OpenIdle is Open for a caller that may need no object at all: no child is
+// started before the first one is read.
+func OpenIdle(ctx context.Context, env Env) (*Repo, error) {
 	git, err := env.program()
 	if err != nil {
 		return nil, err
@@ -60,9 +73,6 @@ func Open(ctx context.Context, env Env) (*Repo, error) {
 		return nil, err
 	}
 	r.cat = &session{ctx: ctx, env: env, git: git, known: r.EmptyTree()}
-	if err := r.cat.start(); err != nil {
-		return nil, err
-	}
 	return r, nil
 }
 

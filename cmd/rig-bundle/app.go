@@ -238,10 +238,11 @@ func Main(ctx context.Context, env Env) int {
 	c := &call{Env: env, verb: v, set: map[string][]string{}}
 	if err == nil {
 		err = c.parse(rest)
-	} else if slices.Contains(rest, "--json") {
-		c.set["--json"] = []string{"true"}
 	}
 	if err != nil {
+		if slices.Contains(rest, "--json") {
+			c.set["--json"] = []string{"true"}
+		}
 		return c.fail(err)
 	}
 	return v.run(ctx, c)

@@ -360,14 +360,14 @@ func rigList(ctx context.Context, c *call) int {
 // outside. done releases what was opened.
 func (c *call) rigSource(ctx context.Context, spec, output string) (src *rig.Source, o rig.Options, fault *bundle.Finding, done func(), err error) {
 	var closers []func()
-	done = func() {
+	release := func() {
 		for _, fn := range closers {
 			fn()
 		}
 	}
 	defer func() {
 		if err != nil || fault != nil {
-			done()
+			release()
 		}
 	}()
 	o = rig.Options{DropServices: c.has("--drop-services"), Form: c.get("--form"), Now: c.Now}
@@ -407,7 +407,7 @@ func (c *call) rigSource(ctx context.Context, spec, output string) (src *rig.Sou
 			top = c.Dir
 		}
 		fault = locate(src, top, rigRoot, specPath)
-		return src, o, fault, done, nil
+		return src, o, fault, release, nil
 	}
 	repo, ok, err := c.openRepo(ctx, rigRoot)
 	if err != nil {
@@ -450,7 +450,7 @@ func (c *call) rigSource(ctx context.Context, spec, output string) (src *rig.Sou
 			}
 		}
 	}
-	return src, o, nil, done, nil
+	return src, o, nil, release, nil
 }
 
 // gitTree marks what goes wrong in a commit's tree as a matter of git.

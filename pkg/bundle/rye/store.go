@@ -16,6 +16,105 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
+// OpenStore returns the store of the root at dir for one tier. Unlike a bundle
+// it may be reached through links, as people link their home folders together;
+// but whatever leads to a place at or below bundleRoot is left out, for a
+// bundle cannot vouch for itself. bundleRoot "" leaves out nothing. A dir that
+// does not exist is an empty store.
+func OpenStore(trust Trust, dir, bundleRoot string) (Store, error) {
+	s := &linkedStore{dir: dir}
+	if bundleRoot != "" {
+		info, err := os.Stat(bundleRoot)
+		if err != nil {
+			return Store{}, err
+		}
+		s.without = info
+	}
+	return Store{Trust: trust, Tree: s}, nil
+}
+
+type linkedStore struct {
+	dir     string
+	without fs.FileInfo // the bundle's root, nil if there is none
+}
+
+// resolve returns the real path of name, fs.ErrNotExist if it is in the bundle.
+func (s *linkedStore) resolve(name string) (string, error) {
+	real, err := filepath.EvalSymlinks(filepath.Join(s.dir, filepath.FromSlash(name)))
+	if err != nil || s.without == nil {
+		return real, err
+	}
+	if real, err = filepath.Abs(real); err != nil {
+		return "", err
+	}
+	for at := real; ; {
+		info, err := os.Stat(at)
+		if err != nil {
+			return "", err
+		}
+		if os.SameFile(info, s.without) {
+			return "", &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+		}
+		up := filepath.Dir(at)
+		if up == at {
+			return real, nil
+		}
+		at = up
+	}
+}
+
+func (s *linkedStore) Lstat(name string) (bundle.Item, error) {
+	real, err := s.resolve(name)
+	if err != nil {
+		return bundle.Item{}, err
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return bundle.Item{}, err
+	}
+	it := bundle.Item{Name: info.Name(), Kind: bundle.KindOther, Size: info.Size()}
+	switch {
+	case info.IsDir():
+		it.Kind = bundle.KindDir
+	case info.Mode().IsRegular():
+		it.Kind = bundle.KindFile
+	}
+	return it, nil
+}
+
+func (s *linkedStore) Open(name string) (io.ReadCloser, error) {
+	real, err := s.resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	f, _, err := bundle.OpenFile(real)
+	return f, err
+}
+
+func (s *linkedStore) ReadDir(name string) ([]bundle.Item, error) {
+	real, err := s.resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	list, err := os.ReadDir(real)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]bundle.Item, 0, len(list))
+	for _, e := range list {
+		it, err := s.Lstat(name + "/" + e.Name())
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		it.Name = e.Name()
+		items = append(items, it)
+	}
+	return items, nil
+}
+
 // A StoredKey is one key document of a trust store, as [Keyring.List] tells it.
 type StoredKey struct {
 	Fingerprint     string   `json:"fingerprint"`                // the file's name

@@ -1,7 +1,6 @@
 package rye
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -432,29 +431,6 @@ func (v *verifier) content(e *Entry, size int64) ([]*bundle.Finding, error) {
 	return faults, err
 }
 
-// carriesLine reports whether a well-formed signature line stands at its place.
-func carriesLine(data []byte, f lineFormat) bool {
-	l, _ := parseLine(data, f)
-	return l != nil
-}
-
-// verifyText verifies the signature in one file. The signedText is nil if there
-// is no line that can be taken.
-func verifyText(data []byte, f lineFormat, t Type, keyDocument bool, keys *Keyring) (*signedText, Trust, []*bundle.Finding, error) {
-	var s *signedText
-	var fault *bundle.Finding
-	if keyDocument && !f.head {
-		s, fault = readKeyDocumentLine(data)
-	} else {
-		s, fault = readSigned(data, f, func(text []byte, l *Line) ([]byte, *bundle.Finding) { return hashedText(text, l, t) })
-	}
-	if fault != nil {
-		return s, TrustNone, []*bundle.Finding{fault}, nil
-	}
-	trust, faults, err := verifyLine(s.line, keys)
-	return s, trust, faults, err
-}
-
 // coveredFolders are the folders in which an unlisted file is an extra one.
 var coveredFolders = []string{".ai/directives", ".ai/tools", ".ai/knowledge", ".ai/config", ".ai/trusted_keys"}
 
@@ -541,86 +517,4 @@ func walkFiles(t bundle.Source, name string, it bundle.Item, fn func(p string, i
 func hasHead(t bundle.Source) (bool, error) {
 	_, code, err := lookup(t, headManifest, nil)
 	return code != FileMissing, err
-}
-
-// An ItemReport is the outcome of [VerifyItem].
-type ItemReport struct {
-	Status string   `json:"status"` // "verified" or "failed"
-	Code   []string `json:"code"`   // sorted set, notes included
-	Signer *string  `json:"signer"` // fingerprint, null unless verified
-	Trust  Trust    `json:"trust"`  // TrustNone unless verified
-
-	Line     *Line             `json:"-"` // signature line, nil if none can be read
-	Findings []*bundle.Finding `json:"-"`
-	Notes    []bundle.Note     `json:"-"`
-}
-
-// VerifyItem judges one file on its own: name is its path, of which the
-// extension counts and whether it stands in a key folder. A line of the HEAD
-// generation is recognised by its marker.
-func VerifyItem(name string, data []byte, t Type, keys *Keyring) (*ItemReport, error) {
-	if keys == nil {
-		keys = &Keyring{}
-	}
-	r := &ItemReport{Status: "failed", Trust: TrustNone, Code: []string{}}
-	f, faults := itemLineFormat(name, data, t)
-	if len(faults) == 0 && len(data) > MaxFile {
-		faults = []*bundle.Finding{bundle.Faultf(LimitExceeded, name, "the file has more than %d bytes", MaxFile)}
-	}
-	if len(faults) == 0 {
-		s, trust, found, err := verifyText(data, f, t, t == Config && inKeyFolder(name), keys)
-		if err != nil {
-			return nil, err
-		}
-		faults = found
-		if s != nil {
-			r.Line = s.line
-		}
-		if len(faults) == 0 {
-			r.Status, r.Signer, r.Trust = "verified", &s.line.Fingerprint, trust
-			if s.partial {
-				r.Notes = append(r.Notes, bundle.Note{Code: PartialCoverage, Path: name, Detail: "the signature does not cover the whole file"})
-			}
-		}
-	}
-	for _, f := range faults {
-		if f.Path == "" {
-			f.Path = name
-		}
-		r.Code = append(r.Code, f.Code)
-	}
-	for _, n := range r.Notes {
-		r.Code = append(r.Code, n.Code)
-	}
-	r.Findings = addHints(faults)
-	slices.Sort(r.Code)
-	r.Code = slices.Compact(r.Code)
-	return r, nil
-}
-
-// inKeyFolder reports whether a path, absolute or not, ends in a key document
-// of some root.
-func inKeyFolder(name string) bool {
-	parts := strings.Split(name, "/")
-	for i := range parts {
-		if isKeyDocument(strings.Join(parts[i:], "/")) {
-			return true
-		}
-	}
-	return false
-}
-
-// itemLineFormat chooses between the generations.
-func itemLineFormat(name string, data []byte, t Type) (lineFormat, []*bundle.Finding) {
-	if f, ok := headFormatOf(name); ok {
-		line, _ := cutLine(data[linePlace(data, f):])
-		if bytes.HasPrefix(line, []byte(f.prefix)) && markerOf(line, f) == markerHead {
-			return f, nil
-		}
-	}
-	f, ok := formatOf(t, name)
-	if !ok {
-		return f, []*bundle.Finding{bundle.Faultf(NoSignatureFormat, name, "a %s with the extension %s cannot be signed", t, finding.Quote(extension(name)))}
-	}
-	return f, nil
 }

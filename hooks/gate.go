@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -107,6 +108,9 @@ func (g *gate) flags(server bool) error {
 			}
 			g.timeout, g.fixed = d, true
 		case "--format":
+			if !slices.Contains(report.Formats(), value) {
+				return fmt.Errorf("--format is %s, expected one of %s", finding.QuoteMax(value, 40), strings.Join(report.Formats(), ", "))
+			}
 			g.format = value
 		default:
 			return fmt.Errorf("unknown flag %s", finding.Quote(name))
@@ -154,6 +158,17 @@ func (g *gate) open(ctx context.Context) (err error) {
 	g.repo, err = gitrepo.Open(ctx, gitrepo.Env{Environ: g.env.Environ, Dir: g.env.Dir})
 	if err != nil {
 		return err
+	}
+	if own, _, err := g.repo.ConfigLast("rigward.timeout"); err != nil {
+		return err
+	} else if own != "" && !g.fixed {
+		d, err := time.ParseDuration(own)
+		if err != nil || d <= 0 {
+			return &policy.Undecided{Message: "rigward.timeout is " + finding.QuoteMax(own, 40) + ", expected a duration such as 4s", Hint: "git config rigward.timeout 4s"}
+		}
+		if g.fixed = true; g.timer.Stop() {
+			g.timer.Reset(max(0, d-g.env.Now().Sub(g.started)))
+		}
 	}
 	g.loader = &policy.Loader{Repo: g.repo, ReadFile: g.readFile}
 	if g.kind == policy.PreCommit || g.kind == policy.PrePush {
@@ -245,7 +260,8 @@ func (g *gate) tell(server bool) error {
 		}
 		return report.WriteServer(g.env.Stderr, &g.report, lines, prefix)
 	}
-	if g.report.Problem == nil && len(g.report.Findings) == 0 && len(g.report.Notes) == 0 && g.report.Envelopes == 0 {
+	named := g.name == "pre-commit" && len(g.args) > 0 // whoever names paths is told how many were envelopes
+	if g.report.Problem == nil && len(g.report.Findings) == 0 && len(g.report.Notes) == 0 && g.report.Envelopes == 0 && !named {
 		return nil
 	}
 	return report.Write(g.env.Stderr, &g.report, "text")

@@ -21,6 +21,7 @@ const usage = `usage: rig-hook HOOK [words as git gives them]
        rig-hook doctor [--server DIR]                  prove that git runs the hooks
        rig-hook keys list | add | remove | revoke | test
        rig-hook explain RULE | --list | --policy-schema
+       rig-hook gerrit ref-update | commit-received    flags as Gerrit gives them
        rig-hook demo                                   watch a server refuse bad pushes
 HOOK:  pre-commit, commit-msg, pre-push, pre-receive, update
 exit:  0 clean, 1 findings, 2 cannot decide
@@ -58,6 +59,8 @@ func Main(ctx context.Context, env *hooks.Env) int {
 		return hooks.Run(ctx, name, env)
 	}
 	switch name {
+	case "gerrit":
+		return hooks.RunGerrit(ctx, env)
 	case "-h", "--help", "help":
 		fmt.Fprint(env.Stdout, usage)
 		return report.ExitClean

@@ -96,7 +96,7 @@ func (d *demonstration) play() (bool, error) {
 
 // git runs git in a directory, away from the user's own configuration.
 func (d *demonstration) git(dir string, stdin []byte, extra []string, args ...string) (gitrepo.Result, error) {
-	environ := []string{"HOME=" + d.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_TERMINAL_PROMPT=0", "LC_ALL=C"}
+	environ := []string{"HOME=" + d.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=" + os.DevNull, "GIT_TERMINAL_PROMPT=0", "LC_ALL=C", canaryVar + "=1"}
 	for _, kv := range d.env.Environ {
 		if k, _, _ := strings.Cut(kv, "="); k == "PATH" || k == "TMPDIR" || k == "SYSTEMROOT" || k == "SystemRoot" {
 			environ = append(environ, kv)

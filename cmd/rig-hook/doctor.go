@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/hooks"
@@ -18,6 +19,9 @@ import (
 // doctor tells whether git would really run the hooks, and proves by a canary
 // that a known bad commit is refused and a good one taken.
 func doctor(ctx context.Context, env *hooks.Env, f flags) int {
+	if env.Getenv(canaryVar) != "" {
+		return fail(env, "doctor", errors.New("doctor was started by a hook that doctor itself is trying out"))
+	}
 	r, names, err := openAt(ctx, env, f)
 	if err != nil {
 		return fail(env, "doctor", err)
@@ -53,6 +57,10 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 	}
 	return report.ExitClean
 }
+
+// canaryVar is set where git runs hooks only to try them out, so that a hook
+// which calls doctor does not start it again without end.
+const canaryVar = "RIGWARD_CANARY"
 
 type diagnosis struct {
 	env *hooks.Env
@@ -91,16 +99,38 @@ func (d *diagnosis) hook(r *gitrepo.Repo, dir, name string) {
 			return
 		}
 	}
-	// git 2.54 and newer run hooks that the configuration names, too.
-	if events, err := r.ConfigSection("hook"); err == nil {
-		for _, v := range events {
-			if strings.Contains(v, "rig-hook") && strings.Contains(v, name) {
-				d.say(false, "%s: registered twice, in the hooks directory and in the configuration (%s)", name, finding.QuoteMax(v, 60))
-				return
-			}
-		}
+	if command, err := configured(r, name); err != nil {
+		d.say(false, "%s: the configuration cannot be read", name)
+		return
+	} else if command != "" {
+		d.say(false, "%s: registered twice, in the hooks directory and in the configuration (%s)", name, finding.QuoteMax(command, 60))
+		return
 	}
 	d.say(true, "%s: there, executable, ours", name)
+}
+
+// configured returns the command of ours that the configuration registers for
+// a hook, as git 2.54 and newer run it besides the hooks directory:
+// hook.<name>.command with one or more hook.<name>.event.
+func configured(r *gitrepo.Repo, hook string) (string, error) {
+	section, err := r.ConfigSection("hook")
+	if err != nil {
+		return "", err
+	}
+	for key, command := range section {
+		name, ok := strings.CutSuffix(key, ".command")
+		if !ok || !strings.Contains(command, "rig-hook") {
+			continue
+		}
+		events, err := r.Config(name + ".event")
+		if err != nil {
+			return "", err
+		}
+		if slices.Contains(events, hook) {
+			return command, nil
+		}
+	}
+	return "", nil
 }
 
 // canary lets git run the hooks of dir in a scratch repository.

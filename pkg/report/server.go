@@ -9,7 +9,8 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// ServerColumns is the most columns of a line that a server hook prints: git
+// ServerColumns is the most columns of a line that a server hook prints, its
+// prefix included: git
 // puts "remote: " before it, and a terminal has 80.
 const ServerColumns = 71
 
@@ -24,16 +25,17 @@ func WriteServer(w io.Writer, r *Report, maxLines int, prefix string) error {
 	if maxLines < 3 {
 		maxLines = 3
 	}
-	lines := wrap("rigward: "+r.headline(), "")
+	columns := ServerColumns - utf8.RuneCountInString(prefix)
+	lines := wrap("rigward: "+r.headline(), "", columns)
 	if r.Problem != nil {
-		lines = append(lines, wrap(finding.Clean(r.Problem.Error()), "  ")...)
+		lines = append(lines, wrap(finding.Clean(r.Problem.Error()), "  ", columns)...)
 		if r.Hint != "" {
-			lines = append(lines, wrap("hint: "+finding.Clean(r.Hint), "  ")...)
+			lines = append(lines, wrap("hint: "+finding.Clean(r.Hint), "  ", columns)...)
 		}
 	}
 	shown := 0
 	for _, f := range worstFirst(r.Findings) {
-		block := findingLines(f)
+		block := findingLines(f, columns)
 		room := maxLines - len(lines) - 1 // one for the line that counts the rest
 		if shown > 0 && len(block) > room || room < 1 {
 			break
@@ -69,23 +71,23 @@ func (r *Report) headline() string {
 	return "push accepted: " + s
 }
 
-func findingLines(f finding.Finding) []string {
-	lines := wrap(fmt.Sprintf("%s: %s [%s]", place(f), f.Severity, f.Rule), "")
+func findingLines(f finding.Finding, columns int) []string {
+	lines := wrap(fmt.Sprintf("%s: %s [%s]", place(f), f.Severity, f.Rule), "", columns)
 	msg := finding.Clean(f.Message)
 	if f.Commit != "" {
 		msg += " (commit " + short(f.Commit) + ")"
 	}
-	lines = append(lines, wrap(msg, "  ")...)
+	lines = append(lines, wrap(msg, "  ", columns)...)
 	if f.Hint != "" {
-		lines = append(lines, wrap("hint: "+finding.Clean(f.Hint), "  ")...)
+		lines = append(lines, wrap("hint: "+finding.Clean(f.Hint), "  ", columns)...)
 	}
 	return lines
 }
 
-// wrap breaks text at blanks into lines of at most ServerColumns columns, each
+// wrap breaks text at blanks into lines of at most that many columns, each
 // after indent; a longer word is cut hard.
-func wrap(text, indent string) []string {
-	width := ServerColumns - len(indent)
+func wrap(text, indent string, columns int) []string {
+	width := max(columns-len(indent), 20)
 	var lines []string
 	line, n := "", 0
 	flush := func() {

@@ -101,7 +101,7 @@ func (in *installer) conclude() *InstallResult {
 	addHints(r.Findings)
 	if len(r.Findings) > 0 {
 		r.Status, r.FilesWritten, r.FilesRemoved = "refused", 0, 0
-		r.FilesKept, r.FilesSkipped, r.Notes = []string{}, []string{}, nil
+		r.FilesKept, r.FilesSkipped, r.Notes = []string{}, []string{}, r.Report.Notes
 	}
 	for _, f := range r.Findings {
 		r.Code = append(r.Code, f.Code)

@@ -187,7 +187,7 @@ func (e *entry) parse(p *Policy) {
 		e.env, e.findings = envelope.Parse(e.data, envelope.Options{Limits: p.envelopeLimits(), Path: e.thread + "/" + e.name, Mode: uint32(e.mode)})
 	}
 	if e.env != nil {
-		e.findings = append(e.findings, relay.CheckContent(e.env)...)
+		e.findings = append(e.findings, relay.CheckContent(e.env, p.RelayTypes...)...)
 		finding.Sort(e.findings)
 	}
 	for i := range e.findings {

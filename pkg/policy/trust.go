@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"fmt"
+	"errors"
 	"sync"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -52,18 +52,23 @@ func (t *Trust) Signers() (*sshsign.Signers, *sshsign.Revocations, error) {
 			return
 		}
 		if t.s, err = sshsign.ParseSigners(signers); err != nil {
-			t.err = &Undecided{Message: fmt.Sprintf("the signers file %s is malformed: %s", t.source, finding.Clean(err.Error())), Hint: "rig-hook keys list", Cause: err}
-			return
-		}
-		if len(t.s.List()) == 0 {
-			t.err = &Undecided{Message: fmt.Sprintf("the signers file %s lists nobody", t.source), Hint: "rig-hook keys add"}
+			t.err = malformed("the signers file "+t.source, err)
 			return
 		}
 		if revoked != nil {
 			if t.r, err = sshsign.ParseRevocations(revoked); err != nil {
-				t.err = &Undecided{Message: "the revocation file is malformed: " + finding.Clean(err.Error()), Cause: err}
+				t.err = malformed("the revocation file", err)
 			}
 		}
 	})
 	return t.s, t.r, t.err
+}
+
+func malformed(what string, err error) error {
+	u := &Undecided{Message: what + " is malformed: " + finding.Clean(err.Error()), Cause: err}
+	var p *sshsign.ParseError
+	if errors.As(err, &p) {
+		u.Hint = p.Hint
+	}
+	return u
 }

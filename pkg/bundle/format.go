@@ -27,6 +27,7 @@ const (
 	NameMatch         // by the name of the file alone
 	ContentHint       // by content that another format could have too
 	ContentSure       // by its manifest
+	Certain           // by its manifest and the name of the file
 )
 
 // An Input is a bundle to be judged: an archive file, or for formats that are
@@ -92,8 +93,8 @@ func (p *Probe) Has(name string) bool {
 }
 
 // ProbeFile looks at the beginning of an archive: at most 8 MiB of it,
-// decompressed. A faulty archive gives what could be seen; judging is the
-// format's matter.
+// decompressed, and no further than to a root manifest.json. A faulty archive
+// gives what could be seen; judging is the format's matter.
 func ProbeFile(ctx context.Context, base string, file io.ReaderAt, size int64) (*Probe, error) {
 	p := &Probe{Base: base}
 	head := make([]byte, min(size, SniffLen))
@@ -127,7 +128,11 @@ func ProbeFile(ctx context.Context, base string, file io.ReaderAt, size int64) (
 			return p, nil
 		}
 		if strings.IndexByte("xgLK", h.flag) < 0 {
-			p.Names = append(p.Names, path.Clean(h.name))
+			name := path.Clean(h.name)
+			p.Names = append(p.Names, name)
+			if name == "manifest.json" { // of an agent bundle, whose rest may be large
+				return p, nil
+			}
 		}
 		if h.size > probeBytes {
 			return p, nil

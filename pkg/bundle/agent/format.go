@@ -23,6 +23,8 @@ func (Format) Recognize(p *bundle.Probe) bundle.Match {
 			return bundle.ContentHint
 		}
 		return bundle.NoMatch
+	case p.Has(ManifestName) && strings.HasPrefix(p.Base, filePrefix):
+		return bundle.Certain
 	case p.Has(ManifestName):
 		return bundle.ContentSure
 	case strings.HasPrefix(p.Base, filePrefix), kindOf(p.Base) != "":

@@ -5,7 +5,8 @@
 //
 // The bar is a ratio of 2: reading, parsing, path checks and the search for
 // extra files together may cost no more than the hashes and signatures. With
-// RIGWARD_BENCH=1 the test fails above it.
+// RIGWARD_BENCH=1 the test takes the whole bundle and fails above the bar;
+// without, it takes a tenth of it and only says what it measured.
 package ryebundle
 
 import (
@@ -24,6 +25,7 @@ import (
 	"github.com/rigward/rigward/pkg/bundle/rye"
 )
 
+// items is the size of the measured bundle.
 const items = 2000
 
 // A job is the cryptography of one file: bytes to be hashed and a signature.
@@ -32,13 +34,13 @@ type job struct {
 	message, signature  []byte
 }
 
-// makeBundle writes a bundle of 2,000 signed tools and texts of 0.5 to 8 KiB in
+// makeBundle writes a bundle of n signed tools and texts of 0.5 to 8 KiB in
 // 100 folders, and returns the work that verifying it cannot do without.
-func makeBundle(tb testing.TB, key ed25519.PrivateKey) (root string, jobs []job) {
+func makeBundle(tb testing.TB, n int, key ed25519.PrivateKey) (root string, jobs []job) {
 	tb.Helper()
 	root = tb.TempDir()
 	at := time.Unix(1773709321, 0)
-	for i := range items {
+	for i := range n {
 		p, t, text := fmt.Sprintf(".ai/tools/team/t%02d/tool%d.py", i%50, i), rye.Tool, "x = 'some text'\n"
 		if i%4 == 0 {
 			p, t, text = fmt.Sprintf(".ai/knowledge/team/k%02d/note%d.md", i%50, i), rye.Knowledge, "Some text of a note.\n"
@@ -98,38 +100,38 @@ func alone(tb testing.TB, key ed25519.PublicKey, jobs []job) {
 	}
 }
 
-func verify(tb testing.TB, root string, pin rye.Pin) {
+func verify(tb testing.TB, n int, root string, pin rye.Pin) {
 	src, err := bundle.OpenDirSource(root)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	defer src.Close()
 	r, err := rye.Verify(src, rye.Options{ID: "team/bench", Keys: &rye.Keyring{Pins: []rye.Pin{pin}, Bundle: src}})
-	if err != nil || !r.Verified() || r.FilesOK != items {
+	if err != nil || !r.Verified() || r.FilesOK != n {
 		tb.Fatalf("%+v %v", r, err)
 	}
 }
 
-func setup(tb testing.TB) (root string, jobs []job, key ed25519.PublicKey, pin rye.Pin) {
+func setup(tb testing.TB, n int) (root string, jobs []job, key ed25519.PublicKey, pin rye.Pin) {
 	private := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize))
 	key = private.Public().(ed25519.PublicKey)
 	pin, err := rye.ParsePin("ed25519:" + base64.StdEncoding.EncodeToString(key))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	root, jobs = makeBundle(tb, private)
+	root, jobs = makeBundle(tb, n, private)
 	return root, jobs, key, pin
 }
 
 func BenchmarkVerify(b *testing.B) {
-	root, _, _, pin := setup(b)
+	root, _, _, pin := setup(b, items)
 	for b.Loop() {
-		verify(b, root, pin)
+		verify(b, items, root, pin)
 	}
 }
 
 func BenchmarkCryptographyAlone(b *testing.B) {
-	_, jobs, key, _ := setup(b)
+	_, jobs, key, _ := setup(b, items)
 	for b.Loop() {
 		alone(b, key, jobs)
 	}
@@ -137,22 +139,23 @@ func BenchmarkCryptographyAlone(b *testing.B) {
 
 // TestRatio measures both in turn and compares the best of each.
 func TestRatio(t *testing.T) {
-	rounds := 2
-	if os.Getenv("RIGWARD_BENCH") != "" {
-		rounds = 10
+	n, rounds := items/10, 3
+	whole := os.Getenv("RIGWARD_BENCH") != ""
+	if whole {
+		n, rounds = items, 10
 	}
-	root, jobs, key, pin := setup(t)
+	root, jobs, key, pin := setup(t, n)
 	best := [2]time.Duration{time.Hour, time.Hour}
 	for range rounds {
-		for i, run := range []func(){func() { verify(t, root, pin) }, func() { alone(t, key, jobs) }} {
+		for i, run := range []func(){func() { verify(t, n, root, pin) }, func() { alone(t, key, jobs) }} {
 			start := time.Now()
 			run()
 			best[i] = min(best[i], time.Since(start))
 		}
 	}
 	ratio := float64(best[0]) / float64(best[1])
-	t.Logf("verify of %d items %v, hashes and signatures alone %v, ratio %.2f", items, best[0].Round(time.Millisecond), best[1].Round(time.Millisecond), ratio)
-	if rounds > 2 && ratio > 2 {
+	t.Logf("verify of %d items %v, hashes and signatures alone %v, ratio %.2f", n, best[0].Round(time.Millisecond), best[1].Round(time.Millisecond), ratio)
+	if whole && ratio > 2 {
 		t.Errorf("ratio %.2f, the bar is 2", ratio)
 	}
 }

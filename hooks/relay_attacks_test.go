@@ -59,13 +59,16 @@ func dropField(key string) func(s *scene) string {
 
 var attacks = []attack{
 	{row: "1 nonce of an earlier relay, same thread", rules: "relay-nonce", control: good,
-		do: func(s *scene) string { n := s.nonce0; return s.relayedAs("t-one/RELAY-again.md", func(f *envelope.Fields) { f.Nonce = n }) }},
+		do: func(s *scene) string {
+			n := s.nonce0
+			return s.relayedAs("t-one/RELAY-again.md", func(f *envelope.Fields) { f.Nonce = n })
+		}},
 	{row: "2 same nonce in another thread", rules: "relay-nonce", control: goodIf(withKey(nil), func(f *envelope.Fields) { f.Thread, f.InReplyTo = "other", hashOf(foreign) }),
 		do: func(s *scene) string {
 			n := s.nonce0
 			return s.relayed(opts{}, func(f *envelope.Fields) { f.Nonce, f.Thread, f.InReplyTo = n, "other", hashOf(foreign) })
 		}},
-	{row: "3 same nonce on a side branch, then merged", rules: "relay-nonce",
+	{row: "3 same nonce on a side branch, then merged", rules: "relay-nonce", also: "divergence",
 		do: func(s *scene) string {
 			first := s.parent(s.base)
 			n := s.nonce0
@@ -125,7 +128,9 @@ var attacks = []attack{
 			s.accepted(s.relayed(opts{parents: []string{m}}, func(f *envelope.Fields) { f.InReplyTo = hashOf("Aside.\n") }))
 		}},
 	{row: "13 author someone else", rules: "relay-author", control: good,
-		do: func(s *scene) string { return s.relayed(opts{author: "Chief <chief@example.com>", committer: operator}, nil) }},
+		do: func(s *scene) string {
+			return s.relayed(opts{author: "Chief <chief@example.com>", committer: operator}, nil)
+		}},
 	{row: "14 committer no principal of the key", rules: "signer-identity", also: "relay-author",
 		do:      func(s *scene) string { return s.relayed(opts{author: "Chief <chief@example.com>"}, nil) },
 		control: goodIf(func(*scene) opts { return opts{key: keyW, author: "W <anyone@wild.example>"} }, nil)},
@@ -227,7 +232,9 @@ var attacks = []attack{
 	{row: "29 attested_by of another key", rules: "relay-key", do: set(func(f *envelope.Fields) { f.AttestedBy = keyB.Fingerprint() }),
 		control: goodIf(withKey(nil), func(f *envelope.Fields) { f.AttestedBy += "=" })},
 	{row: "30 key literal of another key", rules: "relay-key", do: set(func(f *envelope.Fields) { f.AttestedBy = "key::" + keyB.Authorized() }),
-		control: goodIf(withKey(nil), func(f *envelope.Fields) { f.AttestedBy = "key::" + strings.TrimSpace(keyA.Authorized()) + " other comment" })},
+		control: goodIf(withKey(nil), func(f *envelope.Fields) {
+			f.AttestedBy = "key::" + strings.TrimSpace(keyA.Authorized()) + " other comment"
+		})},
 	{row: "30 OpenPGP id", rules: "relay-key", do: set(func(f *envelope.Fields) { f.AttestedBy = "0xDEADBEEFDEADBEEF" })},
 	{row: "32 attested 601 s after", rules: "relay-clock", do: func(s *scene) string {
 		return s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.Add(601 * time.Second).UTC().Format(time.RFC3339) })
@@ -248,20 +255,26 @@ var attacks = []attack{
 		do:      func(s *scene) string { return s.relayed(opts{at: time.Now().Add(330 * time.Second)}, nil) },
 		control: func(s *scene) { s.accepted(s.relayed(opts{at: time.Now().Add(270 * time.Second)}, nil)) }},
 	{row: "33 committer date before its parent", rules: "commit-clock", server: true,
-		do: func(s *scene) string { return s.relayed(opts{at: s.now.Add(-3*time.Minute + time.Second - 301*time.Second)}, nil) },
+		do: func(s *scene) string {
+			return s.relayed(opts{at: s.now.Add(-3*time.Minute + time.Second - 301*time.Second)}, nil)
+		},
 		control: func(s *scene) {
 			s.accepted(s.relayed(opts{at: s.now.Add(-3*time.Minute + time.Second - 300*time.Second)}, nil))
 		}},
 	{row: "34 attestation by a rig that is no relay", rules: "relay-suffix", also: "sender-key", control: good, do: set(func(f *envelope.Fields) { f.From = "op" })},
 	{row: "35 relay without attestation", rules: "relay-suffix", control: good,
-		do: func(s *scene) string { return s.commit(opts{key: keyA, files: map[string]string{"t-one/STATE.md": s.plain("t-one", "op-relay", "STATE", "Plain.\n")}}) }},
+		do: func(s *scene) string {
+			return s.commit(opts{key: keyA, files: map[string]string{"t-one/STATE.md": s.plain("t-one", "op-relay", "STATE", "Plain.\n")}})
+		}},
 	{row: "36 without attested_by", rules: "relay-fields", do: dropField("attested_by"), control: good},
 	{row: "36 without attested_at", rules: "relay-fields", do: dropField("attested_at")},
 	{row: "36 without nonce", rules: "relay-fields", do: dropField("nonce")},
 	{row: "36 without in_reply_to", rules: "relay-fields", do: dropField("in_reply_to")},
 	{row: "36 without body_hash", rules: "relay-fields", do: dropField("body_hash")},
 	{row: "38 body edited, hash kept", rules: "body-hash",
-		do: func(s *scene) string { return s.relayed(opts{}, func(f *envelope.Fields) { f.BodyHash = hashOf("What was said.\n") }) },
+		do: func(s *scene) string {
+			return s.relayed(opts{}, func(f *envelope.Fields) { f.BodyHash = hashOf("What was said.\n") })
+		},
 		control: func(s *scene) {
 			f := s.decision(s.now)
 			s.accepted(s.commit(opts{key: keyA, files: map[string]string{"t-one/RELAY-x.md": s.render(f) + "  \n\t\n"}}))
@@ -407,10 +420,14 @@ func TestWindowEdgeInEveryZone(t *testing.T) {
 // What is needed to decide must be there (row 44, case D09).
 func TestMissingTrustIsNoPass(t *testing.T) {
 	for what, spoil := range map[string]func(s *scene) opts{
-		"signers missing":     func(*scene) opts { return opts{remove: []string{".bridge/allowed_signers"}} },
-		"signers empty":       func(*scene) opts { return opts{files: map[string]string{".bridge/allowed_signers": ""}} },
-		"signers malformed":   func(*scene) opts { return opts{files: map[string]string{".bridge/allowed_signers": "op@example.com not-a-key\n"}} },
-		"signers a directory": func(*scene) opts { return opts{remove: []string{".bridge/allowed_signers"}, files: map[string]string{".bridge/allowed_signers/x": ""}} },
+		"signers missing": func(*scene) opts { return opts{remove: []string{".bridge/allowed_signers"}} },
+		"signers empty":   func(*scene) opts { return opts{files: map[string]string{".bridge/allowed_signers": ""}} },
+		"signers malformed": func(*scene) opts {
+			return opts{files: map[string]string{".bridge/allowed_signers": "op@example.com not-a-key\n"}}
+		},
+		"signers a directory": func(*scene) opts {
+			return opts{remove: []string{".bridge/allowed_signers"}, files: map[string]string{".bridge/allowed_signers/x": ""}}
+		},
 		"signers a link": func(*scene) opts {
 			return opts{files: map[string]string{".bridge/allowed_signers": "/etc/passwd"}, modes: map[string]string{".bridge/allowed_signers": "120000"}}
 		},

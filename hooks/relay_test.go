@@ -28,9 +28,9 @@ type scene struct {
 	server, repo *gittest.Repo
 	base         string    // commit of main at the server
 	now          time.Time // when the scene was made
-	serial       int
-	nonce0       string // of the accepted relay
-	relay0       string // its path
+	serial       int       // of what was made
+	nonce0       string    // of the accepted relay
+	relay0       string    // its path
 	relay0Text   string
 }
 
@@ -98,6 +98,7 @@ func newScene(t *testing.T) *scene {
 			t.Fatal(err)
 		}
 		m.server.Run("config", "rigward.bootstrap", "true")
+		m.server.Run("config", "rigward.timeout", "5m") // a busy machine is no finding
 		at := m.now.Add(-3 * time.Minute)
 		first := m.commit(opts{at: at, files: map[string]string{
 			".bridge/allowed_signers": sceneSigners(m.now),
@@ -110,8 +111,11 @@ func newScene(t *testing.T) *scene {
 		m.nonce0, m.relay0 = f.Nonce, "t-one/RELAY-"+f.Nonce+".md"
 		m.relay0Text = m.render(f)
 		m.base = m.commit(opts{parents: []string{first}, at: at.Add(time.Second), key: keyA, files: map[string]string{m.relay0: m.relay0Text}})
-		if res := m.repo.Push(m.server.Dir, m.base+":refs/heads/main"); res.Code != 0 {
-			t.Fatalf("the scene's own history was refused:\n%s", res.Stderr)
+		// Signers first: they count from the next push on.
+		for _, tip := range []string{first, m.base} {
+			if res := m.repo.Push(m.server.Dir, tip+":refs/heads/main"); res.Code != 0 {
+				t.Fatalf("the scene's own history was refused:\n%s", res.Stderr)
+			}
 		}
 		m.server.Run("config", "--unset", "rigward.bootstrap")
 		sceneModel = m

@@ -127,11 +127,6 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 	}
 	j.Total += len(revs)
 	j.begin(revs)
-	if r.History {
-		if err := j.fastForward(ctx, r, revs); err != nil {
-			return err
-		}
-	}
 	if err := j.boundary(revs); err != nil {
 		return err
 	}
@@ -178,6 +173,13 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 	}
 	if err != nil {
 		return err
+	}
+	// Not before all commits were parsed: git reads the parents of a malformed
+	// one in its own way.
+	if r.History {
+		if err := j.fastForward(ctx, r, revs); err != nil {
+			return err
+		}
 	}
 	if err := j.references(ctx, r); err != nil {
 		return err

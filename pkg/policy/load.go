@@ -155,9 +155,14 @@ func (l *Loader) trust(p *Policy, tree string) (*Trust, error) {
 		return nil, err
 	}
 	signers := "file:" + name
+	var unusable error // told when a signature must be judged, not before
 	if name == "" {
-		if signers, err = l.file(tree, p.Signers); err != nil {
-			return nil, err
+		if signers, unusable = l.file(tree, p.Signers); unusable != nil {
+			var u *Undecided
+			if !errors.As(unusable, &u) {
+				return nil, unusable
+			}
+			signers = u.Message
 		}
 	}
 	key := trustKey{p.Signers + ":" + signers, p.Revoked + ":" + revoked}.String()
@@ -174,6 +179,9 @@ func (l *Loader) trust(p *Policy, tree string) (*Trust, error) {
 	t := Untrusting(source)
 	if signers != "" {
 		t = NewTrust(source, func() (s, r []byte, err error) {
+			if unusable != nil {
+				return nil, nil, unusable
+			}
 			if name != "" {
 				s, err = l.ReadFile(name)
 			} else {

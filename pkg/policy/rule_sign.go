@@ -129,6 +129,9 @@ func (j *Judge) signed(_ context.Context, r Range, c *commit) error {
 	}
 	if s.HasRigIDs() {
 		for _, e := range c.entries {
+			if c.policy.RequireSigned != RequireAll && (e.env == nil || !e.env.IsRelay()) {
+				continue // need not be signed at all
+			}
 			if e.added && e.env != nil && e.env.Valid() && !v.Speaks(e.env.From) {
 				line, col := e.env.Place("from")
 				j.add(c.policy, finding.Finding{Rule: "sender-key", Severity: finding.Error, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref,

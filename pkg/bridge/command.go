@@ -15,6 +15,8 @@ type command struct {
 	short string
 	long  string
 	run   func(*run) error
+	// writes says that git's configuration is needed in any case.
+	writes bool
 }
 
 type word struct {
@@ -64,18 +66,18 @@ func commands() []*command {
 		{name: "new", short: "open a thread with a scaffold of its REQUEST", run: runNew, words: []word{thread}, flags: []flag{
 			{name: "--force", help: "replace a REQUEST.md that is not yet committed"},
 		}, long: "Creates THREAD/REQUEST.md to be edited; `rig-bridge send REQUEST --thread THREAD` sends it.\nNothing is staged or committed."},
-		{name: "send", short: "write, commit and push a message", run: runSend, words: []word{{name: "type", required: true, values: types}}, flags: []flag{
+		{name: "send", short: "write, commit and push a message", run: runSend, writes: true, words: []word{{name: "type", required: true, values: types}}, flags: []flag{
 			threadFlag,
 			{name: "--to", value: "IDS", many: true, help: "recipients, separated by commas; may be repeated (required)"},
 			statusFlag("▶ TYPE sent"), tldrFlag, bodyFlag, refFlag, noPush,
 		}, long: "Commits exactly one new file, whatever else is staged, and pushes it to the upstream of\nthe current branch. If somebody else was faster the message is put on top and pushed again."},
-		{name: "close", short: "end a thread with a RESOLUTION", run: runClose, words: []word{thread}, flags: []flag{
+		{name: "close", short: "end a thread with a RESOLUTION", run: runClose, writes: true, words: []word{thread}, flags: []flag{
 			{name: "--status", value: "completed|cancelled", values: []string{"completed", "cancelled"}, help: "how the thread ended (required)"},
 			{name: "--note", value: "TEXT", help: "text after the status"},
 			{name: "--to", value: "IDS", many: true, help: "recipients (default: the most frequent peer in the thread)"},
 			noPush,
 		}, long: "Writes RESOLUTION.md, commits and pushes it as send does."},
-		{name: "relay", short: "carry an operator's signed decision into a thread", run: runRelay, words: []word{{name: "type", required: true, values: relayTypes}}, flags: []flag{
+		{name: "relay", short: "carry an operator's signed decision into a thread", run: runRelay, writes: true, words: []word{{name: "type", required: true, values: relayTypes}}, flags: []flag{
 			threadFlag,
 			{name: "--in-reply-to", value: "HASH", help: "body_hash of the turn that is answered (required)"},
 			{name: "--to", value: "IDS", many: true, help: "recipients (default: the most frequent peer in the thread)"},
@@ -90,7 +92,7 @@ func commands() []*command {
 			{name: "--graph", help: "show who answers whom as a graph"},
 			{name: "--format", value: "text|mermaid", values: []string{"text", "mermaid"}, help: "form of the output (default: text)"},
 		}, long: "Reads the work tree only; writes nothing."},
-		{name: "sync", short: "judge what the others sent, and take it", run: runSync, flags: []flag{
+		{name: "sync", short: "judge what the others sent, and take it", run: runSync, writes: true, flags: []flag{
 			{name: "--auto", help: "fast-forward the branch if everything that came passes the rules"},
 			{name: "--check", help: "fetch nothing, write nothing: judge what was fetched before"},
 			{name: "--watch", help: "print a JSON line now and whenever something changes"},

@@ -57,7 +57,8 @@ func undecided(err error) error {
 // judgeRange judges every commit of tip that base lacks by all rules of the
 // push gate, with policy and signers from trusted (spec/cli.md section 9). An
 // error means that it could not be decided; the findings so far come with it.
-func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted string) ([]finding.Finding, error) {
+// linear says that base is known to be in the history of tip.
+func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted string, linear bool) ([]finding.Finding, error) {
 	if tip == "" || tip == base {
 		return nil, nil
 	}
@@ -68,6 +69,8 @@ func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted stri
 	r := policy.Range{Ref: t.ref, Old: base, New: tip, History: true, First: base == "", Policy: p, Trust: trust}
 	if base != "" {
 		r.Exclude = []string{base}
+	}
+	if base != "" && !linear {
 		// Where both sides moved, the range begins at what they share.
 		bases, err := w.repo.MergeBases(ctx, base, tip)
 		if err != nil {

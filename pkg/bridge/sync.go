@@ -55,7 +55,7 @@ func (r *run) incoming(w *work, t target, head, theirs string) (*incoming, error
 	if err != nil {
 		return nil, err
 	}
-	in.findings, err = w.judgeRange(r.ctx, t, head, theirs, head)
+	in.findings, err = w.judgeRange(r.ctx, t, head, theirs, head, false)
 	if err != nil && r.ctx.Err() == nil {
 		own, cerr := w.judgeContent(in.added)
 		if cerr == nil && finding.Worst(own) == finding.Error {

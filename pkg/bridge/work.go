@@ -32,6 +32,10 @@ func (r *run) open() (*work, error) {
 		return nil, fail(codeNoRepo, "the git repository at %s has no work tree", quote(repo.GitDir()))
 	}
 	r.root = repo.WorkTree()
+	if r.cmd.writes {
+		// What is asked for anyway starts while the command line is looked at.
+		go repo.Config("user.name")
+	}
 	runner := &gitrepo.Runner{Env: gitrepo.Env{Environ: r.env.Environ, Dir: r.root}, Now: r.env.Second}
 	return &work{root: r.root, repo: repo, runner: runner}, nil
 }

@@ -106,9 +106,6 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 	if p.env, p.notes, err = r.refuseInvalid(p.path, p.data); err != nil {
 		return nil, err
 	}
-	if err := w.storesAsIs(r.ctx, p.path, p.data); err != nil {
-		return nil, err
-	}
 	j := &journal{Version: 1, Started: r.env.Now(), Key: d.key, Root: w.root, Path: p.path, Blob: w.blobID(p.data),
 		Branch: t.branch, Before: before, Scaffold: d.scaffold != nil, Moved: moved}
 	if err := r.commit(w, held, j, d, p); err != nil {
@@ -251,19 +248,15 @@ func (w *work) taken(ctx context.Context, t target, head, thread string) (map[st
 	for _, e := range entries {
 		taken[envelope.FoldPath(e.Name())] = true
 	}
-	res, err := w.git(ctx, "ls-files", "-z", "--", thread+"/")
-	if err != nil {
-		return nil, err
+	type answer struct {
+		res gitrepo.Result
+		err error
 	}
-	if res.Code != 0 {
-		return nil, gitFailed("git ls-files", res)
-	}
-	for _, path := range strings.Split(string(res.Stdout), "\x00") {
-		if name, ok := strings.CutPrefix(path, thread+"/"); ok {
-			name, _, _ = strings.Cut(name, "/")
-			taken[envelope.FoldPath(name)] = true
-		}
-	}
+	index := make(chan answer, 1)
+	go func() {
+		res, err := w.git(ctx, "ls-files", "-z", "--", thread+"/")
+		index <- answer{res, err}
+	}()
 	upstream, err := w.ref(t.tracking)
 	if err != nil {
 		return nil, err
@@ -278,6 +271,19 @@ func (w *work) taken(ctx context.Context, t target, head, thread string) (map[st
 		}
 		if head == upstream {
 			break
+		}
+	}
+	got := <-index
+	if got.err != nil {
+		return nil, got.err
+	}
+	if got.res.Code != 0 {
+		return nil, gitFailed("git ls-files", got.res)
+	}
+	for _, path := range strings.Split(string(got.res.Stdout), "\x00") {
+		if name, ok := strings.CutPrefix(path, thread+"/"); ok {
+			name, _, _ = strings.Cut(name, "/")
+			taken[envelope.FoldPath(name)] = true
 		}
 	}
 	return taken, nil
@@ -407,7 +413,12 @@ func (r *run) writeAndCommit(w *work, held *os.File, j *journal, d draft, p *pos
 	} else if err := w.createFile(file, p.data); err != nil {
 		return "", err
 	}
+	same := make(chan error, 1)
+	go func() { same <- w.storesAsIs(r.ctx, j.Path, p.data) }()
 	res, err := w.gitWith(r.ctx, gitrepo.Command{Args: []string{"add", "--intent-to-add", "--", j.Path}, Hold: held, Timeout: localTime})
+	if serr := <-same; err == nil {
+		err = serr
+	}
 	if err != nil {
 		return "", err
 	}
@@ -465,7 +476,7 @@ func (r *run) judgeOwn(w *work, j *journal, p *posted, commit string) error {
 	if err != nil {
 		return takeBack(err)
 	}
-	fs, err := w.judgeRange(r.ctx, p.target, j.Before, commit, j.Before)
+	fs, err := w.judgeRange(r.ctx, p.target, j.Before, commit, j.Before, true)
 	switch {
 	case err != nil && p.env.IsRelay() && !trust.Exists() && r.ctx.Err() == nil:
 		// Whom to trust is not said here; the signature was verified against

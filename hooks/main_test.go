@@ -170,8 +170,8 @@ func serverForm(t testing.TB, stderr string) {
 	n := 0
 	for line := range strings.Lines(stderr) {
 		text, ok := strings.CutPrefix(strings.TrimRight(line, " \n"), "remote: ")
-		if !ok {
-			continue
+		if !ok || strings.HasPrefix(text, "error: ") || strings.HasPrefix(text, "fatal: ") || strings.HasPrefix(text, "warning: ") {
+			continue // git's own
 		}
 		if n++; n > 20 {
 			t.Errorf("more than 20 lines:\n%s", stderr)

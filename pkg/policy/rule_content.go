@@ -99,16 +99,23 @@ func (j *Judge) oddPaths(r Range, c *commit) error {
 		if err != nil {
 			return err
 		}
+		others := append([]string{fold}, t.odd[fold]...)
 		t.noteOdd(ch.Path)
 		if c.policy.Candidate(ch.Path) || !ch.Added() {
 			continue // told as an envelope, or not new
 		}
-		e, there, err := j.lookup(c, fold)
-		if err != nil {
-			return err
-		}
-		if there && e.Mode != gitrepo.ModeTree && c.policy.Candidate(fold) {
-			j.twins(r, c, ch.Path, fold)
+		for _, other := range others {
+			if other == ch.Path || !c.policy.Candidate(other) {
+				continue
+			}
+			e, there, err := j.lookup(c, other)
+			if err != nil {
+				return err
+			}
+			if there && e.Mode != gitrepo.ModeTree {
+				j.twins(r, c, ch.Path, other)
+				break
+			}
 		}
 	}
 	return nil

@@ -50,6 +50,9 @@ func runInit(r *run) error {
 	if err != nil {
 		return err
 	}
+	if info, err := os.Lstat(filepath.Dir(path)); err == nil && !info.IsDir() {
+		return fail(codeExists, "%s exists and is not a directory; links are not followed", quote(filepath.Dir(configFile)))
+	}
 	old, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

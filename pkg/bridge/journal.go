@@ -87,6 +87,9 @@ func (w *work) recover(ctx context.Context) (*journal, error) {
 	if j == nil || err != nil {
 		return nil, err
 	}
+	if _, err := os.Lstat(j.Root); errors.Is(err, fs.ErrNotExist) {
+		return nil, w.dropJournal() // its linked worktree is gone, and the rest with it
+	}
 	if err := w.removeStaleLocks(ctx, j); err != nil {
 		return nil, err
 	}

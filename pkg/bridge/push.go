@@ -183,7 +183,7 @@ func (w *work) fetch(ctx context.Context, t target) (string, error) {
 	if res.Code == 0 && t.tracking != "" {
 		return w.ref(t.tracking)
 	}
-	if res.Code != 0 && !bytes.Contains(res.Stderr, []byte("(non-fast-forward)")) && !bytes.Contains(res.Stderr, []byte("[rejected]")) && res.Code != 1 {
+	if res.Code != 0 && !bytes.Contains(res.Stderr, []byte("[rejected]")) {
 		f := gitFailed("git fetch", res)
 		f.code, f.exit = codeRuntime, 2
 		return "", f

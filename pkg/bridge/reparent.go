@@ -15,6 +15,23 @@ import (
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
+// judgeAgain judges the commits that were made again, as the gates will: a
+// freeze, say, that came in between keeps them from getting on top of it.
+func (r *run) judgeAgain(w *work, t target, theirs, tip, trusted string) error {
+	_, trust, err := w.policyAt(trusted)
+	if err != nil {
+		return err
+	}
+	fs, err := w.judgeRange(r.ctx, t, theirs, tip, trusted, true)
+	switch {
+	case finding.Worst(fs) == finding.Error:
+		return invalid(fs)
+	case err != nil && trust.Exists():
+		return err
+	}
+	return r.ctx.Err()
+}
+
 // An unpushed commit of ours, to be made again on top of what others pushed.
 type unpushed struct {
 	commit *gitrepo.Commit
@@ -91,6 +108,9 @@ func (r *run) reparent(w *work, held *os.File, j *journal, p *posted) error {
 		if made != alreadyThere {
 			moved[u.commit.ID], tip = made, made
 		}
+	}
+	if err := r.judgeAgain(w, t, theirs, tip, head); err != nil {
+		return err
 	}
 	if res, err := w.git(ctx, "read-tree", "-n", "-m", "-u", head, tip); err != nil {
 		return err

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
@@ -188,6 +190,7 @@ func (r *run) rows(w *work, o *statusObject, names []string, threads [][]*messag
 		row    threadRow
 	}
 	var list []candidate
+	all := map[string][]*message{}
 	var ties []*message
 	for i, ms := range threads {
 		c := candidate{thread: names[i], row: threadRow{ThreadID: names[i]}}
@@ -216,6 +219,7 @@ func (r *run) rows(w *work, o *statusObject, names []string, threads [][]*messag
 			continue
 		}
 		*problems = append(*problems, bad...)
+		all[names[i]] = ms
 		o.Invalid += c.row.InvalidCount
 		if len(c.ms) > 1 {
 			ties = append(ties, c.ms...)
@@ -234,6 +238,13 @@ func (r *run) rows(w *work, o *statusObject, names []string, threads [][]*messag
 	}
 	if err := r.findLatest(w, ties, dirty); err != nil {
 		return err
+	}
+	for i, c := range list {
+		until, err := r.frozenUntil(w, all[c.thread])
+		if err != nil {
+			return err
+		}
+		list[i].row.FrozenUntil = until
 	}
 	for _, c := range list {
 		c.row.latest = slices.MaxFunc(c.ms, compareMessages)
@@ -408,4 +419,60 @@ func (r *run) findLatest(w *work, ms []*message, dirty []dirtyLine) error {
 		}
 	}
 	return w.walkBack(r.ctx, head, wanted, true)
+}
+
+// frozenUntil returns until when an operator's freeze holds in a thread, ""
+// if none does or the policy does not know freezes (spec/relay.md section 8).
+func (r *run) frozenUntil(w *work, ms []*message) (string, error) {
+	var freezes []*message
+	for _, m := range ms {
+		if m.isFreeze() {
+			freezes = append(freezes, m)
+		}
+	}
+	if len(freezes) == 0 {
+		return "", nil
+	}
+	_, head, err := w.repo.HEAD()
+	if err != nil {
+		return "", gitProblem(err)
+	}
+	p, _, err := w.policyAt(head)
+	if err != nil {
+		return "", err
+	}
+	if p.Level("relay-frozen") == finding.Off {
+		return "", nil
+	}
+	var latest time.Time
+	for _, z := range freezes {
+		at, _, err := envelope.ParseTime(z.env.AttestedAt)
+		if err != nil {
+			continue
+		}
+		end := at.Add(time.Duration(p.FreezeMinutes) * time.Minute)
+		if end.Before(r.env.Now()) || !end.After(latest) || slices.ContainsFunc(ms, func(m *message) bool { return m.thaws(z, at) }) {
+			continue
+		}
+		latest = end
+	}
+	if latest.IsZero() {
+		return "", nil
+	}
+	return latest.UTC().Format("2006-01-02T15:04:05.000Z"), nil
+}
+
+// isFreeze tells whether a message says "wait": a relay of type ACK whose
+// status is pending.
+func (m *message) isFreeze() bool {
+	return m.valid() && m.env.Type == "ACK" && m.env.AttestedAt != "" && envelope.StatusClass(m.env.Status) == "pending"
+}
+
+// thaws tells whether a relay ends the freeze z, attested at that time.
+func (m *message) thaws(z *message, at time.Time) bool {
+	if !m.valid() || m.env.AttestedAt == "" || m.env.From != z.env.From || m.isFreeze() {
+		return false
+	}
+	t, _, err := envelope.ParseTime(m.env.AttestedAt)
+	return err == nil && t.After(at)
 }

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -36,8 +37,24 @@ func (r *run) open() (*work, error) {
 		// What is asked for anyway starts while the command line is looked at.
 		go repo.Config("user.name")
 	}
-	runner := &gitrepo.Runner{Env: gitrepo.Env{Environ: r.env.Environ, Dir: r.root}, Now: r.env.Second}
+	runner := &gitrepo.Runner{Env: gitrepo.Env{Environ: absolute(r.env.Environ, r.env.Dir), Dir: r.root}, Now: r.env.Second}
 	return &work{root: r.root, repo: repo, runner: runner}, nil
+}
+
+// absolute makes the paths in git's own variables absolute: they were meant
+// from the current directory, and git runs in the top of the work tree.
+func absolute(environ []string, dir string) []string {
+	out := append([]string(nil), environ...)
+	for i, kv := range out {
+		name, path, _ := strings.Cut(kv, "=")
+		switch name {
+		case "GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY":
+			if path != "" && !filepath.IsAbs(path) {
+				out[i] = name + "=" + filepath.Join(dir, path)
+			}
+		}
+	}
+	return out
 }
 
 func (w *work) close() { w.repo.Close() }

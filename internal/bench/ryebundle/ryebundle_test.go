@@ -4,7 +4,9 @@
 //	go test -bench . ./internal/bench/ryebundle
 //
 // The bar is a ratio of 2: reading, parsing, path checks and the search for
-// extra files together may cost no more than the hashes and signatures. With
+// extra files together may cost no more than the hashes and signatures, which
+// are measured on one core. Verify computes on all; GOMAXPROCS=1 takes that
+// help away. With
 // RIGWARD_BENCH=1 the test takes the whole bundle and fails above the bar;
 // without, it takes a tenth of it and only says what it measured.
 package ryebundle

@@ -178,13 +178,7 @@ func (c *creator) signed(p string, data []byte, f lineFormat) (*bundle.Finding, 
 	if t == Asset {
 		t = Config // a key document of the older folder
 	}
-	var s *signedText
-	var fault *bundle.Finding
-	if isKeyDocument(p) {
-		s, fault = readKeyDocumentLine(data)
-	} else {
-		s, fault = readSigned(data, f, func(text []byte, l *Line) ([]byte, *bundle.Finding) { return hashedText(text, l, t) })
-	}
+	s, fault := readText(data, f, t, isKeyDocument(p))
 	if fault != nil || c.unchecked {
 		return fault, nil
 	}

@@ -30,8 +30,8 @@ type Store struct {
 }
 
 // A Keyring decides which keys are trusted by the rules of spec/ryebundle.md
-// section 6. Its zero value trusts nobody. It caches what it read and is not
-// safe for concurrent use until [Keyring.Key] has returned for a fingerprint.
+// section 6. Its zero value trusts nobody. It remembers what it read and is for
+// one goroutine.
 type Keyring struct {
 	Pins   []Pin
 	Stores []Store       // in order: the project's, then the user's
@@ -71,6 +71,10 @@ func (k *Keyring) Key(fp string) (ed25519.PublicKey, Trust, []*bundle.Finding, e
 	}
 	return a.key, a.trust, a.reasons, a.err
 }
+
+// asked reports whether Key was asked for a fingerprint: if so, it only looks
+// the answer up and may be called by several goroutines.
+func (k *Keyring) asked(fp string) bool { return k.found[fp] != nil }
 
 func (k *Keyring) resolve(fp string) (ed25519.PublicKey, Trust, []*bundle.Finding, error) {
 	if !isFingerprint(fp) {

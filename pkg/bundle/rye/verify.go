@@ -125,10 +125,8 @@ func (v *verifier) run() error {
 	if m == nil || err != nil {
 		return err
 	}
-	for i := range m.Entries {
-		if err := v.entry(&m.Entries[i]); err != nil {
-			return err
-		}
+	if err := v.entries(m); err != nil {
+		return err
 	}
 	return v.extra(m)
 }
@@ -338,97 +336,6 @@ func (m *Manifest) check(id, p string) (faults []*bundle.Finding) {
 		f.Path = p
 	}
 	return faults
-}
-
-// entry runs layer 7 on one listed file.
-func (v *verifier) entry(e *Entry) error {
-	r := v.r
-	r.FilesChecked++
-	it, code, err := lookup(v.t, e.Path, v.folders)
-	if err != nil {
-		return err
-	}
-	if f := e.check(); f != nil {
-		v.add(f)
-		if code != FileMissing {
-			r.FilesTampered = append(r.FilesTampered, e.Path)
-			return nil
-		}
-	}
-	if code == FileMissing {
-		r.FilesMissing = append(r.FilesMissing, e.Path)
-		v.add(e.at(FileMissing, "the file is listed, but not there"))
-		return nil
-	}
-	var faults []*bundle.Finding
-	switch {
-	case code == SymlinkFound:
-		faults = []*bundle.Finding{e.at(code, "the file is a link or is reached through one")}
-	case code != "":
-		faults = []*bundle.Finding{e.at(code, "the path is listed, but is no regular file")}
-	default:
-		if faults, err = v.content(e, it.Size); err != nil {
-			return err
-		}
-	}
-	if len(faults) > 0 {
-		r.FilesTampered = append(r.FilesTampered, e.Path)
-		v.add(faults...)
-	}
-	return nil
-}
-
-func (e *Entry) at(code, format string, args ...any) *bundle.Finding {
-	return bundle.Faultf(code, e.Path, format, args...)
-}
-
-// check judges what the manifest says about the file, without looking at it.
-func (e *Entry) check() *bundle.Finding {
-	if e.fault != nil {
-		return e.fault
-	}
-	if t := TypeOf(e.Path); e.hasItemType && e.ItemType != string(t) {
-		return e.at(ItemTypeMismatch, "the manifest calls the item %s in line %d, its path says %s", finding.QuoteMax(e.ItemType, 40), e.Line, t)
-	}
-	return nil
-}
-
-// content compares the file's hashes and checks its own signature.
-func (v *verifier) content(e *Entry, size int64) ([]*bundle.Finding, error) {
-	data, err := readFile(v.t, e.Path, size, MaxFile)
-	if err != nil {
-		return nil, err
-	}
-	if data == nil {
-		return []*bundle.Finding{e.at(LimitExceeded, "the file has more than %d bytes", MaxFile)}, nil
-	}
-	sum := hexSum(data)
-	v.r.hashes[e.Path] = sum
-	if e.ObjectHash != "" {
-		if got := objectHash(e.Path, data, sum); got != e.ObjectHash {
-			return []*bundle.Finding{e.at(HashMismatch, "the file is not the listed one: its object_hash is %s, the manifest says %s", got, e.ObjectHash)}, nil
-		}
-	}
-	if e.SHA256 != "" && sum != e.SHA256 {
-		return []*bundle.Finding{e.at(HashMismatch, "the file is not the listed one: its sha256 is %s, the manifest says %s", sum, e.SHA256)}, nil
-	}
-	f, ok := itemFormat(e.Path)
-	if !e.InlineSigned {
-		if ok && signableName(e.Path) && !carriesLine(data, f) {
-			v.note(InlineUnsigned, e.Path, "only the manifest vouches for the item, it has no signature of its own")
-		}
-		return nil, nil
-	}
-	if !ok {
-		return []*bundle.Finding{e.at(NoSignatureFormat, "the manifest says that the item is signed, but a %s of this extension cannot be", TypeOf(e.Path))}, nil
-	}
-	_, _, faults, err := verifyText(data, f, TypeOf(e.Path), isKeyDocument(e.Path), v.o.Keys)
-	for _, f := range faults {
-		if f.Path == "" {
-			f.Path = e.Path
-		}
-	}
-	return faults, err
 }
 
 // coveredFolders are the folders in which an unlisted file is an extra one.

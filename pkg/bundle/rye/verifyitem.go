@@ -97,16 +97,19 @@ func carriesLine(data []byte, f lineFormat) bool {
 	return l != nil
 }
 
+// readText reads the signature line of an item or key document and compares the
+// hash: all that needs no key.
+func readText(data []byte, f lineFormat, t Type, keyDocument bool) (*signedText, *bundle.Finding) {
+	if keyDocument && !f.head {
+		return readKeyDocumentLine(data)
+	}
+	return readSigned(data, f, func(text []byte, l *Line) ([]byte, *bundle.Finding) { return hashedText(text, l, t) })
+}
+
 // verifyText verifies the signature in one file. The signedText is nil if there
 // is no line that can be taken.
 func verifyText(data []byte, f lineFormat, t Type, keyDocument bool, keys *Keyring) (*signedText, Trust, []*bundle.Finding, error) {
-	var s *signedText
-	var fault *bundle.Finding
-	if keyDocument && !f.head {
-		s, fault = readKeyDocumentLine(data)
-	} else {
-		s, fault = readSigned(data, f, func(text []byte, l *Line) ([]byte, *bundle.Finding) { return hashedText(text, l, t) })
-	}
+	s, fault := readText(data, f, t, keyDocument)
 	if fault != nil {
 		return s, TrustNone, []*bundle.Finding{fault}, nil
 	}

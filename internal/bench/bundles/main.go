@@ -1,0 +1,169 @@
+// Command bundles measures rig-bundle on RigBundles against tar, gzip and
+// sha256sum in one run, and prints ratios.
+//
+//	go run ./internal/bench/bundles            # all sizes
+//	go run ./internal/bench/bundles -only 0    # the first size
+//
+// It builds rig-bundle, makes source trees in a temporary directory, takes the
+// best of a few runs of each command, and reads peak memory of its own
+// children from the system. Bars are those of the issue: create faster than
+// `tar | gzip -9`, verify at most 1.3 times `gzip -dc | sha256sum`, unpack and
+// verify at most 1.5 times `tar xzf`, memory at most 64 MiB.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+type size struct {
+	files int
+	bytes int
+}
+
+var sizes = []size{{100, 1 << 20}, {5000, 50 << 20}, {2000, 200 << 20}, {20000, 20 << 20}}
+
+func main() {
+	only := flag.Int("only", -1, "measure one size, counted from 0")
+	runs := flag.Int("runs", 3, "runs of each command; the best counts")
+	flag.Parse()
+	if err := run(*only, *runs); err != nil {
+		fmt.Fprintln(os.Stderr, "bundles:", err)
+		os.Exit(1)
+	}
+}
+
+func run(only, runs int) error {
+	work, err := os.MkdirTemp("", "bench-bundles-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	bin := filepath.Join(work, "rig-bundle")
+	build := exec.Command("go", "build", "-o", bin, "./cmd/rig-bundle")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("building rig-bundle from the top of the module: %w", err)
+	}
+	fmt.Printf("%-16s %-8s %9s %9s %7s %6s %9s\n", "tree", "what", "ours", "theirs", "ratio", "bar", "memory")
+	for i, s := range sizes {
+		if only >= 0 && i != only {
+			continue
+		}
+		if err := measure(filepath.Join(work, fmt.Sprint(i)), bin, s, runs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func measure(dir, bin string, s size, runs int) error {
+	src := filepath.Join(dir, "src")
+	if err := makeTree(src, s); err != nil {
+		return err
+	}
+	out, target := filepath.Join(dir, "x.rigbundle"), filepath.Join(dir, "T")
+	plain := filepath.Join(dir, "x.tar.gz")
+	clean := func() { os.RemoveAll(target) }
+	rows := []struct {
+		what   string
+		bar    float64
+		ours   []string
+		theirs string
+	}{
+		{"create", 1, []string{bin, "create", filepath.Join(src, "rig.yaml"), "-o", out, "--created-at", "2026-01-01T00:00:00Z"},
+			"tar --sort=name -C " + src + " -cf - . | gzip -9 > " + plain},
+		{"verify", 1.3, []string{bin, "verify", out}, "gzip -dc " + out + " | sha256sum"},
+		{"unpack", 1.5, []string{bin, "install", out, "--target", target}, "mkdir -p " + target + " && tar xzf " + out + " -C " + target},
+	}
+	for _, r := range rows {
+		ours, mem, err := best(runs, clean, exec.Command, r.ours...)
+		if err != nil {
+			return err
+		}
+		theirs, _, err := best(runs, clean, exec.Command, "sh", "-c", r.theirs)
+		if err != nil {
+			return err
+		}
+		verdict := "ok"
+		ratio := float64(ours) / float64(theirs)
+		if ratio > r.bar || mem > 64<<10 {
+			verdict = "OVER"
+		}
+		fmt.Printf("%6d/%4d MiB  %-8s %8.3fs %8.3fs %7.2f %6.1f %5d MiB %s\n", s.files, s.bytes>>20, r.what, ours.Seconds(), theirs.Seconds(), ratio, r.bar, mem>>10, verdict)
+	}
+	return os.RemoveAll(dir)
+}
+
+// best runs a command several times and returns the shortest time and the
+// largest memory in KiB.
+func best(runs int, before func(), command func(string, ...string) *exec.Cmd, args ...string) (shortest time.Duration, mem int64, err error) {
+	for i := range runs {
+		before()
+		cmd := command(args[0], args[1:]...)
+		start := time.Now()
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return 0, 0, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
+		}
+		took := time.Since(start)
+		if i == 0 || took < shortest {
+			shortest = took
+		}
+		mem = max(mem, peakMemory(cmd.ProcessState))
+	}
+	before()
+	return shortest, mem, nil
+}
+
+// makeTree writes a rig with one agent that has all the files: text of the
+// kind that agents carry.
+func makeTree(dir string, s size) error {
+	agent := filepath.Join(dir, "agents", "impl")
+	if err := os.MkdirAll(agent, 0o755); err != nil {
+		return err
+	}
+	rig := "version: \"0.2\"\nname: bench\npods:\n  - id: dev\n    label: Dev\n    members:\n      - id: impl\n        agent_ref: local:agents/impl\n        profile: default\n        runtime: codex\n        cwd: .\n"
+	if err := os.WriteFile(filepath.Join(dir, "rig.yaml"), []byte(rig), 0o644); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(agent, "agent.yaml"), []byte("name: impl\nversion: \"1.0\"\nprofiles:\n  default: {}\n"), 0o644); err != nil {
+		return err
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	words := make([]string, 4096)
+	for i := range words {
+		b := make([]byte, 2+rng.IntN(9))
+		for j := range b {
+			b[j] = byte('a' + rng.IntN(26))
+		}
+		words[i] = string(b)
+	}
+	var text []byte
+	for i := range s.files {
+		sub := filepath.Join(agent, fmt.Sprintf("d%02d", i%50))
+		if i < 50 {
+			if err := os.MkdirAll(sub, 0o755); err != nil {
+				return err
+			}
+		}
+		text = text[:0]
+		for len(text) < s.bytes/s.files {
+			text = append(text, words[min(rng.IntN(4096), rng.IntN(4096))]...)
+			if rng.IntN(12) == 0 {
+				text = append(text, '\n')
+			} else {
+				text = append(text, ' ')
+			}
+		}
+		if err := os.WriteFile(filepath.Join(sub, fmt.Sprintf("f%05d.md", i)), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package archtest
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/rigward/rigward/"
+
+// below says, for each package or group, what it may import of this module.
+// A group ends in "/…" and stands for all packages below it. What is not
+// listed fails: a new package takes its place here.
+var below = map[string][]string{
+	"pkg/finding":     {},
+	"pkg/yamlprofile": {"pkg/finding"},
+	"schemas":         {},
+	"pkg/sshsign":     {"pkg/finding"},
+	"pkg/envelope":    {"pkg/finding", "pkg/yamlprofile", "schemas"},
+	"pkg/envelope/…":  {"pkg/finding", "pkg/yamlprofile", "pkg/envelope", "schemas"},
+	"pkg/relay":       {"pkg/finding", "pkg/envelope", "pkg/sshsign"},
+	"pkg/bundle":      {"pkg/finding", "pkg/sshsign", "pkg/yamlprofile"},
+	"pkg/bundle/…":    {"pkg/finding", "pkg/sshsign", "pkg/yamlprofile", "pkg/bundle", "schemas"},
+	"pkg/gitrepo":     {"pkg/finding"},
+	"pkg/change":      {"pkg/finding"},
+	"pkg/report":      {"pkg/finding"},
+	"pkg/history":     {"pkg/finding", "pkg/envelope", "pkg/gitrepo"},
+	"pkg/policy":      {"pkg/finding", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/bundle", "pkg/bundle/…", "pkg/history", "pkg/gitrepo", "pkg/change", "schemas"},
+	"pkg/bridge":      {"pkg/finding", "pkg/yamlprofile", "pkg/envelope", "pkg/envelope/…", "pkg/relay", "pkg/sshsign", "pkg/history", "pkg/gitrepo", "pkg/change", "pkg/policy", "pkg/report", "schemas"},
+	"hooks":           {"pkg/…", "schemas"},
+	"action":          {"pkg/…", "hooks", "schemas"},
+	"cmd/…":           {"pkg/…", "hooks", "action", "schemas"},
+	"internal/…":      {"pkg/…", "hooks", "internal/…", "schemas"},
+}
+
+// pure packages work on bytes: no git and no gate may come near them.
+var pure = []string{"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/bundle", "pkg/yamlprofile"}
+
+type pkg struct {
+	ImportPath, Dir string
+	Imports, Deps   []string
+	GoFiles         []string
+	IgnoredGoFiles  []string
+}
+
+func load(t *testing.T) map[string]pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Imports,Deps,GoFiles,IgnoredGoFiles", module+"...")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]pkg{}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all[strings.TrimPrefix(p.ImportPath, module)] = p
+	}
+	if len(all) < 15 {
+		t.Fatalf("go list names %d packages only", len(all))
+	}
+	return all
+}
+
+func matches(pattern, name string) bool {
+	if group, ok := strings.CutSuffix(pattern, "…"); ok {
+		return strings.HasPrefix(name, group)
+	}
+	return pattern == name
+}
+
+// allowed returns what a package may import, by its own entry or its group's.
+func allowed(name string) ([]string, bool) {
+	if list, ok := below[name]; ok {
+		return list, true
+	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if list, ok := below[dir+"/…"]; ok {
+			return list, true
+		}
+	}
+	return nil, false
+}
+
+// arrows returns what is wrong with the imports of a package.
+func arrows(name string, imports []string) (wrong []string) {
+	list, ok := allowed(name)
+	if !ok {
+		return []string{"has no place in the house yet"}
+	}
+	for _, i := range imports {
+		if i, ours := strings.CutPrefix(i, module); ours && !slices.ContainsFunc(list, func(p string) bool { return matches(p, i) }) {
+			wrong = append(wrong, "imports "+i)
+		}
+	}
+	return wrong
+}
+
+func TestDependenciesPointOneWay(t *testing.T) {
+	for name, p := range load(t) {
+		for _, w := range arrows(name, p.Imports) {
+			t.Errorf("%s %s", name, w)
+		}
+		if slices.ContainsFunc(pure, func(q string) bool { return name == q || strings.HasPrefix(name, q+"/") }) {
+			for _, d := range p.Deps {
+				if d, ours := strings.CutPrefix(d, module); ours && slices.Contains([]string{"pkg/gitrepo", "pkg/history", "pkg/policy", "pkg/change", "hooks"}, d) {
+					t.Errorf("%s depends on %s, and is to be pure", name, d)
+				}
+			}
+		}
+	}
+}
+
+// TestArrowsCanFail shows that the rule refuses what it is there to refuse.
+func TestArrowsCanFail(t *testing.T) {
+	for name, i := range map[string]string{
+		"pkg/envelope": "pkg/gitrepo", "pkg/finding": "pkg/report", "pkg/gitrepo": "pkg/policy", "pkg/policy": "hooks",
+		"pkg/bundle/rig": "pkg/gitrepo", "pkg/report": "pkg/policy", "hooks": "cmd/rig-hook", "pkg/brand-new": "pkg/finding",
+	} {
+		if len(arrows(name, []string{module + i})) == 0 {
+			t.Errorf("%s may import %s", name, i)
+		}
+	}
+}
+
+// forbidden names what only main may touch: the process, its environment and
+// the clock.
+var forbidden = map[string][]string{
+	"os":   {"Exit", "Getenv", "LookupEnv", "Environ", "Setenv", "Getwd", "Args", "Stdin", "Stdout", "Stderr"},
+	"time": {"Now", "Since", "Until"},
+}
+
+func TestProcessClockAndEnvironmentAreGiven(t *testing.T) {
+	for name, p := range load(t) {
+		if !strings.HasPrefix(name, "pkg/") && name != "hooks" && name != "action" {
+			continue
+		}
+		for _, file := range slices.Concat(p.GoFiles, p.IgnoredGoFiles) {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			fset := token.NewFileSet()
+			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range uses(f, name) {
+				t.Errorf("%s/%s %s", name, file, w)
+			}
+		}
+	}
+}
+
+// uses returns what a file uses that is not for it.
+func uses(f *ast.File, name string) (wrong []string) {
+	known := map[string]string{}
+	for _, i := range f.Imports {
+		p := strings.Trim(i.Path.Value, `"`)
+		if p == "os/exec" && name != "pkg/gitrepo" {
+			wrong = append(wrong, "imports os/exec")
+		}
+		as := path.Base(p)
+		if i.Name != nil {
+			as = i.Name.Name
+		}
+		if _, is := forbidden[p]; is {
+			if as == "." {
+				wrong = append(wrong, "imports "+p+" into its own names")
+			}
+			known[as] = p
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if id, ok := sel.X.(*ast.Ident); ok && slices.Contains(forbidden[known[id.Name]], sel.Sel.Name) {
+			wrong = append(wrong, "uses "+known[id.Name]+"."+sel.Sel.Name)
+		}
+		return true
+	})
+	return wrong
+}
+
+func TestUsesCanFail(t *testing.T) {
+	src := "package x\nimport (\"os\"; \"os/exec\"; clock \"time\")\nvar _ = os.Getenv\nvar _ = clock.Now\nvar _ exec.Cmd\n"
+	f, err := parser.ParseFile(token.NewFileSet(), "x.go", src, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := uses(f, "pkg/x"); len(got) != 3 {
+		t.Errorf("found %v", got)
+	}
+}

@@ -1,0 +1,274 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/yamlprofile"
+	"github.com/rigward/rigward/schemas"
+)
+
+// everyKey is a policy file that sets every key of spec/policy.md.
+const everyKey = `# a comment
+version: 1
+protect: [main, 'refs/heads/release/*']
+other-refs: deny
+allow-refs: [refs/notes/*]
+envelopes:
+  root: talk
+  ignore: ["docs/**"]
+  outside: deny
+limits:
+  frontmatter: 32 KiB
+  file: 1 MiB
+  commits: 10
+  changes: 20
+timeout: 1500 ms
+rules:
+  divergence: error
+  tldr-length: off
+  references: {level: error}
+fail-level: warning
+require-signed: all
+signers: keys/signers
+revoked: keys/revoked
+min-rsa-bits: 4096
+forge-commits: [SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA]
+push-cert: require
+clock: {skew: 60}
+relay:
+  types: [ACK]
+  clock: 2 m
+  nonce-scope: refs
+  freeze-minutes: 5
+  denied-authors: ["*@example.org"]
+  path-key: error
+bundles:
+  - {format: rig, source: src, output: out.rig, name: n, version: "1.0", root: r, signer: s, options: {a: 1, b: true, c: x}}
+report: {max-lines: 10}
+`
+
+func TestDecodeEveryKey(t *testing.T) {
+	got, err := Decode([]byte(everyKey), FromRepository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Policy{
+		Protect: []string{"main", "refs/heads/release/*"}, OtherRefsDeny: true, AllowRefs: []string{"refs/notes/*"},
+		Root: "talk", Ignore: []string{"docs/**"}, OutsideDeny: true,
+		MaxFrontmatter: 32 << 10, MaxFile: 1 << 20, MaxCommits: 10, MaxChanges: 20, Timeout: 1500 * time.Millisecond,
+		Levels:    map[string]finding.Severity{"divergence": finding.Error, "tldr-length": finding.Off, "references": finding.Error},
+		FailLevel: finding.Warning, RequireSigned: RequireAll, Signers: "keys/signers", Revoked: "keys/revoked", MinRSABits: 4096,
+		Forge: Forge{Keys: []string{"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}, PushCert: true, ClockSkew: time.Minute,
+		RelayTypes: []string{"ACK"}, RelayClock: 2 * time.Minute, NonceRefs: true, FreezeMinutes: 5,
+		DeniedAuthors: []string{"*@example.org"}, PathKey: finding.Error,
+		Bundles:  []Bundle{{Format: "rig", Source: "src", Output: "out.rig", Name: "n", Version: "1.0", Root: "r", Signer: "s", Options: map[string]string{"a": "1", "b": "true", "c": "x"}}},
+		MaxLines: 10,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	// No field keeps its default, so none was forgotten.
+	g, d := reflect.ValueOf(*got), reflect.ValueOf(*Default())
+	for i := range g.NumField() {
+		if reflect.DeepEqual(g.Field(i).Interface(), d.Field(i).Interface()) {
+			t.Errorf("%s is the default", g.Type().Field(i).Name)
+		}
+	}
+	if p, err := Decode([]byte("version: 1\n"), FromRepository); err != nil || !reflect.DeepEqual(p, Default()) {
+		t.Errorf("without keys: %+v, %v", p, err)
+	}
+}
+
+// refusals are policy files that are refused, with place and words. schema
+// tells whether the JSON Schema refuses them, too: it cannot know paths,
+// globs, sizes in units and who may switch off what.
+var refusals = []struct {
+	text, says string
+	line, col  int
+	schema     bool
+}{
+	{"version: 2\n", `found "2", expected 1`, 1, 10, true},
+	{"version: '1'\n", `expected 1`, 1, 10, true},
+	{"protect: []\n", "no version", 1, 1, true},
+	{"version: 1\nversion: 1\n", "", 2, 1, false},
+	{"version: 1\nrule: {}\n", `unknown key "rule"`, 2, 1, true},
+	{"version: 1\nprotect: main\n", `found "main", expected a list`, 2, 10, true},
+	{"version: 1\nprotect: ['']\n", "expected a string", 2, 11, true},
+	{"version: 1\nprotect: [1]\n", "expected a string", 2, 11, true},
+	{"version: 1\nother-refs: maybe\n", "expected one of allow, deny", 2, 13, true},
+	{"version: 1\nenvelopes: {dir: x}\n", `unknown key "envelopes.dir"`, 2, 13, true},
+	{"version: 1\nenvelopes: {root: ../x}\n", "relative path", 2, 19, false},
+	{"version: 1\nenvelopes: {root: /x}\n", "relative path", 2, 19, false},
+	{"version: 1\nenvelopes: {ignore: ['[']}\n", "a glob pattern", 2, 22, false},
+	{"version: 1\nenvelopes: {ignore: 'x'}\n", "a list", 2, 21, true},
+	{"version: 1\nlimits: {commits: 0}\n", "an integer from 1", 2, 19, true},
+	{"version: 1\nlimits: {commits: 1.5}\n", "an integer from 1", 2, 19, true},
+	{"version: 1\nlimits: {commits: 1e3}\n", "an integer from 1", 2, 19, false},
+	{"version: 1\nlimits: {file: 64 KB}\n", "a size", 2, 16, true},
+	{"version: 1\nlimits: {file: 2 GiB}\n", "a size", 2, 16, false},
+	{"version: 1\nlimits: {file: 1, envelope: 2}\n", "two names", 2, 19, false},
+	{"version: 1\ntimeout: 4 sec\n", "a duration", 2, 10, true},
+	{"version: 1\ntimeout: -1\n", "a duration", 2, 10, true},
+	{"version: 1\ntimeout: 0\n", "a duration", 2, 10, false},
+	{"version: 1\ntimeout: 999999999999 h\n", "a duration", 2, 10, false},
+	{"version: 1\nrules: {append-only: off}\n", "cannot be switched off", 2, 22, false},
+	{"version: 1\nrules: {append-only: {level: off}}\n", "cannot be switched off", 2, 30, false},
+	{"version: 1\nrules: {tldr-length: fatal}\n", "expected one of off, warning, error", 2, 22, true},
+	{"version: 1\nrules: {tldr-length: {levle: off}}\n", `unknown key "rules.tldr-length.levle"`, 2, 23, true},
+	{"version: 1\nrules: {tldr: off}\n", `unknown key "rules.tldr"`, 2, 9, true},
+	{"version: 1\nfail-level: off\n", "expected one of warning, error", 2, 13, true},
+	{"version: 1\nrequire-signed: yes\n", "expected one of none, relay, all", 2, 17, true},
+	{"version: 1\nsigners: ''\n", "relative path", 2, 10, true},
+	{"version: 1\nsigners: a/../b\n", "relative path", 2, 10, false},
+	{"version: 1\nrevoked: 1\n", "relative path", 2, 10, true},
+	{"version: 1\nmin-rsa-bits: 512\n", "from 1024 to 16384", 2, 15, true},
+	{"version: 1\nforge-commits: allow\n", "expected one of deny, allow-empty-merge", 2, 16, true},
+	{"version: 1\nforge-commits: [MD5:x]\n", "a key fingerprint", 2, 17, true},
+	{"version: 1\npush-cert: true\n", "expected one of off, require", 2, 12, true},
+	{"version: 1\nclock: {skew: 25 h}\n", "a duration", 2, 15, false},
+	{"version: 1\nrelay: {types: [REQUEST]}\n", "expected one of DECISIONS, RESPONSE, ACK", 2, 17, true},
+	{"version: 1\nrelay: {freeze-minutes: 1441}\n", "from 1 to 1440", 2, 25, true},
+	{"version: 1\nrelay: {path-key: off}\n", "expected one of warning, error", 2, 19, true},
+	{"version: 1\nbundles: [{format: rig, source: x}]\n", "no output", 2, 11, true},
+	{"version: 1\nbundles: [{format: zip, source: x, output: y}]\n", "expected one of rig, agent, rye", 2, 20, true},
+	{"version: 1\nbundles: [{format: rig, source: x, output: y, options: {a: [1]}}]\n", "a string, a number or a boolean", 2, 60, true},
+	{"version: 1\nreport: {max-lines: 2}\n", "from 3 to 1000", 2, 21, true},
+	{"version: 1\ntimeout: &a 4 s\n", "", 2, 10, false},
+	{"version: 1\n--- x\n", "", 2, 1, false},
+	{"[1]\n", "", 1, 1, false},
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	schema := compile(t)
+	for _, tt := range refusals {
+		_, err := Decode([]byte(tt.text), FromRepository)
+		var e *yamlprofile.Error
+		if !errors.As(err, &e) {
+			t.Errorf("%q: %v", tt.text, err)
+			continue
+		}
+		if e.Line != tt.line || e.Col != tt.col || !strings.Contains(e.Message, tt.says) || strings.HasSuffix(e.Message, ".") {
+			t.Errorf("%q: %d:%d: %s, expected %d:%d: %s", tt.text, e.Line, e.Col, e.Message, tt.line, tt.col, tt.says)
+		}
+		root, err := yamlprofile.Parse([]byte(tt.text), yamlprofile.Limits{})
+		if err != nil {
+			continue
+		}
+		if refused := schema.Validate(value(root)) != nil; refused != tt.schema {
+			t.Errorf("%q: the schema refuses it: %v, expected %v", tt.text, refused, tt.schema)
+		}
+	}
+	root, err := yamlprofile.Parse([]byte(everyKey), yamlprofile.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(value(root)); err != nil {
+		t.Errorf("the schema refuses what the decoder takes: %v", err)
+	}
+	if _, err := Decode(bytes.Repeat([]byte("#\n"), MaxPolicyBytes), FromRepository); err == nil {
+		t.Error("a file over the limit is read")
+	}
+}
+
+func TestOnlyAServerSwitchesOff(t *testing.T) {
+	for _, r := range Rules() {
+		text := []byte("version: 1\nrules: {" + r.ID + ": off}\n")
+		_, repo := Decode(text, FromRepository)
+		if (repo != nil) != r.Locked {
+			t.Errorf("%s in a repository: %v", r.ID, repo)
+		}
+		p, err := Decode(text, FromServer)
+		if err != nil || p.Level(r.ID) != finding.Off {
+			t.Errorf("%s at a server: %v", r.ID, err)
+		}
+		// A client can only tighten: off changes nothing there.
+		own, err := Decode(text, FromClient)
+		if err != nil {
+			t.Errorf("%s in a client: %v", r.ID, err)
+		} else if got := Default().Tighten(own).Level(r.ID); got != r.Default {
+			t.Errorf("%s in a client: %v, expected %v", r.ID, got, r.Default)
+		}
+	}
+}
+
+func TestSchemaNamesEveryRule(t *testing.T) {
+	var s struct {
+		Properties struct {
+			Rules struct{ Properties map[string]any }
+		}
+	}
+	if err := json.Unmarshal(schemas.Policy(), &s); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range Rules() {
+		if s.Properties.Rules.Properties[r.ID] == nil {
+			t.Errorf("the schema does not know %s", r.ID)
+		}
+		delete(s.Properties.Rules.Properties, r.ID)
+	}
+	for id := range s.Properties.Rules.Properties {
+		t.Errorf("the schema knows %s, the registry does not", id)
+	}
+}
+
+func compile(t testing.TB) *jsonschema.Schema {
+	t.Helper()
+	c := jsonschema.NewCompiler()
+	c.Draft = jsonschema.Draft2020
+	c.LoadURL = func(s string) (io.ReadCloser, error) { return nil, fmt.Errorf("%s is not loaded", s) }
+	if err := c.AddResource("policy.json", bytes.NewReader(schemas.Policy())); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("policy.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// value is a node as encoding/json would decode it.
+func value(n *yamlprofile.Node) any {
+	v, _ := n.Interface()
+	return v
+}
+
+// FuzzDecode: whatever the bytes, there is a policy or one error with a place;
+// and the schema takes what the decoder takes.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(everyKey))
+	for _, tt := range refusals {
+		f.Add([]byte(tt.text))
+	}
+	schema := compile(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := Decode(data, FromServer)
+		if err != nil {
+			var e *yamlprofile.Error
+			if !errors.As(err, &e) || e.Line < 1 || e.Col < 1 || e.Message == "" || strings.ContainsAny(e.Message, "\n\r\x1b") {
+				t.Fatalf("%v", err)
+			}
+			return
+		}
+		if p.MaxFile < 1 || p.MaxCommits < 1 || p.MaxLines < 3 || p.MinRSABits < 1024 || p.FailLevel == finding.Off {
+			t.Fatalf("%+v", p)
+		}
+		root, err := yamlprofile.Parse(data, yamlprofile.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(value(root)); err != nil {
+			t.Fatalf("the schema refuses what the decoder takes: %v\n%s", err, data)
+		}
+	})
+}

@@ -1,0 +1,182 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+const evil = "x\n::error::y\x1b[2J\r\u202eremote: \u009b31m\xff"
+
+// reports are what the golden files show, each in every format.
+var reports = map[string]*Report{
+	"clean":     {Gate: "check", Commits: 3, Envelopes: 4, Refs: 1},
+	"findings":  {Gate: "pre-receive", Commits: 2, Envelopes: 1, Refs: 1, Findings: sample()},
+	"warning":   {Gate: "check", Commits: 1, Envelopes: 1, Findings: sample()[1:2]},
+	"warnfail":  {Gate: "check", Commits: 1, Envelopes: 1, Findings: sample()[1:2], Fail: finding.Warning},
+	"undecided": {Gate: "pre-receive", Commits: 1, Problem: errors.New("object 0123 is not present"), Hint: "git fsck --connectivity-only", Notes: []string{"a note"}},
+	"both":      {Gate: "pre-push", Commits: 1, Problem: errors.New("time was up"), Findings: sample()[:1]},
+	"hostile": {Gate: "check", Commits: 1, Problem: errors.New(evil), Hint: evil, Notes: []string{evil}, Findings: []finding.Finding{
+		{Rule: "envelope-path", Severity: finding.Error, Path: evil + ".md", Line: 1, Col: 1, Commit: strings.Repeat("ab", 20), Ref: evil, Message: "found " + evil, Hint: evil}}},
+	"many": {Gate: "pre-receive", Commits: 1, Envelopes: 40, Findings: many(40)},
+}
+
+func sample() []finding.Finding {
+	return []finding.Finding{
+		{Rule: "envelope-schema", Severity: finding.Error, Path: "release-check/STATE.md", Line: 6, Col: 7, Commit: strings.Repeat("ab", 20), Ref: "refs/heads/main",
+			Message: `type is "ORDER", expected one of REQUEST, HANDOFF, RESPONSE, ACK, RESOLUTION, STATE`, Hint: "type: STATE"},
+		{Rule: "tldr-length", Severity: finding.Warning, Path: "release-check/STATE.md", Line: 9, Col: 7, Message: "tldr has 281 characters, at most 280 are shown everywhere"},
+		{Rule: "fast-forward", Severity: finding.Error, Ref: "refs/heads/main", Message: "a protected ref is deleted", Hint: "take it out of the policy's protect list first"},
+	}
+}
+
+func many(n int) (fs []finding.Finding) {
+	for i := range n {
+		f := sample()[0]
+		f.Line = i + 1
+		fs = append(fs, f)
+	}
+	return fs
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs (write it with -update):\n%s", file, got)
+	}
+}
+
+func TestGolden(t *testing.T) {
+	for name, r := range reports {
+		for _, format := range Formats() {
+			var b bytes.Buffer
+			if err := Write(&b, r, format); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+"."+format, b.Bytes())
+			for line := range strings.Lines(b.String()) {
+				if strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\r\u202e\u009b") || strings.HasPrefix(line, "::") || !utf8.ValidString(line) {
+					t.Errorf("%s.%s: %q", name, format, line)
+				}
+			}
+			if format != "text" {
+				for d := json.NewDecoder(&b); d.More(); {
+					var v map[string]any
+					if err := d.Decode(&v); err != nil {
+						t.Errorf("%s.%s: %v", name, format, err)
+						break
+					}
+				}
+			}
+		}
+		var b bytes.Buffer
+		if err := WriteServer(&b, r, 20, ""); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".server", b.Bytes())
+	}
+}
+
+// TestExitCode: G06, G07 and G08 of the cases: the code follows from the
+// report, and no format changes it.
+func TestExitCode(t *testing.T) {
+	for name, want := range map[string]int{"clean": 0, "findings": 1, "warning": 0, "warnfail": 1, "undecided": 2, "both": 2, "hostile": 2, "many": 1} {
+		r := reports[name]
+		if got := r.ExitCode(); got != want {
+			t.Errorf("%s: exit %d, expected %d", name, got, want)
+		}
+		for _, format := range Formats() {
+			var b bytes.Buffer
+			if err := Write(&b, r, format); err != nil || r.ExitCode() != want {
+				t.Errorf("%s: %v", format, err)
+			}
+			if format == "json" {
+				var o struct {
+					Exit   int
+					Result string
+				}
+				if err := json.Unmarshal(b.Bytes(), &o); err != nil || o.Exit != want || o.Result != []string{"clean", "findings", "undecided"}[want] {
+					t.Errorf("%s: %+v, %v", name, o, err)
+				}
+			}
+		}
+	}
+	if err := Write(&bytes.Buffer{}, reports["clean"], "xml"); err == nil {
+		t.Error("an unknown format is written")
+	}
+	if err := Write(broken{}, reports["clean"], "text"); err == nil {
+		t.Error("a failed write is no error")
+	}
+	if err := WriteServer(broken{}, reports["many"], 20, ""); err == nil {
+		t.Error("a failed write is no error")
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("closed") }
+
+// FuzzWriteServer: whatever is in a report, the answer has its form, and its
+// first line is the verdict.
+func FuzzWriteServer(f *testing.F) {
+	f.Add("a/b.md", "message", "hint", "problem", 20, 3, "")
+	f.Add(evil, evil, evil, "", 3, 40, "GL-HOOK-ERR: ")
+	f.Add(strings.Repeat("w", 500), strings.Repeat("ü ", 300), "", evil, 1000, 2, "")
+	f.Fuzz(func(t *testing.T, path, message, hint, problem string, lines, n int, prefix string) {
+		if prefix != "" {
+			prefix = "GL-HOOK-ERR: "
+		}
+		r := &Report{Gate: "pre-receive", Hint: hint}
+		if problem != "" {
+			r.Problem = errors.New(problem)
+		}
+		for range min(max(n, 0), 50) {
+			r.Findings = append(r.Findings, finding.Finding{Rule: "append-only", Severity: finding.Error, Path: path, Message: message, Hint: hint})
+		}
+		lines = min(max(lines, 0), 1000)
+		var b bytes.Buffer
+		if err := WriteServer(&b, r, lines, prefix); err != nil {
+			t.Fatal(err)
+		}
+		if b.Len() == 0 {
+			if r.Problem != nil || len(r.Findings) > 0 {
+				t.Fatal("silent")
+			}
+			return
+		}
+		if !strings.HasPrefix(b.String(), prefix+"rigward: push ") {
+			t.Fatalf("%q", b.String())
+		}
+		count := 0
+		for line := range strings.Lines(b.String()) {
+			count++
+			line = strings.TrimSuffix(line, "\n")
+			if !strings.HasPrefix(line, prefix) || utf8.RuneCountInString(line) > ServerColumns || !utf8.ValidString(line) || strings.ContainsAny(line, "\r\x1b\u202e\u2028\u009b") {
+				t.Fatalf("%q", line)
+			}
+		}
+		if count > max(lines, 3) {
+			t.Fatalf("%d lines of %d", count, lines)
+		}
+	})
+}

@@ -95,7 +95,11 @@ func follow(tree *tree, m bundle.Member) (verdict, path string) {
 }
 
 func ask(t *testing.T, fd int, root, name string) (verdict, path string) {
-	got, err := unix.Openat2(fd, name, &unix.OpenHow{Flags: unix.O_PATH, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
+	how := &unix.OpenHow{Flags: unix.O_PATH, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
+	got, err := unix.Openat2(fd, name, how)
+	for errors.Is(err, unix.EAGAIN) { // something on this machine was renamed meanwhile: openat2(2)
+		got, err = unix.Openat2(fd, name, how)
+	}
 	switch {
 	case err == nil:
 		defer unix.Close(got)

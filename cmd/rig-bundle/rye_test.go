@@ -155,7 +155,7 @@ func TestRyeCommands(t *testing.T) {
 	r.want(1, "hash-mismatch", "verify", "b", "--id", "team/notes")
 	r.want(1, "content-modified", "create", "--format=rye", "b", "--id", "team/notes", "--version", "1.1.0", "--key", "own.pem")
 	r.want(1, "content-modified", "rebuild", "b")
-	r.want(0, "signed", "sign", tool, "--key", "own.pem")
+	r.want(0, "signed", "sign", "--format", "rye", tool, "--key", "own.pem")
 	r.want(1, "modified .ai/tools/team/notes/save.py", "rebuild", "b")
 	create[7] = "1.1.0"
 	r.want(0, "created", create...)

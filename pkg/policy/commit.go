@@ -3,7 +3,6 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -205,27 +204,7 @@ func (j *Judge) lookup(c *commit, path string) (gitrepo.TreeEntry, bool, error) 
 	return j.Repo.EntryAt(c.obj.Tree, path)
 }
 
-// list returns the names in a directory of the commit's tree or the index.
-func (j *Judge) list(c *commit, dir string) ([]string, error) {
-	var names []string
-	if c.obj == nil {
-		for path := range c.index {
-			rest := path
-			if dir != "" {
-				var ok bool
-				if rest, ok = strings.CutPrefix(path, dir+"/"); !ok {
-					continue
-				}
-			}
-			name, _, _ := strings.Cut(rest, "/")
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		return slices.Compact(names), nil
-	}
-	return j.names(c.obj.Tree, dir)
-}
-
+// names returns the names in a directory of a tree.
 func (j *Judge) names(root, dir string) ([]string, error) {
 	t, err := j.dir(root, dir)
 	if t == nil || err != nil {

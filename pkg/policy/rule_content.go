@@ -6,7 +6,6 @@ import (
 
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
 // A pending entry has no fence and lies where no envelope was seen yet. If one
@@ -27,6 +26,10 @@ func (j *Judge) content(_ context.Context, r Range, c *commit) error {
 			fenced[e.thread] = true
 		}
 	}
+	strangers, err := j.noteNames(c)
+	if err != nil {
+		return err
+	}
 	for _, e := range c.entries {
 		t, err := j.thread(c.policy, e.thread)
 		if err != nil {
@@ -45,13 +48,22 @@ func (j *Judge) content(_ context.Context, r Range, c *commit) error {
 		}
 		delete(j.waiting, e.thread)
 		j.tell(r, c, e)
-		other, err := j.twin(c, c.policy, e.path)
+		other, err := j.twin(c, t, e.path)
 		if err != nil {
 			return err
 		}
 		j.twins(r, c, e.path, other)
 	}
-	return j.oddPaths(r, c)
+	for _, s := range strangers {
+		other, err := j.twin(c, s.thread, s.path)
+		if err != nil {
+			return err
+		}
+		if c.policy.Candidate(other) {
+			j.twins(r, c, s.path, other)
+		}
+	}
+	return nil
 }
 
 // tell adds the findings of an entry, once for each commit and path.
@@ -79,46 +91,42 @@ func (j *Judge) twins(r Range, c *commit, path, other string) {
 	})
 }
 
-// oddPaths notes the paths that folding changes, and tells of those that are
-// no envelopes but could be taken for one.
-func (j *Judge) oddPaths(r Range, c *commit) error {
+// A stranger is a path that is no envelope's, but would be if names were
+// folded.
+type stranger struct {
+	path   string
+	thread *thread
+}
+
+// noteNames makes the names that a commit brings known, each to the thread that
+// a file system could put it in, and returns those that are no envelopes.
+func (j *Judge) noteNames(c *commit) (strangers []stranger, err error) {
+	for _, e := range c.entries {
+		t, err := j.thread(c.policy, e.thread)
+		if err != nil {
+			return nil, err
+		}
+		t.note(c.policy, e.path)
+	}
 	for _, ch := range c.brought {
-		if ch.Deleted() || plainPath(ch.Path) {
+		if ch.Deleted() || plainPath(ch.Path) || c.policy.Candidate(ch.Path) {
 			continue
 		}
-		fold := envelope.FoldPath(ch.Path)
-		if fold == ch.Path {
+		fold := c.policy.fold(ch.Path)
+		if !envelope.IsEnvelopePath(fold) {
 			continue
 		}
-		rest, ok := c.policy.below(fold)
-		if !ok {
-			continue
-		}
-		name, _, _ := cutSlash(rest)
+		name, _, _ := cutSlash(fold)
 		t, err := j.thread(c.policy, name)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		others := append([]string{fold}, t.odd[fold]...)
-		t.noteOdd(ch.Path)
-		if c.policy.Candidate(ch.Path) || !ch.Added() {
-			continue // told as an envelope, or not new
-		}
-		for _, other := range others {
-			if other == ch.Path || !c.policy.Candidate(other) {
-				continue
-			}
-			e, there, err := j.lookup(c, other)
-			if err != nil {
-				return err
-			}
-			if there && e.Mode != gitrepo.ModeTree {
-				j.twins(r, c, ch.Path, other)
-				break
-			}
+		t.note(c.policy, ch.Path)
+		if ch.Added() {
+			strangers = append(strangers, stranger{ch.Path, t})
 		}
 	}
-	return nil
+	return strangers, nil
 }
 
 // plainPath tells quickly that folding would not change a path.

@@ -31,9 +31,9 @@ type fact struct {
 type thread struct {
 	facts  []*fact
 	byHash map[string][]*fact
-	// odd holds, by folded path, the paths that another one of this thread
-	// could be mistaken for: those that folding changes.
-	odd map[string][]string
+	// names holds, by folded path below the policy's root, every path that was
+	// seen in this directory or in one that could be taken for it.
+	names map[string][]string
 }
 
 func (t *thread) put(f *fact) {
@@ -62,7 +62,7 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 	if t := j.threads[name]; t != nil {
 		return t, nil
 	}
-	t := &thread{byHash: map[string][]*fact{}, odd: map[string][]string{}}
+	t := &thread{byHash: map[string][]*fact{}, names: map[string][]string{}}
 	dir := name
 	if p.Root != "" {
 		dir = p.Root + "/" + name
@@ -79,7 +79,7 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 		}
 		for e := range tree.Entries() {
 			path := dir + "/" + e.Name
-			t.noteOdd(path)
+			t.note(p, path)
 			if !e.Mode.IsFile() || !p.Candidate(path) {
 				continue
 			}
@@ -103,7 +103,7 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 				return nil, err
 			}
 			for _, n := range names {
-				t.noteOdd(d + "/" + n)
+				t.note(p, d+"/"+n)
 			}
 		}
 	}
@@ -136,10 +136,20 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 	return t, nil
 }
 
-func (t *thread) noteOdd(path string) {
-	if f := envelope.FoldPath(path); f != path {
-		t.odd[f] = append(t.odd[f], path)
+func (t *thread) note(p *Policy, path string) {
+	fold := p.fold(path)
+	if !slices.Contains(t.names[fold], path) {
+		t.names[fold] = append(t.names[fold], path)
 	}
+}
+
+// fold returns the key under which two paths below the policy's root are one
+// file on some file system.
+func (p *Policy) fold(path string) string {
+	if p.Root != "" {
+		path = strings.TrimPrefix(path, p.Root+"/")
+	}
+	return envelope.FoldPath(path)
 }
 
 // oddDirectories finds, once, the directories beside the threads whose names
@@ -208,44 +218,14 @@ func (j *Judge) before(c *commit, f *fact) bool {
 }
 
 // twin returns a path of c's tree that a file system could take for the path,
-// "" if there is none.
-func (j *Judge) twin(c *commit, p *Policy, path string) (string, error) {
-	fold := envelope.FoldPath(path)
-	rest, _ := strings.CutPrefix(path, p.Root+"/")
-	dir, _, ok := strings.Cut(rest, "/")
-	if !ok || strings.Count(rest, "/") != 1 {
-		return "", nil
-	}
-	if fold == path {
-		t, err := j.thread(p, dir)
-		if err != nil {
-			return "", err
-		}
-		for _, other := range t.odd[fold] {
-			if _, ok, err := j.lookup(c, other); ok || err != nil {
-				return other, err
-			}
-		}
-		return "", nil
-	}
-	// The path is itself one of the odd ones: look at every directory that
-	// could be taken for its own.
-	dirs, err := j.list(c, p.Root)
-	if err != nil {
-		return "", err
-	}
-	for _, d := range dirs {
-		if envelope.FoldPath(d) != envelope.FoldPath(dir) {
+// "" if there is none. t is the thread that both lie in, after folding.
+func (j *Judge) twin(c *commit, t *thread, path string) (string, error) {
+	for _, other := range t.names[c.policy.fold(path)] {
+		if other == path {
 			continue
 		}
-		names, err := j.list(c, p.under(d))
-		if err != nil {
-			return "", err
-		}
-		for _, n := range names {
-			if other := p.under(d + "/" + n); other != path && envelope.FoldPath(other) == fold {
-				return other, nil
-			}
+		if e, ok, err := j.lookup(c, other); err != nil || ok && e.Mode != gitrepo.ModeTree {
+			return other, err
 		}
 	}
 	return "", nil

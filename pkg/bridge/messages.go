@@ -105,53 +105,54 @@ func isThreadName(name string) bool {
 // readThread reads every file of one thread directory whose name ends in .md,
 // sorted by name. Links are named, not followed.
 func readThread(root, thread string) ([]*message, error) {
-	return readMessages(root, thread, make([]byte, readBuffer), false)
+	var out []*message
+	err := eachMessage(root, thread, make([]byte, readBuffer), false, func(m *message) { out = append(out, m) })
+	slices.SortFunc(out, func(a, b *message) int { return strings.Compare(a.file, b.file) })
+	return out, err
 }
 
 // readBuffer is the size in bytes up to which a file is read at once.
 const readBuffer = 32 << 10
 
-// readMessages reads a thread. With glance a message in the plainest form has
-// no front matter node: see quick.
-func readMessages(root, thread string, buf []byte, glance bool) ([]*message, error) {
+// eachMessage reads a thread, in no order. With plain a message in the
+// plainest form has neither front matter node nor body: see quick.
+func eachMessage(root, thread string, buf []byte, plain bool, fn func(*message)) error {
 	path := filepath.Join(root, thread)
 	dir, err := openDir(path, buf)
 	if err != nil {
-		return nil, cannotRead(path, err)
+		return cannotRead(path, err)
 	}
 	defer dir.close()
 	entries, err := dir.entries()
 	if err != nil {
-		return nil, cannotRead(path, err)
+		return cannotRead(path, err)
 	}
-	var out []*message
 	for _, e := range entries {
 		name := e.Name()
 		if !strings.HasSuffix(name, ".md") {
 			continue
 		}
 		if why := notRegular(e.Type()); why != "" {
-			out = append(out, unreadable(thread, name, why))
+			fn(unreadable(thread, name, why))
 			continue
 		}
 		data, err := dir.read(name, envelope.DefaultLimits().File)
 		if err != nil {
-			out = append(out, unreadable(thread, name, "the file cannot be read: "+reason(err)))
+			fn(unreadable(thread, name, "the file cannot be read: "+reason(err)))
 			continue
 		}
-		if glance {
+		if plain {
 			if env, ok := quick(data, thread); ok {
 				m := &message{thread: thread, file: name, day: noDay, env: env}
 				env.Body = nil // shares the reader's buffer, and is not asked for
 				m.dated(env.Date)
-				out = append(out, m)
+				fn(m)
 				continue
 			}
 		}
-		out = append(out, newMessage(thread, name, bytes.Clone(data)))
+		fn(newMessage(thread, name, bytes.Clone(data)))
 	}
-	slices.SortFunc(out, func(a, b *message) int { return strings.Compare(a.file, b.file) })
-	return out, nil
+	return nil
 }
 
 func notRegular(mode fs.FileMode) string {
@@ -166,10 +167,46 @@ func notRegular(mode fs.FileMode) string {
 	return ""
 }
 
+// A glance is what status needs to know of one thread. Messages that cannot be
+// the latest are only counted, so that memory follows the threads, not the
+// messages.
+type glance struct {
+	count    int  // readable messages
+	invalid  int  // files with a finding at error
+	isThread bool // one message names this directory as its thread
+	closed   bool // there is a valid RESOLUTION
+	day      int
+	latest   []*message // of the latest day
+	bad      []*message // with a finding at error
+	relays   []*message
+}
+
+func (g *glance) add(m *message) {
+	if !m.valid() {
+		g.invalid++
+		g.bad = append(g.bad, m)
+	}
+	if m.env == nil {
+		return
+	}
+	g.count++
+	g.isThread = g.isThread || m.env.Thread == m.thread
+	g.closed = g.closed || m.valid() && m.env.Type == "RESOLUTION"
+	if m.env.AttestedAt != "" {
+		g.relays = append(g.relays, m)
+	}
+	if m.day > g.day {
+		g.day, g.latest = m.day, g.latest[:0]
+	}
+	if m.day == g.day {
+		g.latest = append(g.latest, m)
+	}
+}
+
 // readThreads glances at several threads with all processors, in the order
 // given.
-func readThreads(root string, names []string) ([][]*message, error) {
-	out := make([][]*message, len(names))
+func readThreads(root string, names []string) ([]glance, error) {
+	out := make([]glance, len(names))
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup
 	next := make(chan int)
@@ -177,7 +214,10 @@ func readThreads(root string, names []string) ([][]*message, error) {
 		wg.Go(func() {
 			buf := make([]byte, readBuffer)
 			for i := range next {
-				out[i], errs[i] = readMessages(root, names[i], buf, true)
+				g := &out[i]
+				g.day = noDay
+				errs[i] = eachMessage(root, names[i], buf, true, g.add)
+				slices.SortFunc(g.bad, func(a, b *message) int { return strings.Compare(a.file, b.file) })
 			}
 		})
 	}

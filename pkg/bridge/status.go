@@ -183,78 +183,43 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 }
 
 // rows fills in the threads, most recent first.
-func (r *run) rows(w *work, o *statusObject, names []string, threads [][]*message, dirty []dirtyLine, problems *[]*message) error {
-	type candidate struct {
-		thread string
-		ms     []*message // that may be the latest: those of the latest day
-		row    threadRow
-	}
-	var list []candidate
-	all := map[string][]*message{}
+func (r *run) rows(w *work, o *statusObject, names []string, threads []glance, dirty []dirtyLine, problems *[]*message) error {
 	var ties []*message
-	for i, ms := range threads {
-		c := candidate{thread: names[i], row: threadRow{ThreadID: names[i]}}
-		isThread := false
-		day := noDay
-		var bad []*message
-		for _, m := range ms {
-			if !m.valid() {
-				c.row.InvalidCount++
-				bad = append(bad, m)
-			}
-			if m.env == nil {
-				continue
-			}
-			c.row.EnvelopeCount++
-			isThread = isThread || m.env.Thread == names[i]
-			c.row.IsClosed = c.row.IsClosed || m.valid() && m.env.Type == "RESOLUTION"
-			if m.day > day {
-				day, c.ms = m.day, nil
-			}
-			if m.day == day {
-				c.ms = append(c.ms, m)
-			}
-		}
-		if !isThread {
-			continue
-		}
-		*problems = append(*problems, bad...)
-		all[names[i]] = ms
-		o.Invalid += c.row.InvalidCount
-		if len(c.ms) > 1 {
-			ties = append(ties, c.ms...)
-		}
-		list = append(list, c)
-	}
-	// Threads whose latest day is the same are told apart by history, too.
 	byDay := map[int]int{}
-	for _, c := range list {
-		byDay[c.ms[0].day]++
+	for _, g := range threads {
+		if g.isThread {
+			byDay[g.day]++
+		}
 	}
-	for _, c := range list {
-		if byDay[c.ms[0].day] > 1 && len(c.ms) == 1 {
-			ties = append(ties, c.ms...)
+	// Messages of one thread and day, and threads whose latest day is the
+	// same, are told apart by history.
+	for _, g := range threads {
+		if g.isThread && (len(g.latest) > 1 || byDay[g.day] > 1) {
+			ties = append(ties, g.latest...)
 		}
 	}
 	if err := r.findLatest(w, ties, dirty); err != nil {
 		return err
 	}
-	for i, c := range list {
-		until, err := r.frozenUntil(w, all[c.thread])
+	for i, g := range threads {
+		if !g.isThread {
+			continue
+		}
+		until, err := r.frozenUntil(w, g.relays)
 		if err != nil {
 			return err
 		}
-		list[i].row.FrozenUntil = until
-	}
-	for _, c := range list {
-		c.row.latest = slices.MaxFunc(c.ms, compareMessages)
-		c.row.describe()
-		if c.row.IsClosed {
+		*problems = append(*problems, g.bad...)
+		row := threadRow{ThreadID: names[i], EnvelopeCount: g.count, InvalidCount: g.invalid, IsClosed: g.closed, FrozenUntil: until,
+			latest: slices.MaxFunc(g.latest, compareMessages)}
+		row.describe()
+		o.Invalid += g.invalid
+		if row.IsClosed {
 			o.Closed++
 		} else {
 			o.Open++
 		}
-		o.Threads = append(o.Threads, c.row)
+		o.Threads = append(o.Threads, row)
 	}
 	slices.SortFunc(o.Threads, func(a, b threadRow) int {
 		return cmp.Or(compareMessages(b.latest, a.latest), cmp.Compare(a.ThreadID, b.ThreadID))

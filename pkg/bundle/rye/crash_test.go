@@ -23,7 +23,7 @@ func TestInstallChild(t *testing.T) {
 // undone what a kill left, the space is in the old state or in the new one;
 // RIGWARD_DIFF=full kills 200 times.
 func TestInstallKilled(t *testing.T) {
-	kills := 6
+	kills := 4
 	if os.Getenv("RIGWARD_DIFF") == "full" {
 		kills = 200
 	}

@@ -279,7 +279,7 @@ func TestOpenSSL(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("openssl is not installed")
 	}
-	n := 24
+	n := 12
 	if os.Getenv("RIGWARD_DIFF") == "full" {
 		n = 600
 	}

@@ -108,8 +108,8 @@ type assembly struct {
 
 // cacheBudget bounds the contents that are kept between hashing and writing.
 const (
-	cacheBudget = 24 << 20
-	cacheFile   = 64 << 10
+	cacheBudget = 8 << 20
+	cacheFile   = 32 << 10
 )
 
 func (a *assembly) fault(step int, f ...*bundle.Finding) { a.steps[step] = append(a.steps[step], f...) }

@@ -38,7 +38,7 @@ func TestKill(t *testing.T) {
 	w.ok("a", "send", "REQUEST", "--thread", "t-first", "--to", "peer")
 	typical := time.Since(start)
 
-	rounds := stress(8, 200)
+	rounds := stress(4, 200)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, a run takes %s", seed, typical)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -119,8 +119,8 @@ func TestKill(t *testing.T) {
 		}
 	}
 	t.Logf("%d rounds, %d killed, %d messages doubled", rounds, killed, twice)
-	// A run that was killed between the server's answer and ours cannot be
-	// told from one that was never finished only if its journal is gone.
+	// Between the end of the journal and the line on standard output there is
+	// a moment in which a run has done its work and not said so.
 	if twice > rounds/50 {
 		t.Errorf("%d of %d messages were doubled", twice, rounds)
 	}

@@ -16,8 +16,8 @@ func TestReplay(t *testing.T) {
 	}
 	args := []string{"replay.py", "-j", "2"}
 	if os.Getenv("RIGWARD_REPLAY") != "full" {
-		args = append(args, "cli-", "-ok", "send-tldr-multiline", "send-ordinal-3", "close-push-rejected", "sync-diverged-json",
-			"sync-modify-then-restore", "status-color", "thread-text", "thread-pager", "signal-int-process", "relay-in-reply-to-unknown")
+		args = append(args, "cli-flag", "send-tldr-multiline", "send-ordinal-3", "close-push-rejected", "sync-diverged-json",
+			"sync-modify-then-restore", "status-color", "thread-text", "thread-pager", "signal-int-process", "relay-in-reply-to-unknown", "relay-ok", "new-ok")
 	}
 	cmd := exec.Command(python, args...)
 	cmd.Dir = "../../testdata/cli"

@@ -197,7 +197,7 @@ func TestZstdAgainstTool(t *testing.T) {
 	if err != nil {
 		t.Skip("tar is not installed")
 	}
-	n := 150
+	n := 80
 	if os.Getenv("RIGWARD_DIFF") == "full" {
 		n = 10_000
 	}

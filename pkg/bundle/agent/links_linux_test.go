@@ -26,7 +26,7 @@ func TestLinksAgainstKernel(t *testing.T) {
 		t.Fatal(err)
 	}
 	unix.Close(probe)
-	rounds := 300
+	rounds := 150
 	if os.Getenv("RIGWARD_DIFF") == "full" {
 		rounds = 20_000
 	}

@@ -245,7 +245,7 @@ func TestJSONAgainstPython(t *testing.T) {
 	if err != nil {
 		t.Skip("no python3 to compare with")
 	}
-	n := 3000
+	n := 2000
 	if os.Getenv("RIGWARD_DIFF") == "full" {
 		n = 200_000
 	}

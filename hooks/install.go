@@ -31,7 +31,9 @@ func Shim(hook, program string, chained bool) []byte {
 	var b strings.Builder
 	b.WriteString("#!/bin/sh\n" + marker + "\n")
 	run := fmt.Sprintf("exec %s %s \"$@\"\n", shellQuote(filepath.ToSlash(program)), hook)
-	first := fmt.Sprintf("\"${0%%/*}/%s%s\" \"$@\"", hook, chainedSuffix)
+	// git ignores a hook that is not executable; so does the shim.
+	kept := fmt.Sprintf("\"${0%%/*}/%s%s\"", hook, chainedSuffix)
+	first := "test ! -x " + kept + " || " + kept + " \"$@\""
 	switch {
 	case !chained:
 		b.WriteString(run)
@@ -39,10 +41,10 @@ func Shim(hook, program string, chained bool) []byte {
 		// Both read the ref lines: they are kept and given to each.
 		b.WriteString("lines=$(cat)\n")
 		b.WriteString("lines() { test -z \"$lines\" || printf '%s\\n' \"$lines\"; }\n")
-		b.WriteString("lines | " + first + " || exit $?\n")
+		b.WriteString("lines | { " + first + "; } || exit $?\n")
 		b.WriteString("lines | " + strings.TrimPrefix(run, "exec "))
 	default:
-		b.WriteString(first + " || exit $?\n")
+		b.WriteString("{ " + first + "; } || exit $?\n")
 		b.WriteString(run)
 	}
 	return []byte(b.String())
@@ -63,14 +65,16 @@ func IsShim(data []byte) bool {
 	return string(bytes.TrimSuffix(line, []byte("\r"))) == marker
 }
 
-// Program returns the program that a shim runs.
+// Program returns the program that a shim runs: the first word of its last
+// line, or what that line pipes into.
 func Program(shim []byte) string {
-	_, rest, _ := bytes.Cut(shim, []byte("'"))
-	i := bytes.LastIndex(rest, []byte("' "))
+	lines := strings.Split(strings.TrimRight(string(shim), "\n"), "\n")
+	_, rest, _ := strings.Cut(lines[len(lines)-1], "'")
+	i := strings.LastIndex(rest, "' ")
 	if i < 0 {
 		return ""
 	}
-	return filepath.FromSlash(strings.ReplaceAll(string(rest[:i]), `'\''`, "'"))
+	return filepath.FromSlash(strings.ReplaceAll(rest[:i], `'\''`, "'"))
 }
 
 // Installed says what Install or Uninstall did to one hook.

@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,8 +60,9 @@ func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 		return err
 	}
 	protected := func(ref string) bool { return p.Protected(ref, head) }
-	if len(p.Protect) == 0 && headID == "" {
-		// The default branch does not exist: better too much than nothing.
+	if len(p.Protect) == 0 && (head == "" || headID == "") {
+		// HEAD names no branch, or one that does not exist: better too much
+		// than nothing.
 		protected = func(ref string) bool { return strings.HasPrefix(ref, "refs/heads/") }
 	}
 	var tips []string // of protected refs before the push, read when first needed
@@ -71,23 +73,32 @@ func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 				if err != nil {
 					return nil, err
 				}
-				if protected(ref.Name) && ref.Target == "" {
-					id, err := g.commit(ref.ID)
-					if err != nil {
-						return nil, err
-					}
-					tips = append(tips, id)
+				if !protected(ref.Name) || ref.Target != "" {
+					continue
 				}
+				id, err := g.commit(ref.ID)
+				var none *policy.Undecided
+				if errors.As(err, &none) {
+					continue // a tag of a tree or a blob
+				}
+				if err != nil {
+					return nil, err
+				}
+				tips = append(tips, id)
 			}
 			tipsKnown = true
 		}
 		return tips, nil
 	}
+	var came []string // commits that protected refs get in this push
 	for _, u := range updates {
 		if u.Ref, err = g.target(u.Ref); err != nil {
 			return err
 		}
 		g.report.Refs++
+		if err := g.present(u); err != nil {
+			return err
+		}
 		if !g.judge.Ref(p, u, protected(u.Ref)) {
 			continue
 		}
@@ -114,15 +125,34 @@ func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 			}
 		}
 		if r.Policy.NonceRefs {
-			if r.NonceTips, err = protectedTips(); err != nil {
+			before, err := protectedTips()
+			if err != nil {
 				return err
 			}
+			r.NonceTips = slices.Concat(before, came)
 		}
 		if err := g.judge.Range(ctx, r); err != nil {
 			return err
 		}
+		came = append(came, r.New)
 	}
 	g.save()
+	return nil
+}
+
+// present makes sure that the ref is where the push says it comes from: the old
+// id is the client's word, and git compares it only when the ref moves.
+func (g *gate) present(u change.RefUpdate) error {
+	id, ok, err := g.repo.Ref(u.Ref)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		id = g.repo.ZeroID()
+	}
+	if id != u.Old {
+		return &policy.Undecided{Message: finding.Quote(u.Ref) + " is at " + id + " now, not at " + u.Old + " as the push says", Hint: "git fetch, then push again"}
+	}
 	return nil
 }
 

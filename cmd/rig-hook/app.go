@@ -30,18 +30,19 @@ exit:  0 clean, 1 findings, 2 cannot decide
 // A command is one word after the program's name.
 type command struct {
 	flags string // those that take a value end in "="
+	words int    // how many words may follow at the most
 	run   func(ctx context.Context, env *hooks.Env, f flags) int
 }
 
 var commands = map[string]command{
-	"check":     {"--all --stdin --policy= --format= --timeout=", check},
-	"install":   {"--server= --into-hooks-path --bootstrap", install},
-	"uninstall": {"--server=", uninstall},
-	"doctor":    {"--server=", doctor},
-	"keys":      {"--file= --namespaces= --valid-after= --valid-before=", keys},
-	"explain":   {"--list --policy-schema", explain},
-	"demo":      {"--keep", demo},
-	"version":   {"", version},
+	"check":     {"--all --stdin --policy= --format= --timeout=", 1, check},
+	"install":   {"--server= --into-hooks-path --bootstrap", 0, install},
+	"uninstall": {"--server=", 0, uninstall},
+	"doctor":    {"--server=", 0, doctor},
+	"keys":      {"--file= --namespaces= --valid-after= --valid-before=", 3, keys},
+	"explain":   {"--list --policy-schema", 1, explain},
+	"demo":      {"--keep", 0, demo},
+	"version":   {"", 0, version},
 }
 
 // Main runs the program. Args[0] is the name it was called by.
@@ -72,7 +73,15 @@ func Main(ctx context.Context, env *hooks.Env) int {
 		fmt.Fprintf(env.Stderr, "rig-hook: unknown command %s\n%s", finding.QuoteMax(name, 40), usage)
 		return report.ExitUndecided
 	}
+	if slices.Contains(env.Args, "--help") || slices.Contains(env.Args, "-h") {
+		fmt.Fprint(env.Stdout, usage)
+		fmt.Fprintf(env.Stdout, "flags of %s: %s\n", name, strings.ReplaceAll(c.flags+" --help", "=", "=VALUE"))
+		return report.ExitClean
+	}
 	f, err := parseFlags(env.Args, strings.Fields(c.flags))
+	if err == nil && len(f.words) > c.words {
+		err = fmt.Errorf("surplus word %s", finding.QuoteMax(f.words[c.words], 60))
+	}
 	if err != nil {
 		return fail(env, name, &policy.Undecided{Message: err.Error(), Hint: "rig-hook --help"})
 	}

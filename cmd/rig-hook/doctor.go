@@ -49,6 +49,9 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 	}
 	if d.bad > 0 {
 		hint := "rig-hook install"
+		if _, set, err := r.ConfigLast("core.hooksPath"); err == nil && set {
+			hint += " --into-hooks-path"
+		}
 		if f.has("--server") {
 			hint += " --server " + finding.Path(f.value["--server"])
 		}
@@ -95,7 +98,7 @@ func (d *diagnosis) hook(r *gitrepo.Repo, dir, name string) {
 	}
 	if hooks.IsShim(data) {
 		if program := hooks.Program(data); !hooks.Executable(program) {
-			d.say(false, "%s: runs %s, which is no program", name, finding.Quote(program))
+			d.say(false, "%s: runs %s, which does not exist or is no program", name, finding.Quote(program))
 			return
 		}
 	}

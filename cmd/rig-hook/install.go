@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/pkg/finding"
@@ -19,6 +19,10 @@ import (
 func openAt(ctx context.Context, env *hooks.Env, f flags) (*gitrepo.Repo, []string, error) {
 	if !f.has("--server") {
 		r, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
+		if err == nil && r.Bare() {
+			r.Close()
+			return nil, nil, &policy.Undecided{Message: "this repository is bare, and client hooks guard nothing there", Hint: "name it as a server: --server ."}
+		}
 		return r, hooks.ClientHooks, err
 	}
 	dir := f.value["--server"]
@@ -42,6 +46,12 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 		return fail(env, "install", err)
 	}
 	defer r.Close()
+	if f.has("--bootstrap") && !f.has("--server") {
+		return fail(env, "install", &policy.Undecided{Message: "--bootstrap is for a server", Hint: "rig-hook install --server DIR --bootstrap"})
+	}
+	if strings.Contains(filepath.ToSlash(env.Executable), "/go-build") {
+		return fail(env, "install", &policy.Undecided{Message: "this program was built by go run and will be gone soon, so a hook must not name it", Hint: "go install ./cmd/..., then rig-hook install"})
+	}
 	dir, err := r.HooksPath(ctx)
 	if err != nil {
 		return fail(env, "install", err)
@@ -53,6 +63,11 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 			Message: fmt.Sprintf("core.hooksPath is %s, so git looks for hooks in %s only, and other repositories may share it", finding.Quote(custom), finding.Quote(dir)),
 			Hint:    "rig-hook install --into-hooks-path",
 		})
+	}
+	if f.has("--bootstrap") {
+		if err := setBootstrap(ctx, env, r, "rigward.bootstrap", "true"); err != nil {
+			return fail(env, "install", err)
+		}
 	}
 	done, err := hooks.Install(dir, env.Executable, names)
 	if err != nil {
@@ -74,10 +89,6 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 // afterServer says what an empty repository needs before its first push.
 func afterServer(ctx context.Context, env *hooks.Env, f flags, r *gitrepo.Repo) int {
 	if f.has("--bootstrap") {
-		run := gitrepo.Runner{Env: gitrepo.Env{Environ: env.Environ}.Foreign(r.GitDir())}
-		if res, err := run.Run(ctx, gitrepo.Command{Args: []string{"config", "rigward.bootstrap", "true"}}); err != nil || res.Code != 0 {
-			return fail(env, "install", errors.New("git config rigward.bootstrap true failed"))
-		}
 		fmt.Fprintln(env.Stdout, "rigward.bootstrap: true (the first push may bring policy and signers; unset it afterwards)")
 		return report.ExitClean
 	}
@@ -90,6 +101,16 @@ func afterServer(ctx context.Context, env *hooks.Env, f flags, r *gitrepo.Repo) 
 	fmt.Fprintln(env.Stderr, "the repository is empty: its first push is refused until the server says what to judge it by")
 	fmt.Fprintf(env.Stderr, "hint: git -C %s config rigward.bootstrap true\n", finding.Path(f.value["--server"]))
 	return report.ExitClean
+}
+
+// setBootstrap changes the server's configuration with git's own command.
+func setBootstrap(ctx context.Context, env *hooks.Env, r *gitrepo.Repo, words ...string) error {
+	run := gitrepo.Runner{Env: gitrepo.Env{Environ: env.Environ}.Foreign(r.GitDir())}
+	res, err := run.Run(ctx, gitrepo.Command{Args: append([]string{"config"}, words...)})
+	if err == nil && res.Code != 0 {
+		err = &policy.Undecided{Message: "git config " + strings.Join(words, " ") + " failed: " + finding.QuoteMax(strings.TrimSpace(string(res.Stderr)), 200)}
+	}
+	return err
 }
 
 func uninstall(ctx context.Context, env *hooks.Env, f flags) int {
@@ -110,6 +131,12 @@ func uninstall(ctx context.Context, env *hooks.Env, f flags) int {
 		if d.Did != "absent" {
 			fmt.Fprintf(env.Stdout, "%s: %s\n", filepath.ToSlash(filepath.Join(dir, d.Hook)), d.Did)
 		}
+	}
+	if _, set, err := r.ConfigBool("rigward.bootstrap"); err == nil && set && f.has("--server") {
+		if err := setBootstrap(ctx, env, r, "--unset-all", "rigward.bootstrap"); err != nil {
+			return fail(env, "uninstall", err)
+		}
+		fmt.Fprintln(env.Stdout, "rigward.bootstrap: unset")
 	}
 	// The nonce index is derived, and ours.
 	if err := os.RemoveAll(filepath.Join(r.CommonDir(), "rigward")); err != nil {

@@ -56,10 +56,21 @@ type Index struct {
 	// Limit is the size in bytes over which a blob is no envelope.
 	Limit int64
 
+	scope  [32]byte // of what Envelope takes
 	loaded bool
 	state  state
 	dirty  bool // differs from what is stored
 	built  bool // base has not been stored yet
+}
+
+// Use sets Envelope and Limit. scope names what Envelope takes in some words: an
+// index that was made for another scope is made anew.
+func (x *Index) Use(scope string, envelope func(path string) bool, limit int64) {
+	sum := sha256.Sum256([]byte(scope))
+	if x.loaded && sum != x.scope {
+		x.loaded, x.dirty, x.built = false, false, false
+	}
+	x.scope, x.Envelope, x.Limit = sum, envelope, limit
 }
 
 // maxGap is how many commits the index may lag behind before it is cheaper to

@@ -230,26 +230,26 @@ func TestTwoProcesses(t *testing.T) {
 func FuzzParseHead(f *testing.F) {
 	for _, format := range []string{"sha1", "sha256"} {
 		s := state{format: format}
-		f.Add(s.head(), format == "sha256")
+		f.Add(s.head([32]byte{}), format == "sha256")
 		id := strings.Repeat("ab", s.idLen())
 		s.tips, s.recent = []string{id}, []record{{key: key("x"), blob: id}, {key: key("y"), blob: id, commit: id}}
-		f.Add(s.head(), format == "sha256")
-		f.Add(s.head()[:60], format == "sha256")
+		f.Add(s.head([32]byte{}), format == "sha256")
+		f.Add(s.head([32]byte{})[:60], format == "sha256")
 	}
 	f.Fuzz(func(t *testing.T, data []byte, long bool) {
 		format := "sha1"
 		if long {
 			format = "sha256"
 		}
-		s, ok := parseHead(data, format)
-		if ok && string(s.head()) != string(data) {
-			t.Errorf("%x is read, and written as %x", data, s.head())
+		s, ok := parseHead(data, format, [32]byte{})
+		if ok && string(s.head([32]byte{})) != string(data) {
+			t.Errorf("%x is read, and written as %x", data, s.head([32]byte{}))
 		}
 		// With a digest that fits, so that what is inside is looked at.
 		s = state{format: format}
 		whole := append([]byte(magic), data...)
 		sum := sha256.Sum256(whole)
-		if s, ok = parseHead(append(whole, sum[:]...), format); ok && string(s.head()) != string(append(whole, sum[:]...)) {
+		if s, ok = parseHead(append(whole, sum[:]...), format, [32]byte{}); ok && string(s.head([32]byte{})) != string(append(whole, sum[:]...)) {
 			t.Errorf("%x", data)
 		}
 	})

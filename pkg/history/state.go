@@ -131,10 +131,10 @@ func (s *state) merge() {
 // The files: "head" has all but base and names base by its digest; "base-…"
 // is base. Both are replaced as a whole, head last. head ends with the digest
 // of what precedes it.
-const magic = "rigward nonces 1\n"
+const magic = "rigward nonces 2\n"
 
-func (s *state) head() []byte {
-	b := []byte(magic)
+func (s *state) head(scope [32]byte) []byte {
+	b := append([]byte(magic), scope[:]...)
 	b = append(b, byte(s.idLen()))
 	b = append(b, s.sum[:]...)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(s.tips)))
@@ -150,17 +150,17 @@ func (s *state) head() []byte {
 }
 
 // parseHead reads what head wrote; ok is false for anything else.
-func parseHead(b []byte, format string) (s state, ok bool) {
+func parseHead(b []byte, format string, scope [32]byte) (s state, ok bool) {
 	s.format = format
 	n := s.idLen()
-	if len(b) < len(magic)+1+32+4+4+32 || string(b[:len(magic)]) != magic {
+	if len(b) < len(magic)+32+1+32+4+4+32 || string(b[:len(magic)]) != magic || !bytes.Equal(b[len(magic):len(magic)+32], scope[:]) {
 		return state{}, false
 	}
 	body := b[:len(b)-32]
 	if sum := sha256.Sum256(body); !bytes.Equal(sum[:], b[len(body):]) {
 		return state{}, false
 	}
-	body = body[len(magic):]
+	body = body[len(magic)+32:]
 	if int(body[0]) != n {
 		return state{}, false
 	}
@@ -213,7 +213,7 @@ func (x *Index) load() {
 		return
 	}
 	if head, err := os.ReadFile(filepath.Join(x.Dir, headName)); err == nil {
-		if s, ok := parseHead(head, x.state.format); ok {
+		if s, ok := parseHead(head, x.state.format, x.scope); ok {
 			x.state = s
 		}
 	}
@@ -257,7 +257,7 @@ func (x *Index) Save() error {
 			return err
 		}
 	}
-	if err := replace(x.Dir, headName, x.state.head()); err != nil {
+	if err := replace(x.Dir, headName, x.state.head(x.scope)); err != nil {
 		return err
 	}
 	if old != "" && old != baseName(x.state.sum) {

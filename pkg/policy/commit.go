@@ -43,7 +43,8 @@ type entry struct {
 	name     string // file
 	mode     gitrepo.Mode
 	blob     string
-	added    bool // no parent has the path
+	added    bool             // no parent has an envelope at the path
+	olds     []gitrepo.Change // what parents have there, if they have something
 	data     []byte
 	size     int64
 	tooLarge bool
@@ -113,12 +114,27 @@ func (c *commit) introduce() {
 		rest, _ := c.policy.below(ch.Path)
 		thread, name, _ := strings.Cut(rest, "/")
 		e := &entry{path: ch.Path, thread: thread, name: name, mode: ch.NewMode, blob: ch.NewID, added: ch.Added()}
+		if !e.added {
+			e.olds = c.olds(ch.Path)
+		}
 		if o, ok := c.blobs[ch.NewID]; ok && !errors.Is(o.Err, gitrepo.ErrMissing) {
 			e.fill(o)
 		}
 		c.entries = append(c.entries, e)
 	}
 	c.blobs = nil
+}
+
+// olds returns what the commit changes at a path, against each parent.
+func (c *commit) olds(path string) (olds []gitrepo.Change) {
+	for _, d := range c.diffs {
+		for _, ch := range d.Changes {
+			if ch.Path == path && !ch.Added() {
+				olds = append(olds, ch)
+			}
+		}
+	}
+	return olds
 }
 
 func (e *entry) fill(o gitrepo.Object) {
@@ -152,10 +168,16 @@ func (j *Judge) read(batch []*commit) error {
 				limit = max(limit, c.policy.MaxFile)
 			}
 			if e.tooLarge && e.size <= maxPeek {
-				_ = j.Repo.Objects([]string{e.blob}, maxPeek, func(o gitrepo.Object) error {
+				err := j.Repo.Objects([]string{e.blob}, maxPeek, func(o gitrepo.Object) error {
 					e.fenced = envelope.HasFence(o.Data)
-					return nil
+					return o.Err
 				})
+				if err != nil {
+					return err
+				}
+			}
+			if err := j.replaced(c, e); err != nil {
+				return err
 			}
 			e.fenced = e.fenced || e.tooLarge && e.size > maxPeek
 		}
@@ -172,6 +194,32 @@ func (j *Judge) read(batch []*commit) error {
 		}
 		return nil
 	})
+}
+
+// replaced finds out whether an entry takes the place of an envelope, or of
+// something else, so that it comes as new.
+func (j *Judge) replaced(c *commit, e *entry) error {
+	if e.added {
+		return nil
+	}
+	for _, old := range e.olds {
+		if !old.OldMode.IsFile() {
+			continue
+		}
+		fenced := false
+		err := j.Repo.Objects([]string{old.OldID}, c.policy.MaxFile, func(o gitrepo.Object) error {
+			fenced = envelope.HasFence(o.Data) || errors.Is(o.Err, gitrepo.ErrTooLarge)
+			if errors.Is(o.Err, gitrepo.ErrTooLarge) {
+				return nil
+			}
+			return o.Err
+		})
+		if fenced || err != nil {
+			return err
+		}
+	}
+	e.added = true
+	return nil
 }
 
 // parse judges the bytes of an entry. It is pure, so that entries are parsed

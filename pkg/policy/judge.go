@@ -7,6 +7,7 @@ import (
 	"iter"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -121,6 +122,9 @@ type Range struct {
 // Range judges one range, and adds what it finds to j. An error means that it
 // could not decide.
 func (j *Judge) Range(ctx context.Context, r Range) error {
+	if j.Nonces != nil {
+		j.Nonces.Use(r.Policy.Root+"\x00"+strings.Join(r.Policy.Ignore, "\x00"), r.Policy.Candidate, r.Policy.MaxFile)
+	}
 	revs, err := j.walk(ctx, r)
 	if err != nil {
 		return err
@@ -167,7 +171,8 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 	}
 	var bad *gitrepo.MalformedCommitError
 	if errors.As(err, &bad) {
-		j.add(r.Policy, finding.Finding{Rule: "commit-signed", Severity: finding.Error, Commit: bad.ID, Ref: r.Ref,
+		// Nothing after it can be judged, so no policy makes it a pass.
+		j.Findings = append(j.Findings, finding.Finding{Rule: "commit-signed", Severity: finding.Error, Commit: bad.ID, Ref: r.Ref,
 			Message: "malformed commit: " + bad.Reason, Hint: "git fsck --no-dangling"})
 		return nil
 	}
@@ -233,9 +238,7 @@ func (j *Judge) begin(revs []gitrepo.Rev) {
 	j.treeOf = make(map[string]string, len(revs))
 	j.parents = make(map[string][]string, len(revs))
 	j.waiting, j.refs, j.uses, j.reach, j.brought, j.nonced = nil, nil, nil, nil, nil, nil
-	if j.seen == nil {
-		j.seen = map[string]bool{}
-	}
+	j.seen = map[string]bool{}
 	j.chains = make(map[string]chain, len(revs))
 	j.below = make(map[string][]string, len(revs))
 	var tips []string
@@ -354,7 +357,7 @@ func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
 			e.parse(batch[i].policy)
 		}
 	})
-	if err := j.verify(batch); err != nil {
+	if err := j.verify(r, batch); err != nil {
 		return err
 	}
 	for _, c := range batch {
@@ -424,7 +427,7 @@ func (j *Judge) ofTheTime(c *commit) error {
 // commit applies the rules to one commit, or to the index.
 func (j *Judge) commit(ctx context.Context, r Range, c *commit) error {
 	for _, rule := range []func(context.Context, Range, *commit) error{
-		j.content, j.outside, j.appendOnly, j.threadClosed, j.divergence, j.signed, j.relays,
+		j.trustFiles, j.content, j.outside, j.appendOnly, j.threadClosed, j.divergence, j.signed, j.relays,
 	} {
 		if err := rule(ctx, r, c); err != nil {
 			return err

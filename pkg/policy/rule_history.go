@@ -34,10 +34,21 @@ func (j *Judge) fastForward(_ context.Context, r Range, revs []gitrepo.Rev) erro
 			continue
 		}
 		if roots++; roots > 1 || !r.First {
-			add(rev.ID, "a root commit: its history begins anew beside the protected one", "git rebase --onto the protected ref's tip --root")
+			add(rev.ID, "a root commit: its history begins anew beside the protected one", "git rebase --root --onto "+ontoOf(r))
 		}
 	}
 	return nil
+}
+
+// ontoOf names the commit that a side history is to be put on.
+func ontoOf(r Range) string {
+	if r.Old != "" {
+		return short(r.Old)
+	}
+	if len(r.Exclude) > 0 {
+		return short(r.Exclude[0])
+	}
+	return "the first root"
 }
 
 // lost names the envelopes that a ref would no longer have.

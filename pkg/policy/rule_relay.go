@@ -28,8 +28,8 @@ func (j *Judge) relays(ctx context.Context, r Range, c *commit) error {
 			j.brought = append(j.brought, history.Hit{Path: e.path, Blob: e.blob, Commit: c.id})
 			j.nonced = append(j.nonced, e.env.Nonce)
 		}
-		if e.env == nil || !e.judged || !e.env.Valid() || !e.added {
-			continue
+		if e.env == nil || !e.judged || !e.added || !e.env.Valid() && c.policy.Level(envelope.RuleSchema) == finding.Error {
+			continue // nothing to judge, or told by another rule
 		}
 		if err := j.frozen(ctx, r, c, e); err != nil {
 			return err

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/relay"
 	"github.com/rigward/rigward/pkg/sshsign"
+	"github.com/rigward/rigward/pkg/yamlprofile"
 )
 
 // policyPath is where a repository keeps its policy.
@@ -19,15 +21,11 @@ const policyPath = ".bridge/policy.yaml"
 
 // mustSign tells whether a commit needs a signature, and whether it is for
 // changing who is trusted.
-func (j *Judge) mustSign(c *commit) (sign, change bool) {
+func (j *Judge) mustSign(r Range, c *commit) (sign, change bool) {
 	if c.obj == nil {
 		return false, false
 	}
-	for _, ch := range c.brought {
-		if ch.Path == policyPath || ch.Path == c.policy.Signers || c.policy.Revoked != "" && ch.Path == c.policy.Revoked {
-			change = true
-		}
-	}
+	change = len(j.trustChanges(r, c)) > 0
 	if change && !c.trust.Exists() {
 		// Nobody is trusted yet who could sign for it: the first files come
 		// in unsigned, at a server only with its consent (see Bootstrap).
@@ -37,6 +35,98 @@ func (j *Judge) mustSign(c *commit) (sign, change bool) {
 		return true, change
 	}
 	return c.relays() > 0, change
+}
+
+// trustChanges returns the paths of policy, signers and revocation file that a
+// commit changes. A merge changes them, too, if it takes them from another side
+// than the one that the ref comes from: so a list could be rolled back.
+func (j *Judge) trustChanges(r Range, c *commit) (paths []string) {
+	for i, d := range c.diffs {
+		if len(c.diffs) > 1 && !j.trusted(r, c, i) {
+			continue
+		}
+		for _, ch := range d.Changes {
+			if c.policy.trustPath(ch.Path) && !slices.Contains(paths, ch.Path) {
+				paths = append(paths, ch.Path)
+			}
+		}
+	}
+	return paths
+}
+
+func (p *Policy) trustPath(path string) bool {
+	return path == policyPath || path == p.Signers || p.Revoked != "" && path == p.Revoked
+}
+
+// trusted tells whether parent i of a merge holds the files that count: those
+// of the ref's old commit, or of a commit that descends from it.
+func (j *Judge) trusted(r Range, c *commit, i int) bool {
+	if j.OfTheTime != nil {
+		return i == 0
+	}
+	base := r.Old
+	if base == "" && len(r.Exclude) > 0 {
+		base = r.Exclude[0]
+	}
+	if base == "" {
+		return true
+	}
+	p := c.parents[i]
+	return p == base || slices.Contains(j.below[p], base)
+}
+
+// trustFiles judges that policy, signers and revocation files can be read: the
+// next push is judged by them.
+func (j *Judge) trustFiles(_ context.Context, r Range, c *commit) error {
+	for _, ch := range c.brought {
+		if ch.Deleted() || !c.policy.trustPath(ch.Path) {
+			continue
+		}
+		add := func(line, col int, message, hint string) {
+			j.add(c.policy, finding.Finding{Rule: "signers-change", Severity: finding.Error, Path: ch.Path, Line: line, Col: col, Commit: c.id, Ref: r.Ref, Message: message, Hint: hint})
+		}
+		if !ch.NewMode.IsFile() {
+			add(0, 0, fmt.Sprintf("an entry of mode %s, expected a regular file", ch.NewMode), "")
+			continue
+		}
+		limit := int64(MaxTrustBytes)
+		if ch.Path == policyPath {
+			limit = MaxPolicyBytes
+		}
+		var data []byte
+		large := false
+		err := j.Repo.Objects([]string{ch.NewID}, limit, func(o gitrepo.Object) error {
+			if large = errors.Is(o.Err, gitrepo.ErrTooLarge); large {
+				return nil
+			}
+			data = o.Data
+			return o.Err
+		})
+		if err != nil {
+			return err
+		}
+		switch ch.Path {
+		case policyPath:
+			_, err = Decode(data, FromRepository)
+		case c.policy.Signers:
+			_, err = sshsign.ParseSigners(data)
+		default:
+			_, err = sshsign.ParseRevocations(data)
+		}
+		var y *yamlprofile.Error
+		var p *sshsign.ParseError
+		switch {
+		case large:
+			add(0, 0, fmt.Sprintf("more than %d bytes", limit), "")
+		case errors.As(err, &y):
+			add(y.Line, y.Col, y.Message, y.Hint)
+		case errors.As(err, &p):
+			add(p.Line, p.Col, p.Message, p.Hint)
+		case err != nil:
+			add(0, 0, finding.Clean(err.Error()), "")
+		}
+	}
+	return nil
 }
 
 // relays counts the relays that a commit brings.
@@ -52,10 +142,10 @@ func (c *commit) relays() int {
 
 // verify judges the signatures of those commits of a batch that need one, on
 // all cores.
-func (j *Judge) verify(batch []*commit) error {
+func (j *Judge) verify(r Range, batch []*commit) error {
 	var todo []*commit
 	for _, c := range batch {
-		if sign, _ := j.mustSign(c); sign {
+		if sign, _ := j.mustSign(r, c); sign {
 			if _, _, err := c.trust.Signers(); err != nil {
 				return err
 			}
@@ -88,9 +178,9 @@ func (j *Judge) signed(_ context.Context, r Range, c *commit) error {
 		if err := j.commitClock(c, add); err != nil {
 			return err
 		}
-		j.bootstrap(c, add)
+		j.bootstrap(r, c, add)
 	}
-	sign, change := j.mustSign(c)
+	sign, change := j.mustSign(r, c)
 	if !sign {
 		return nil
 	}
@@ -189,24 +279,30 @@ func (j *Judge) commitClock(c *commit, add func(rule, message, hint string)) err
 		parents = append(parents, time.Unix(when, 0))
 	}
 	j.dates[c.id] = c.obj.Committer.When
+	if c.obj.Committer.When > lastSecond {
+		add("commit-clock", "the committer date lies after the year 9999", "set the clock, then: git commit --amend --no-edit")
+		return nil
+	}
 	if why := relay.CommitClock(time.Unix(c.obj.Committer.When, 0), j.Now, parents, c.policy.ClockSkew); why != "" {
 		add("commit-clock", why, "set the clock, then: git commit --amend --no-edit")
 	}
 	return nil
 }
 
+// lastSecond of the year 9999. Later dates are no dates, and too large a number
+// could wrap into the past.
+const lastSecond = 253402300799
+
 // bootstrap refuses, at a server, policy and signers files where nobody is
 // trusted yet, unless the server says that it takes them.
-func (j *Judge) bootstrap(c *commit, add func(rule, message, hint string)) {
+func (j *Judge) bootstrap(r Range, c *commit, add func(rule, message, hint string)) {
 	if c.trust.Exists() || j.Bootstrap {
 		return
 	}
-	for _, ch := range c.brought {
-		if ch.Path == policyPath || ch.Path == c.policy.Signers {
-			add("signers-change", "nobody is trusted yet who could sign for a change of "+finding.Quote(ch.Path),
-				"on the server, for the push that brings it: git config rigward.bootstrap true")
-			return
-		}
+	for _, path := range j.trustChanges(r, c) {
+		add("signers-change", "nobody is trusted yet who could sign for a change of "+finding.Quote(path),
+			"on the server, for the push that brings it: git config rigward.bootstrap true")
+		return
 	}
 }
 

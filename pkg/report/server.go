@@ -91,7 +91,12 @@ func wrap(text, indent string, columns int) []string {
 	var lines []string
 	line, n := "", 0
 	flush := func() {
-		lines = append(lines, indent+line)
+		if len(lines) == 0 || indent != "" {
+			line = indent + line
+		} else {
+			line = "  " + line // so that no text begins a line of ours
+		}
+		lines = append(lines, line)
 		line, n = "", 0
 	}
 	for word := range strings.FieldsSeq(text) {

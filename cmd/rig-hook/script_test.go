@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rigward/rigward/hooks"
+)
+
+// TestMain makes the test binary the program that the scripts, and the hooks
+// which they install, run.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"rig-hook": func() {
+		dir, _ := os.Getwd()
+		exe, _ := os.Executable()
+		os.Exit(Main(context.Background(), &hooks.Env{Args: append([]string{"rig-hook"}, os.Args[1:]...), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+			Environ: os.Environ(), Dir: dir, Executable: exe, Now: time.Now, Rand: rand.Reader}))
+	}})
+}
+
+// TestScripts runs testdata/scripts; -update writes their golden output.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "../../testdata/scripts", UpdateScripts: *update, RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("HOME", e.WorkDir)
+			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			for _, kv := range [][2]string{{"AUTHOR", "NAME"}, {"COMMITTER", "NAME"}} {
+				e.Setenv("GIT_"+kv[0]+"_NAME", "Op")
+				e.Setenv("GIT_"+kv[0]+"_EMAIL", "op@example.com")
+				e.Setenv("GIT_"+kv[0]+"_DATE", "1767603600 +0000")
+			}
+			return nil
+		},
+	})
+}

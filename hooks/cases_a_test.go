@@ -244,7 +244,7 @@ func TestCasesA(t *testing.T) {
 		// The program is gone, or is none.
 		hook := filepath.Join(w.clone.Dir, ".git", "hooks", "pre-push")
 		write(t, hook, string(hooks.Shim("pre-push", filepath.Join(w.clone.Dir, "gone"), false)))
-		must(t, rig(w.clone, w.clone.Dir, "", "doctor"), 1, "which is no program")
+		must(t, rig(w.clone, w.clone.Dir, "", "doctor"), 1, "is no program")
 		must(t, os_remove(hook), 0)
 		must(t, rig(w.clone, w.clone.Dir, "", "doctor"), 1, "there is no hook, so nothing is checked")
 		write(t, hook, "#!/bin/sh\nexit 0\n")

@@ -96,9 +96,6 @@ func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 			return err
 		}
 		g.report.Refs++
-		if err := g.present(u); err != nil {
-			return err
-		}
 		if !g.judge.Ref(p, u, protected(u.Ref)) {
 			continue
 		}
@@ -137,22 +134,6 @@ func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 		came = append(came, r.New)
 	}
 	g.save()
-	return nil
-}
-
-// present makes sure that the ref is where the push says it comes from: the old
-// id is the client's word, and git compares it only when the ref moves.
-func (g *gate) present(u change.RefUpdate) error {
-	id, ok, err := g.repo.Ref(u.Ref)
-	if err != nil {
-		return err
-	}
-	if !ok {
-		id = g.repo.ZeroID()
-	}
-	if id != u.Old {
-		return &policy.Undecided{Message: finding.Quote(u.Ref) + " is at " + id + " now, not at " + u.Old + " as the push says", Hint: "git fetch, then push again"}
-	}
 	return nil
 }
 

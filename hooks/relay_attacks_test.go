@@ -438,7 +438,7 @@ func TestMissingTrustIsNoPass(t *testing.T) {
 			s := newScene(t)
 			o := spoil(s)
 			o.key, o.at = keyA, s.now.Add(-time.Second)
-			s.accepted(s.commit(o)) // signed by the old list, so it may
+			s.forced(s.commit(o)) // it was there before the hooks were
 			tip := s.relayed(opts{}, nil)
 			res := s.push(tip, "refs/heads/main")
 			if res.Code == 0 || !strings.Contains(res.Stderr, "cannot decide") {

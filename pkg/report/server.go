@@ -87,7 +87,7 @@ func findingLines(f finding.Finding, columns int) []string {
 // wrap breaks text at blanks into lines of at most that many columns, each
 // after indent; a longer word is cut hard.
 func wrap(text, indent string, columns int) []string {
-	width := max(columns-len(indent), 20)
+	width := max(columns-max(len(indent), 2), 20)
 	var lines []string
 	line, n := "", 0
 	flush := func() {

@@ -541,3 +541,76 @@ func TestOneNonceManyPushes(t *testing.T) {
 		t.Errorf("%s commits came, expected one", got)
 	}
 }
+
+// What a hostile review found: each was accepted once.
+func TestReviewed(t *testing.T) {
+	fewer := func(s *scene) string {
+		return strings.Replace(sceneSigners(s.now), keyB.Line("bob@example.com,bob-relay", ""), "", 1)
+	}
+	drop := func(s *scene) (before string) {
+		before = s.base
+		s.accepted(s.commit(opts{key: keyA, at: s.now.Add(-time.Second), files: map[string]string{".bridge/allowed_signers": fewer(s)}}))
+		return before
+	}
+	t.Run("a merge takes removed signers back", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		old := drop(s)
+		s.refused(s.commit(opts{parents: []string{s.base, old}, files: map[string]string{".bridge/allowed_signers": sceneSigners(s.now)}}), true, []string{"commit-signed", "signers-change"})
+	})
+	t.Run("a merge takes removed signers back, as first parent", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		old := drop(s)
+		s.refused(s.commit(opts{parents: []string{old, s.base}, files: map[string]string{".bridge/allowed_signers": sceneSigners(s.now)}}), true, []string{"commit-signed", "signers-change"})
+	})
+	t.Run("a merge of a branch from before, control", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		old := drop(s)
+		side := s.commit(opts{parents: []string{old}, files: map[string]string{"notes.txt": "x"}})
+		s.accepted(s.commit(opts{parents: []string{s.base, side}, files: map[string]string{"notes.txt": "x"}}))
+	})
+	t.Run("a relay in the place of a file without a fence", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		s.accepted(s.commit(opts{at: s.now.Add(-time.Second), files: map[string]string{"t-two/R.md": "junk\n"}}))
+		f := s.decision(s.now)
+		f.Thread = "t-two"
+		s.refused(s.commit(opts{files: map[string]string{"t-two/R.md": s.render(f)}}), true, []string{"commit-signed", "relay-reply"})
+	})
+	t.Run("a malformed commit where commit-signed is a warning", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		s.accepted(s.commit(opts{key: keyA, at: s.now.Add(-time.Second), files: map[string]string{".bridge/policy.yaml": "version: 1\nrevoked: .bridge/revoked\nrules: {commit-signed: warning}\n"}}))
+		s.refused(s.commit(opts{remove: []string{"t-one/REQUEST.md"}, raw: func(p []byte) []byte {
+			return []byte(strings.Replace(string(p), " +0000\n\n", " +00\n\n", 1))
+		}}), true, []string{"commit-signed"})
+	})
+	t.Run("a policy that cannot be read", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		s.refused(s.commit(opts{key: keyA, files: map[string]string{".bridge/policy.yaml": "version: 1\noops: 1\n"}}), true, []string{"signers-change"})
+	})
+	t.Run("one ref's old policy does not speak for another", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		file := filepath.Join(s.server.Dir, "policy.yaml")
+		if err := os.WriteFile(file, []byte("version: 1\nprotect: [main, a1]\nrelay: {nonce-scope: refs}\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s.server.Run("config", "rigward.policy", file)
+		// nonce-scope: refs within one push.
+		s.accepted(s.base)
+		if res := s.push(s.base, "refs/heads/a1"); res.Code != 0 {
+			t.Fatalf("%s", res.Stderr)
+		}
+		nonce := s.decision(s.now).Nonce
+		one := s.relayedAs("t-one/RELAY-1.md", func(f *envelope.Fields) { f.Nonce = nonce })
+		two := s.relayedAs("t-one/RELAY-2.md", func(f *envelope.Fields) { f.Nonce = nonce })
+		res := s.repo.Push(s.server.Dir, one+":refs/heads/a1", two+":refs/heads/main")
+		if res.Code == 0 || !slices.Contains(told(res.Stderr), "relay-nonce") {
+			t.Errorf("exit %d\n%s", res.Code, res.Stderr)
+		}
+	})
+}

@@ -83,9 +83,8 @@ type flagSpec struct {
 
 // jsonFlag and limitFlag belong to nearly every verb.
 var (
-	jsonFlag   = flagSpec{name: "--json", help: "print one JSON object on standard output"}
-	limitFlag  = flagSpec{name: "--limit", value: "NAME=VALUE", many: true, help: "change one limit, such as total-size=2GiB"}
-	formatFlag = flagSpec{name: "--format", value: "NAME", words: []string{"rig", "agent", "rye"}, help: "take the input for this format instead of looking at it"}
+	jsonFlag  = flagSpec{name: "--json", help: "print one JSON object on standard output"}
+	limitFlag = flagSpec{name: "--limit", value: "NAME=VALUE", many: true, help: "change one limit, such as total-size=2GiB"}
 )
 
 // call is one run of a verb.
@@ -303,7 +302,8 @@ func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*ver
 	if len(fitting) == 0 {
 		fitting = candidates
 	}
-	for _, w := range words {
+	if len(words) > 0 {
+		w := words[0]
 		if agent.HasScheme(w) { // only agent bundles have references
 			for _, v := range fitting {
 				if v.format == "agent" {
@@ -329,7 +329,6 @@ func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*ver
 				}
 			}
 		}
-		break
 	}
 	return fitting[0], args, nil
 }

@@ -49,10 +49,9 @@ func demo(ctx context.Context, env *hooks.Env, f flags) int {
 }
 
 type demonstration struct {
-	ctx  context.Context
-	env  *hooks.Env
-	dir  string
-	base string // what the server has, before an attempt
+	ctx context.Context
+	env *hooks.Env
+	dir string
 
 	operator, stranger, old *signer
 	request                 string // body hash of the turn that relays answer

@@ -160,7 +160,6 @@ type pipe struct {
 	free chan []byte
 	exit chan error
 	cur  []byte
-	err  error
 }
 
 func startPipe(w io.Writer) *pipe {

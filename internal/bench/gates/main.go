@@ -85,7 +85,6 @@ type bench struct {
 	guarded, bare    string // copies of it, with and without the hook
 	client           string
 	made             int
-	audits           []string
 }
 
 func (b *bench) open(source string) error {

@@ -75,8 +75,7 @@ type file struct {
 type vendored struct {
 	dir    string // below the source root
 	spec   *agentSpec
-	data   []byte // agent.yaml as it stands
-	faults []*bundle.Finding
+	data   []byte      // agent.yaml as it stands
 	byUser bool        // a member uses it
 	ref    string      // the member's spelling
 	to     []*vendored // what its imports lead to, nil for a faulty one

@@ -121,16 +121,6 @@ func resign(t testing.TB, dir string, key ed25519.PrivateKey, edit func(body str
 	put(t, dir, p, signatureLine(hashLine, []byte(body), key, when)+body)
 }
 
-// replace returns an edit that must change something.
-func replace(t testing.TB, old, with string) func(string) string {
-	return func(body string) string {
-		if !strings.Contains(body, old) {
-			t.Fatalf("%q is not in the text", old)
-		}
-		return strings.Replace(body, old, with, 1)
-	}
-}
-
 // withoutDigest drops the manifest_digest, which an edit would break.
 func withoutDigest(body string) string {
 	lines := strings.SplitAfter(body, "\n")

@@ -229,7 +229,9 @@ func (g *gate) use(p *policy.Policy) {
 
 // Nonces returns the nonce index of a repository.
 func Nonces(repo *gitrepo.Repo, p *policy.Policy) *history.Index {
-	return &history.Index{Repo: repo, Dir: filepath.Join(repo.CommonDir(), "rigward"), Envelope: p.Candidate, Limit: p.MaxFile}
+	x := &history.Index{Repo: repo, Dir: filepath.Join(repo.CommonDir(), "rigward")}
+	p.Index(x)
+	return x
 }
 
 // stdin reads the lines that git gives; none at a terminal.

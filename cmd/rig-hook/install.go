@@ -92,15 +92,40 @@ func afterServer(ctx context.Context, env *hooks.Env, f flags, r *gitrepo.Repo) 
 		fmt.Fprintln(env.Stdout, "rigward.bootstrap: true (the first push may bring policy and signers; unset it afterwards)")
 		return report.ExitClean
 	}
-	for _, err := range r.Refs(ctx, "refs/heads/") {
+	var tips []string
+	for ref, err := range r.Refs(ctx, "refs/heads/") {
 		if err != nil {
 			return fail(env, "install", err)
+		}
+		tips = append(tips, ref.ID)
+	}
+	if len(tips) > 0 {
+		if err := indexNonces(ctx, r, tips); err != nil {
+			fmt.Fprintf(env.Stderr, "the nonces of this history are not indexed yet: %s\n", finding.Clean(err.Error()))
 		}
 		return report.ExitClean
 	}
 	fmt.Fprintln(env.Stderr, "the repository is empty: its first push is refused until the server says what to judge it by")
 	fmt.Fprintf(env.Stderr, "hint: git -C %s config rigward.bootstrap true\n", finding.Path(f.value["--server"]))
 	return report.ExitClean
+}
+
+// indexNonces reads the whole history once, so that no push has to.
+func indexNonces(ctx context.Context, r *gitrepo.Repo, tips []string) error {
+	_, head, err := r.HEAD()
+	if err != nil {
+		return err
+	}
+	l := &policy.Loader{Repo: r, ReadFile: func(name string) ([]byte, error) { return hooks.ReadConfigured(r, name) }}
+	p, _, err := l.AtCommit(head)
+	if err != nil {
+		return err
+	}
+	x := hooks.Nonces(r, p)
+	if _, err := x.Find(ctx, nil, tips); err != nil {
+		return err
+	}
+	return x.Save()
 }
 
 // setBootstrap changes the server's configuration with git's own command.

@@ -123,7 +123,7 @@ type Range struct {
 // could not decide.
 func (j *Judge) Range(ctx context.Context, r Range) error {
 	if j.Nonces != nil {
-		j.Nonces.Use(r.Policy.Root+"\x00"+strings.Join(r.Policy.Ignore, "\x00"), r.Policy.Candidate, r.Policy.MaxFile)
+		r.Policy.Index(j.Nonces)
 	}
 	revs, err := j.walk(ctx, r)
 	if err != nil {
@@ -190,6 +190,11 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 		return err
 	}
 	return j.nonces(ctx, r)
+}
+
+// Index makes a nonce index take for envelopes what the policy does.
+func (p *Policy) Index(x *history.Index) {
+	x.Use(p.Root+"\x00"+strings.Join(p.Ignore, "\x00"), p.Candidate, p.MaxFile)
 }
 
 // maxBatch is how many changed paths are read and parsed together.

@@ -31,6 +31,8 @@ type Report struct {
 	Problem   error             // why no decision was possible; nil if one was
 	Hint      string            // the command that repairs Problem, if one does
 	Notes     []string          // for people: what was used, what was left out
+	Threads   []Thread          // what the range brings to each thread, where a gate was asked for it
+	Bundles   []Bundle          // what became of the policy's bundles, where a gate judges them
 }
 
 // ExitCode returns 2 if the gate could not decide, else 1 if a finding is at

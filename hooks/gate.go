@@ -146,10 +146,15 @@ func (g *gate) within(ctx context.Context, run func(context.Context) error) {
 		if g.judge != nil {
 			done, total = g.judge.Commits, g.judge.Total
 		}
-		err = &policy.Undecided{
+		u := &policy.Undecided{
 			Message: fmt.Sprintf("%d of %d commits checked in %s, then the time was up", done, total, g.env.Now().Sub(g.started).Round(100*time.Millisecond)),
 			Hint:    "push in smaller parts, or raise the policy's timeout", Cause: err,
 		}
+		if errors.Is(err, history.ErrBuilding) {
+			u.Message += ": " + history.ErrBuilding.Error()
+			u.Hint = "on the server: rig-hook install --server DIR, which reads them once and keeps them"
+		}
+		err = u
 	}
 	g.report.Problem, g.report.Hint = err, policy.HintOf(err)
 }

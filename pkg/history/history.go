@@ -204,14 +204,30 @@ func nonceOf(data []byte) (string, bool) {
 	return env.Nonce, true
 }
 
+// ErrBuilding is joined to the error of a Find that was cut short while it read
+// the whole history, which only a repository without an index needs.
+var ErrBuilding = errors.New("the nonces of the whole history were being read for the first time")
+
 // rebuild makes the index anew from every object of the repository, which is
-// more than the histories of tips hold; what is told is verified.
+// more than the histories of tips hold: what is not in these is left out.
 func (x *Index) rebuild(ctx context.Context, tips []string) error {
 	if partial, _, err := x.Repo.ConfigLast("extensions.partialclone"); err != nil {
 		return err
 	} else if partial != "" {
 		return &gitrepo.Error{Kind: gitrepo.ErrMissing, Message: "this partial clone does not have all envelopes, so no nonce is known to be new", Hint: "git fetch --refetch --no-filter"}
 	}
+	if err := x.build(ctx, tips); err != nil {
+		if ctx.Err() != nil {
+			err = errors.Join(err, ErrBuilding)
+		}
+		return err
+	}
+	x.state.addTips(tips)
+	x.dirty = true
+	return nil
+}
+
+func (x *Index) build(ctx context.Context, tips []string) error {
 	// Every commit must be there; a walk tells if one is not.
 	for _, err := range x.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{}) {
 		if err != nil {
@@ -220,6 +236,59 @@ func (x *Index) rebuild(ctx context.Context, tips []string) error {
 	}
 	x.state = state{format: x.Repo.ObjectFormat(), base: []byte{}}
 	x.built = true
+	bearers, err := x.bearers(ctx)
+	if err != nil || len(bearers) == 0 {
+		return err
+	}
+	// Nearly all lie in the tree of a tip; a walk finds where the others do,
+	// if in this history at all: they may be of a push that was refused, or of
+	// a branch that is not among tips.
+	for _, tip := range tips {
+		c, err := x.Repo.Commit(tip)
+		if err != nil {
+			return err
+		}
+		all, err := x.Repo.DiffTrees("", c.Tree)
+		if err != nil && !errors.Is(err, gitrepo.ErrTooLarge) {
+			return err
+		}
+		for _, ch := range all {
+			x.place(bearers, ch, "")
+		}
+	}
+	if len(bearers) == 0 {
+		return nil
+	}
+	err = x.Repo.ScanCommits(ctx, x.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{}), gitrepo.ScanOptions{}, func(s *gitrepo.Scanned) error {
+		for _, d := range s.Diffs {
+			for _, ch := range d.Changes {
+				x.place(bearers, ch, s.ID)
+			}
+		}
+		if len(bearers) == 0 {
+			return errPlaced
+		}
+		return nil
+	})
+	if errors.Is(err, errPlaced) {
+		err = nil
+	}
+	return err
+}
+
+var errPlaced = errors.New("all are placed")
+
+// place records a bearer that a change shows at an envelope's path.
+func (x *Index) place(bearers map[string]string, ch gitrepo.Change, commit string) {
+	if nonce, ok := bearers[ch.NewID]; ok && x.Envelope(ch.Path) {
+		x.state.add(record{key: key(nonce), blob: ch.NewID, commit: commit})
+		delete(bearers, ch.NewID)
+	}
+}
+
+// bearers returns the nonce of each blob of the repository that has one.
+func (x *Index) bearers(ctx context.Context) (map[string]string, error) {
+	bearers := map[string]string{}
 	var blobs []string
 	flush := func() error {
 		err := x.Repo.Objects(blobs, x.Limit, func(o gitrepo.Object) error {
@@ -227,7 +296,7 @@ func (x *Index) rebuild(ctx context.Context, tips []string) error {
 				return o.Err
 			}
 			if nonce, ok := nonceOf(o.Data); ok {
-				x.state.add(record{key: key(nonce), blob: o.ID})
+				bearers[o.ID] = nonce
 			}
 			return nil
 		})
@@ -246,12 +315,7 @@ func (x *Index) rebuild(ctx context.Context, tips []string) error {
 	if err == nil {
 		err = flush()
 	}
-	if err != nil {
-		return err
-	}
-	x.state.addTips(tips)
-	x.dirty = true
-	return nil
+	return bearers, err
 }
 
 // verify finds where an entry of the index lies in the histories of tips; ok is

@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -253,4 +254,47 @@ func FuzzParseHead(f *testing.F) {
 			t.Errorf("%x", data)
 		}
 	})
+}
+
+// An index holds what lies in the histories that it covers and nothing else, so
+// that a relay that is pushed to a free branch first costs no walk of the whole
+// history when it comes to a protected one.
+func TestOnlyWhatIsCovered(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	r.Commit("x", relay(0))
+	gone := r.Commit("x", relay(1))
+	r.Run("rm", "-q", "some-talk/RELAY-1.md")
+	r.Run("commit", "-q", "-m", "x")
+	tip := strings.TrimSpace(r.Run("rev-parse", "HEAD"))
+	free := r.Commit("x", relay(2))
+	r.Run("branch", "free")
+	r.Run("reset", "-q", "--hard", tip)
+
+	x := index(t, r, "")
+	want(t, "below the tip", used(t, x, tip, 3), 0, 1)
+	if !x.built {
+		t.Fatal("it was not built anew")
+	}
+	for n, commit := range map[int]string{0: "", 1: gone} {
+		if records := x.state.find(key(nonce(n))); len(records) != 1 || records[0].commit != commit {
+			t.Errorf("nonce %d: %+v, expected one record, of commit %q", n, records, commit)
+		}
+	}
+	if records := x.state.find(key(nonce(2))); len(records) != 0 {
+		t.Errorf("a nonce of another branch is in the index: %+v", records)
+	}
+	want(t, "with the other branch", used(t, x, free, 3), 0, 1, 2)
+}
+
+// A build that is cut short says what it was doing.
+func TestCutShort(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	tip := r.Commit("x", relay(0))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := index(t, r, "").Find(ctx, []string{nonce(0)}, []string{tip}); !errors.Is(err, ErrBuilding) {
+		t.Errorf("%v, expected ErrBuilding", err)
+	}
+	x := index(t, r, "")
+	want(t, "a build with time enough", used(t, x, tip, 1), 0)
 }

@@ -46,7 +46,7 @@ func run(sizes string, rounds int, dir string, audit bool) error {
 	}
 	program := filepath.Join(scratch, "rig-hook")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "github.com/rigward/rigward/cmd/rig-hook")
-	build.Stderr = os.Stderr
+	build.Stderr, build.Env = os.Stderr, append(os.Environ(), "CGO_ENABLED=0") // as it is released
 	if err := build.Run(); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"flag"
 	"os"
 	"testing"
 	"time"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 )
+
+var update = flag.Bool("update", false, "write the golden output of the scripts")
 
 // TestMain makes the test binary the program that the scripts, and the hooks
 // which they install, run.

@@ -1,7 +1,6 @@
 package gitrepo
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -9,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/go-git/go-git/v5/plumbing/format/config"
 
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -20,7 +17,7 @@ import (
 // a git directory with GIT_DIR naming it. It says no (ok false) wherever git
 // might see something else: linked worktrees, extensions, SHA-256, reftable,
 // includes, a configured worktree, variables that redirect git, or a
-// configuration written in a way that go-git might read differently.
+// configuration that plainCore does not read.
 func findPlain(env Env) (p place, ok bool) {
 	for _, key := range []string{"GIT_WORK_TREE", "GIT_IMPLICIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_NAMESPACE"} {
 		if _, set := env.Lookup(key); set {
@@ -61,8 +58,8 @@ func findPlain(env Env) (p place, ok bool) {
 // maxConfig is the largest configuration file read here, in bytes.
 const maxConfig = 1 << 20
 
-// plainConfig reads core.bare with go-git from a configuration without
-// anything that could make it mean something else to git.
+// plainConfig reads core.bare from a configuration without anything that could
+// make it mean something else to git.
 func plainConfig(file string) (bare, ok bool) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -70,65 +67,70 @@ func plainConfig(file string) (bare, ok bool) {
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
-	if err != nil || len(text) > maxConfig || !plainText(text) {
+	if err != nil || len(text) > maxConfig {
 		return false, false
 	}
-	cfg := config.New()
-	if err := config.NewDecoder(bytes.NewReader(text)).Decode(cfg); err != nil {
-		return false, false
-	}
-	for _, s := range cfg.Sections {
-		switch strings.ToLower(s.Name) {
-		case "include", "includeif", "extensions":
-			return false, false
-		}
-	}
-	core := cfg.Section("core")
-	versions, bares := core.OptionAll("repositoryformatversion"), core.OptionAll("bare")
-	if len(versions) > 1 || len(versions) == 1 && versions[0] != "0" || len(bares) != 1 || core.HasOption("worktree") {
-		return false, false
-	}
-	switch bares[0] {
-	case "true":
-		return true, true
-	case "false":
-		return false, true
-	}
-	return false, false
+	return plainCore(string(text))
 }
 
-// plainText tells whether every line of a configuration is blank, a section in
-// its usual form or `key = value` without quotes, escapes and comments.
-func plainText(text []byte) bool {
-	for line := range bytes.Lines(text) {
-		s := strings.Trim(string(line), " \t\r\n")
+// plainCore returns core.bare of a configuration in which every line is blank,
+// a section in its usual form or `key = value` without quotes, escapes and
+// comments (git-config, SYNTAX), and which neither redirects git nor names an
+// extension; ok is false for every other one.
+func plainCore(text string) (bare, ok bool) {
+	section, bares, versions := "", 0, 0
+	for line := range strings.Lines(text) {
+		s := strings.Trim(line, " \t\r\n")
 		if strings.ContainsAny(s, "\\#;\x00\r") {
-			return false
+			return false, false
 		}
 		if s == "" {
 			continue
 		}
 		if s[0] == '[' {
 			if s[len(s)-1] != ']' || strings.Count(s, "]") != 1 {
-				return false
+				return false, false
 			}
 			name, sub, _ := strings.Cut(s[1:len(s)-1], " ")
-			if name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
-				return false
+			if !plainName(name) || sub != "" && (len(sub) < 3 || sub[0] != '"' || sub[len(sub)-1] != '"' || strings.Count(sub, `"`) != 2) {
+				return false, false
 			}
-			if sub != "" && (len(sub) < 3 || sub[0] != '"' || sub[len(sub)-1] != '"' || strings.Count(sub, `"`) != 2) {
-				return false
+			section = strings.ToLower(name)
+			switch section {
+			case "include", "includeif", "extensions":
+				return false, false
 			}
+			section += sub
 			continue
 		}
-		key, _, found := strings.Cut(s, "=")
-		key = strings.TrimRight(key, " \t")
-		if !found || key == "" || strings.Contains(s, `"`) ||
-			strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
-			return false
+		key, value, found := strings.Cut(s, "=")
+		key, value = strings.TrimRight(key, " \t"), strings.TrimLeft(value, " \t")
+		if !found || section == "" || !plainName(key) || strings.Contains(value, `"`) {
+			return false, false
+		}
+		if section != "core" {
+			continue
+		}
+		switch strings.ToLower(key) {
+		case "worktree":
+			return false, false
+		case "repositoryformatversion":
+			if versions++; versions > 1 || value != "0" {
+				return false, false
+			}
+		case "bare":
+			if bares++; bares > 1 || value != "true" && value != "false" {
+				return false, false
+			}
+			bare = value == "true"
 		}
 	}
-	return true
+	return bare, bares == 1
+}
+
+// plainName accepts the name of a section or key: letters, digits and hyphens.
+func plainName(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
 }
 
 // askPlace asks git, in one process.

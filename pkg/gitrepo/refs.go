@@ -1,17 +1,15 @@
 package gitrepo
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/go-git/go-billy/v5/osfs"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/storage/filesystem/dotgit"
 
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -179,7 +177,10 @@ func (r *Repo) askRefs(ctx context.Context, prefixes ...string) iter.Seq2[Ref, e
 // object id of the same spelling (gitrevisions, <refname>).
 func (r *Repo) hasRefNamed(word string) bool {
 	// Where refs are no plain files the caller's other way costs the same.
-	if !r.plain || looseRef(filepath.Join(r.gitDir, word)) != refAbsent {
+	if !r.plain {
+		return true
+	}
+	if _, state := looseRef(filepath.Join(r.gitDir, word)); state != refAbsent {
 		return true
 	}
 	for _, name := range []string{"refs/" + word, "refs/tags/" + word, "refs/heads/" + word, "refs/remotes/" + word, "refs/remotes/" + word + "/HEAD"} {
@@ -198,66 +199,99 @@ const (
 	refUnclear          // git has to say
 )
 
-// plainRef reads a ref with go-git where refs are plain files. It leaves to
-// git (refUnclear) every file that go-git might read in another way.
+// plainRef reads a ref where refs are plain files: a loose one, else the line
+// of packed-refs (gitrepository-layout). It leaves to git (refUnclear) every
+// file that is not written exactly as git writes it.
 func (r *Repo) plainRef(name string) (Ref, refState) {
-	git := dotgit.New(osfs.New(r.gitDir))
 	result := Ref{Name: name}
 	for range maxSymbolic {
-		loose := looseRef(filepath.Join(r.gitDir, filepath.FromSlash(name)))
-		if loose == refUnclear {
-			return Ref{}, refUnclear
+		value, state := looseRef(filepath.Join(r.gitDir, filepath.FromSlash(name)))
+		if state == refAbsent {
+			value, state = packedRef(filepath.Join(r.gitDir, "packed-refs"), name)
 		}
-		ref, err := git.Ref(plumbing.ReferenceName(name))
-		switch {
-		case errors.Is(err, plumbing.ErrReferenceNotFound) && loose == refAbsent:
-			if result.Target != "" {
-				return result, refFound
-			}
-			return Ref{}, refAbsent
-		case err != nil:
-			return Ref{}, refUnclear
-		case ref.Type() == plumbing.HashReference:
-			result.ID = ref.Hash().String()
-			if loose == refFound {
-				return result, refFound
-			}
-			// go-git takes any word in packed-refs for an id. One that names
-			// an object is one.
-			if types, err := r.Has([]ID{result.ID}); err != nil || types[0] == "" {
-				return Ref{}, refUnclear
-			}
+		if state == refAbsent && result.Target != "" {
 			return result, refFound
-		case loose == refAbsent || CheckRefName(ref.Target().String()) != nil:
-			return Ref{}, refUnclear
 		}
-		name = ref.Target().String()
-		result.Target = name
+		if state != refFound {
+			return Ref{}, state
+		}
+		target, symbolic := strings.CutPrefix(value, "ref: ")
+		if !symbolic {
+			result.ID = value
+			return result, refFound
+		}
+		name, result.Target = target, target
 	}
 	return Ref{}, refUnclear
 }
 
-// looseRef tells whether a file holds exactly a line with an id or with
-// "ref: " and a name (refFound), is not there (refAbsent) or is anything else.
-func looseRef(file string) refState {
+// looseRef reads a file that holds exactly a line with an id or with "ref: "
+// and a name (refFound); it may not be there (refAbsent) or be anything else.
+func looseRef(file string) (value string, state refState) {
 	st, err := os.Lstat(file)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && st.IsDir() {
-		return refAbsent
+		return "", refAbsent
 	}
 	if err != nil || !st.Mode().IsRegular() || st.Size() > 4096 {
-		return refUnclear
+		return "", refUnclear
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return refUnclear
+		return "", refUnclear
 	}
 	line, ok := strings.CutSuffix(string(text), "\n")
 	target, symbolic := strings.CutPrefix(line, "ref: ")
-	if !ok || symbolic && CheckRefName(target) != nil || !symbolic && (len(line) != 40 || !isHex(line) || strings.Trim(line, "0") == "") {
-		return refUnclear
+	if !ok || symbolic && CheckRefName(target) != nil || !symbolic && !plainID(line) {
+		return "", refUnclear
 	}
-	return refFound
+	return line, refFound
 }
+
+// packedRef reads the id of a ref from packed-refs: a header, lines of an id, a
+// blank and a name, and after an annotated tag a line of "^" and an id.
+func packedRef(file, name string) (id string, state refState) {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", refAbsent
+	}
+	if err != nil {
+		return "", refUnclear
+	}
+	defer f.Close()
+	lines := bufio.NewReaderSize(f, 64<<10)
+	for first := true; ; first = false {
+		line, err := lines.ReadSlice('\n')
+		if err == io.EOF && len(line) == 0 {
+			return "", refAbsent
+		}
+		if err != nil {
+			return "", refUnclear // no line end, or longer than any name
+		}
+		id, found, ok := packedLine(string(line[:len(line)-1]), first)
+		if !ok {
+			return "", refUnclear
+		}
+		if found == name {
+			return id, refFound
+		}
+	}
+}
+
+// packedLine reads one line of packed-refs; name is "" for the header and the
+// peeled id of a tag. first says that nothing came before.
+func packedLine(line string, first bool) (id, name string, ok bool) {
+	if first && strings.HasPrefix(line, "# ") {
+		return "", "", true
+	}
+	if peeled, found := strings.CutPrefix(line, "^"); found {
+		return "", "", !first && plainID(peeled)
+	}
+	id, name, _ = strings.Cut(line, " ")
+	return id, name, plainID(id) && CheckRefName(name) == nil
+}
+
+// plainID accepts a full SHA-1 id other than the one of no object.
+func plainID(s string) bool { return len(s) == 40 && isHex(s) && strings.Trim(s, "0") != "" }
 
 // CheckRefName is nil for what git takes as a full ref name: one below "refs/",
 // or HEAD and its like in capital letters (git-check-ref-format). Any other

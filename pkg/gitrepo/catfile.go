@@ -157,9 +157,11 @@ func (s *session) close() {
 		_ = s.end()
 	}
 	if s.err == nil {
-		s.err = &Error{Kind: ErrDied, Message: "the repository is closed"}
+		s.err = errClosed()
 	}
 }
+
+func errClosed() error { return &Error{Kind: ErrDied, Message: "the repository is closed"} }
 
 // tooOld names the version of a git that doesn't know --batch-command.
 func (s *session) tooOld() error {

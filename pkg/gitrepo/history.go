@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -109,6 +110,30 @@ func (r *Repo) RevList(ctx context.Context, include, exclude []ID, opt RevListOp
 			yield(Rev{}, r.orCut(failure(ctx, "git rev-list", stderr.Bytes(), err)))
 		}
 	}
+}
+
+// maxLine is how many commits Line reads one by one before a walk by git itself
+// is cheaper.
+const maxLine = 16
+
+// Line is RevList of new without old, parents first, for the usual case: at
+// most 16 commits, each with one parent, the first one's being old. It costs no
+// process. In any other case, and if an object can't be read as a commit, ok is
+// false and RevList is to be asked.
+func (r *Repo) Line(new, old ID) (revs []Rev, ok bool) {
+	for id := new; id != old; {
+		if len(revs) == maxLine {
+			return nil, false
+		}
+		c, err := r.Commit(id)
+		if err != nil || len(c.Parents) != 1 {
+			return nil, false
+		}
+		revs = append(revs, Rev{ID: c.ID, Parents: c.Parents})
+		id = c.Parents[0]
+	}
+	slices.Reverse(revs)
+	return revs, true
 }
 
 // parseRev parses `<id> (SP <parent>)* LF`.

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -238,4 +240,51 @@ func TestRealObjects(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Line says what RevList says, or that it does not know.
+func TestLine(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	var ids []string
+	for i := range 18 {
+		ids = append(ids, r.Commit("x", map[string]string{"f": strconv.Itoa(i)}))
+	}
+	r.Run("checkout", "-q", "-b", "side", ids[0])
+	side := r.Commit("x", map[string]string{"g": "x"})
+	r.Run("merge", "-q", "--no-ff", "-m", "x", ids[1])
+	merge := strings.TrimSpace(r.Run("rev-parse", "HEAD"))
+	repo := open(t, r)
+	last := len(ids) - 1
+	for _, c := range []struct {
+		name     string
+		new, old string
+		ok       bool
+	}{
+		{"one commit", ids[last], ids[last-1], true},
+		{"as many as are read", ids[last], ids[1], true},
+		{"too many", ids[last], ids[0], false},
+		{"none", ids[3], ids[3], true},
+		{"backwards", ids[1], ids[2], false},
+		{"beside each other", ids[2], side, false},
+		{"a merge", merge, side, false},
+		{"an id of nothing", strings.Repeat("1", 40), ids[0], false},
+	} {
+		revs, ok := repo.Line(c.new, c.old)
+		if ok != c.ok {
+			t.Errorf("%s: %v, expected %v", c.name, ok, c.ok)
+		}
+		if !ok {
+			continue
+		}
+		var want []gitrepo.Rev
+		for rev, err := range repo.RevList(t.Context(), []string{c.new}, []string{c.old}, gitrepo.RevListOptions{Reverse: true}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, rev)
+		}
+		if !reflect.DeepEqual(revs, want) && len(revs)+len(want) > 0 {
+			t.Errorf("%s: %v, RevList says %v", c.name, revs, want)
+		}
+	}
 }

@@ -49,6 +49,8 @@ func Open(ctx context.Context, env Env) (*Repo, error) {
 	if err := r.cat.start(); err != nil {
 		return nil, err
 	}
+	// Whoever reads objects reads the configuration, too: both start now.
+	go func() { _, _ = r.configValues("") }()
 	return r, nil
 }
 
@@ -78,6 +80,7 @@ func OpenIdle(ctx context.Context, env Env) (*Repo, error) {
 
 // Close ends the children and waits for them. Every later call fails.
 func (r *Repo) Close() error {
+	r.configOnce.Do(func() { r.configErr = errClosed() }) // or wait for it
 	r.cat.close()
 	return nil
 }

@@ -30,6 +30,7 @@ type Repo interface {
 	DiffTrees(old, new string) ([]gitrepo.Change, error)
 	RevList(ctx context.Context, include, exclude []string, o gitrepo.RevListOptions) iter.Seq2[gitrepo.Rev, error]
 	ScanCommits(ctx context.Context, walk iter.Seq2[gitrepo.Rev, error], o gitrepo.ScanOptions, fn func(*gitrepo.Scanned) error) error
+	Line(new, old string) (revs []gitrepo.Rev, ok bool)
 	CutIn(walk []gitrepo.Rev, exclude []string) error
 	MergeBases(ctx context.Context, a, b string) ([]string, error)
 	IsAncestor(ctx context.Context, a, b string) (bool, error)
@@ -223,6 +224,11 @@ func HintOf(err error) string {
 
 func (j *Judge) walk(ctx context.Context, r Range) ([]gitrepo.Rev, error) {
 	var revs []gitrepo.Rev
+	if len(r.Exclude) == 1 {
+		if line, ok := j.Repo.Line(r.New, r.Exclude[0]); ok && len(line) <= r.Policy.MaxCommits {
+			return line, j.Repo.CutIn(line, r.Exclude)
+		}
+	}
 	opt := gitrepo.RevListOptions{Reverse: true}
 	for rev, err := range j.Repo.RevList(ctx, []string{r.New}, r.Exclude, opt) {
 		if err != nil {

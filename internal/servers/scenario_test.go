@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -133,9 +134,9 @@ func (s *site) pushes(c *gittest.Repo, main string) {
 	}
 
 	// Many commits at once: judged within the time, or refused with the way out.
-	many := thousands(s.T, s.client(), next, "")
+	many := thousands(s.T, c, next)
 	before := time.Now()
-	res := many.Push("origin", "bulk")
+	res := many.Push(s.url, "bulk")
 	took := time.Since(before)
 	if res.Code == 0 {
 		s.accepted(res, "bulk", many.Run("rev-parse", "bulk"))
@@ -144,8 +145,8 @@ func (s *site) pushes(c *gittest.Repo, main string) {
 	}
 	s.refused(res, "bulk", "", "cannot decide", fmt.Sprintf("of %d commits checked in", bulk), "hint: push in smaller parts")
 	s.Logf("%d commits: %s", bulk, said(res))
-	many.Run("branch", "part", "bulk~4900")
-	s.accepted(many.Push("origin", "part"), "part", many.Run("rev-parse", "part"))
+	part := many.Run("rev-parse", "bulk~4900")
+	s.accepted(many.Push(s.url, part+":refs/heads/part"), "part", part)
 }
 
 func together(a, b func() gittest.Result) (resA, resB gittest.Result) {
@@ -159,29 +160,54 @@ func together(a, b func() gittest.Result) (resA, resB gittest.Result) {
 // bulk is how many commits a big push brings.
 const bulk = 5000
 
-// thousands gives a client the branch bulk: a commit for each of bulk
-// envelopes, on top of a commit of the site. If bad names one of them, that
-// one is of a type that does not exist.
-func thousands(t *testing.T, c *gittest.Repo, base, bad string) *gittest.Repo {
+// big is a repository with two branches on top of what pushes has put on main
+// at every site alike: bulk, with bulk good commits; and worse, which leaves it
+// near its end and has one bad commit in between. It is made once.
+var big = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(bin, "big.git")
+	cmd := exec.Command("git", "init", "-q", "--bare", dir)
+	cmd.Env = gittest.Environ(bin)
+	return dir, cmd.Run()
+})
+
+// thousands returns a client with the branches of big.
+func thousands(t *testing.T, c *gittest.Repo, base string) *gittest.Repo {
 	t.Helper()
-	c.Run("fetch", "-q", "origin", "main")
-	var in bytes.Buffer
-	for i := range bulk {
-		thread, kind := fmt.Sprintf("bulk-%d", i%50), "STATE"
-		name := fmt.Sprintf("%s/S%d.md", thread, i)
-		if name == bad {
-			kind = "ORDER"
-		}
-		text := turn(thread, kind, fmt.Sprintln(i))
-		fmt.Fprintf(&in, "commit refs/heads/bulk\ncommitter %s <%s> %d +0000\ndata 1\nx\n", gittest.Name, gittest.Email, gittest.Epoch+3600+i)
-		if i == 0 {
-			fmt.Fprintf(&in, "from %s\n", base)
-		}
-		fmt.Fprintf(&in, "M 100644 inline %s\ndata %d\n%s\n", name, len(text), text)
+	making.Lock()
+	defer making.Unlock()
+	dir, err := big()
+	if err != nil {
+		t.Fatal(err)
 	}
-	c.RunIn(in.Bytes(), "fast-import", "--quiet")
-	return c
+	r := &gittest.Repo{T: t, Dir: dir, Home: c.Home, Env: c.Env}
+	if r.Try(nil, "rev-parse", "-q", "--verify", "worse").Code == 0 {
+		return r
+	}
+	r.Run("fetch", "-q", c.Run("remote", "get-url", "origin"), "main")
+	var in bytes.Buffer
+	commit := func(branch string, i int, kind, from string) {
+		thread := fmt.Sprintf("bulk-%d", i%50)
+		text := turn(thread, kind, fmt.Sprintln(i))
+		fmt.Fprintf(&in, "commit refs/heads/%s\nmark :%d\ncommitter %s <%s> %d +0000\ndata 1\nx\n", branch, i+1, gittest.Name, gittest.Email, gittest.Epoch+3600+i)
+		if from != "" {
+			fmt.Fprintf(&in, "from %s\n", from)
+		}
+		fmt.Fprintf(&in, "M 100644 inline %s/S%d.md\ndata %d\n%s\n", thread, i, len(text), text)
+	}
+	commit("bulk", 0, "STATE", base)
+	for i := 1; i < bulk; i++ {
+		commit("bulk", i, "STATE", "")
+	}
+	commit("worse", bulk+17, "ORDER", fmt.Sprint(":", bulk-100))
+	for i := bulk + 18; i < bulk+50; i++ {
+		commit("worse", i, "STATE", "")
+	}
+	// No deltas: looking for them takes longer than the rest.
+	r.RunIn(in.Bytes(), "fast-import", "--quiet", "--depth=0")
+	return r
 }
+
+var making sync.Mutex
 
 // snapshot lists the files below a directory with their contents.
 func snapshot(t *testing.T, dir string) string {

@@ -53,8 +53,8 @@ func TestSSH(t *testing.T) {
 
 	// In a big push one bad commit is found; there is time enough for all.
 	s.repo.Run("config", "rigward.timeout", "60s")
-	c := thousands(t, s.client(), s.tip("main"), "bulk-17/S2517.md")
-	s.refused(c.Push("origin", "bulk:worse"), "worse", "", "bulk-17/S2517.md:6:7", "[envelope-schema]")
+	many := thousands(t, s.client(), s.tip("main"))
+	s.refused(many.Push(s.url, "worse"), "worse", "", "bulk-17/S5017.md:6:7", "[envelope-schema]")
 
 	// The way back leaves nothing of ours.
 	documented(t, "A bare repository over SSH", 1).with("/srv/git", dir).run(dir, shell(dir))

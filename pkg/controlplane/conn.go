@@ -1,0 +1,269 @@
+package controlplane
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/policy"
+)
+
+// A conn is one connection. Statements number their parameters $1, $2 …,
+// which both systems know.
+type conn interface {
+	exec(ctx context.Context, statement string, args ...any) error
+	query(ctx context.Context, statement string, args ...any) (rows, error)
+	close() error
+	postgres() bool
+}
+
+// rows is a result being read.
+type rows interface {
+	Next() bool
+	Scan(into ...any) error
+	Err() error
+	Close() error
+}
+
+// A dbError is what a driver says, to be told apart from what git says.
+type dbError struct{ err error }
+
+func (e *dbError) Error() string { return e.err.Error() }
+func (e *dbError) Unwrap() error { return e.err }
+
+func driver(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &dbError{err}
+}
+
+// dial connects. With write, an SQLite file that is not there is created, for
+// its owner only.
+func dial(ctx context.Context, t Target, write bool) (conn, error) {
+	if t.Postgres() {
+		return dialPostgres(ctx, t, write)
+	}
+	return dialSQLite(ctx, t, write)
+}
+
+type sqliteConn struct {
+	db *sql.DB
+	c  *sql.Conn
+}
+
+// memory is the path of a database that lives in this process only.
+const memory = ":memory:"
+
+func dialSQLite(ctx context.Context, t Target, write bool) (conn, error) {
+	q := url.Values{"_pragma": {"busy_timeout(2000)", "foreign_keys(1)", "recursive_triggers(1)", "synchronous(NORMAL)"}}
+	if write {
+		q.Set("_txlock", "immediate")
+		if t.path != memory {
+			q.Add("_pragma", "journal_mode(WAL)")
+			// SQLite gives its other files the mode of this one, and drops a
+			// log that an earlier database of this name left behind.
+			f, err := os.OpenFile(t.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+			if err == nil {
+				err = f.Close()
+			} else if errors.Is(err, fs.ErrExist) {
+				err = nil
+			}
+			if err != nil {
+				return nil, cannotOpen(t, err)
+			}
+		}
+	} else {
+		if _, err := os.Stat(t.path); err != nil {
+			return nil, cannotOpen(t, err)
+		}
+		q.Set("mode", "ro")
+	}
+	source := t.path
+	if source != memory {
+		u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.ToSlash(t.path)}).EscapedPath()}
+		if !strings.HasPrefix(u.Opaque, "/") {
+			u.Opaque = "/" + u.Opaque
+		}
+		source = u.String()
+	}
+	db, err := sql.Open("sqlite", source+"?"+q.Encode())
+	if err != nil {
+		return nil, told(ctx, t, driver(err))
+	}
+	c, err := db.Conn(ctx)
+	if err != nil {
+		db.Close()
+		return nil, told(ctx, t, driver(err))
+	}
+	return &sqliteConn{db, c}, nil
+}
+
+func cannotOpen(t Target, err error) error {
+	why, hint := "cannot be opened", ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, dirErr := os.Stat(filepath.Dir(t.path)); dirErr == nil {
+			why, hint = "does not exist", "rig-hook index --all"
+		} else {
+			why, hint = "cannot be made: its directory does not exist", "mkdir -p "+finding.Path(filepath.ToSlash(filepath.Dir(t.path)))
+		}
+	case errors.Is(err, fs.ErrPermission):
+		why = "cannot be opened: permission denied"
+	}
+	return &policy.Undecided{Message: "the control plane " + t.String() + " " + why, Hint: hint, Cause: err}
+}
+
+func (s *sqliteConn) postgres() bool { return false }
+
+func (s *sqliteConn) exec(ctx context.Context, statement string, args ...any) error {
+	_, err := s.c.ExecContext(ctx, statement, args...)
+	return driver(err)
+}
+
+func (s *sqliteConn) query(ctx context.Context, statement string, args ...any) (rows, error) {
+	r, err := s.c.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return nil, driver(err)
+	}
+	return r, nil
+}
+
+func (s *sqliteConn) close() error {
+	err := s.c.Close()
+	if dbErr := s.db.Close(); err == nil {
+		err = dbErr
+	}
+	return err
+}
+
+type postgresConn struct{ c *pgx.Conn }
+
+type postgresRows struct{ pgx.Rows }
+
+func (r postgresRows) Close() error {
+	r.Rows.Close()
+	return r.Rows.Err()
+}
+
+func dialPostgres(ctx context.Context, t Target, write bool) (conn, error) {
+	config, err := pgx.ParseConfig(t.dsn)
+	if err != nil {
+		return nil, &policy.Undecided{Message: "the address of the control plane " + t.String() + " is not understood", Hint: "postgres://HOST/DATABASE"}
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "rig-control"
+	}
+	if !write {
+		config.RuntimeParams["default_transaction_read_only"] = "on"
+	}
+	c, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, told(ctx, t, driver(err))
+	}
+	return &postgresConn{c}, nil
+}
+
+func (p *postgresConn) postgres() bool { return true }
+
+func (p *postgresConn) exec(ctx context.Context, statement string, args ...any) error {
+	_, err := p.c.Exec(ctx, statement, args...)
+	return driver(err)
+}
+
+func (p *postgresConn) query(ctx context.Context, statement string, args ...any) (rows, error) {
+	r, err := p.c.Query(ctx, statement, args...)
+	if err != nil {
+		return nil, driver(err)
+	}
+	return postgresRows{r}, nil
+}
+
+func (p *postgresConn) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	return driver(p.c.Close(ctx))
+}
+
+// told says in one sentence what is wrong with a database. What a driver says
+// is quoted, and only where it cannot hold the address with its credentials.
+func told(ctx context.Context, t Target, err error) error {
+	var db *dbError
+	if !errors.As(err, &db) {
+		return err
+	}
+	u := &policy.Undecided{Message: "the control plane " + t.String() + " ", Cause: err}
+	var pg *pgconn.PgError
+	var lite *sqlite.Error
+	var network *net.OpError
+	switch {
+	case errors.As(err, &pg) && pg.Code == "25006":
+		u.Message += "is read-only"
+	case errors.As(err, &pg) && pg.Code == "57P01":
+		u.Message += "ended the connection"
+	case errors.As(err, &pg) && (pg.Code == "28P01" || pg.Code == "28000"):
+		u.Message += "refused the user: " + finding.QuoteMax(pg.Message, 120)
+		u.Hint = "give the password in PGPASSWORD or a pgpass file"
+	case errors.As(err, &pg) && pg.Code == "3D000":
+		u.Message += "has no such database"
+		u.Hint = "createdb " + finding.Path(strings.TrimPrefix(t.name[strings.LastIndexByte(t.name, '/'):], "/"))
+	case errors.As(err, &pg):
+		u.Message += "answered " + finding.QuoteMax(pg.Message, 160) + " (" + finding.QuoteMax(pg.Code, 10) + ")"
+	case errors.As(err, &lite):
+		u.Message += liteProblem(lite.Code() & 0xff)
+		if lite.Code()&0xff == 26 || lite.Code()&0xff == 11 {
+			u.Hint = "delete the file, then rig-hook index --all"
+		}
+	case ctx.Err() != nil:
+		u.Message += "did not answer in time"
+		if t.path != "" {
+			u.Message += "; it may be locked"
+		}
+	case errors.As(err, &network):
+		u.Message += "cannot be reached: " + finding.QuoteMax(network.Err.Error(), 120)
+	default:
+		u.Message += "lost the connection"
+		if t.path != "" {
+			u.Message = "the control plane " + t.String() + " cannot be used: " + finding.QuoteMax(err.Error(), 120)
+		}
+	}
+	return u
+}
+
+// liteProblem says what SQLite's primary result code means
+// (https://www.sqlite.org/rescode.html).
+func liteProblem(code int) string {
+	switch code {
+	case 5, 6:
+		return "is locked by another program for longer than 2 seconds"
+	case 8:
+		return "is read-only"
+	case 9:
+		return "did not answer in time"
+	case 10:
+		return "cannot be read or written: input/output error"
+	case 11:
+		return "is damaged"
+	case 13:
+		return "cannot grow: the disk is full"
+	case 14:
+		return "cannot be opened"
+	case 23:
+		return "may not be used"
+	case 26:
+		return "is no SQLite database"
+	}
+	return "answered with SQLite's code " + itoa(code)
+}

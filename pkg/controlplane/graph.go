@@ -1,0 +1,122 @@
+package controlplane
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// A graph is a range of commits, parents before children, and answers which of
+// two is in the history of the other. First parents form chains, so that a
+// history without merges is answered by comparing two numbers.
+type graph struct {
+	index  map[string]int // of a commit in the range
+	chain  []int
+	height []int    // position in the chain
+	sides  [][]side // of each chain, by height: where others flow in
+	below  [][]string
+	memo   int // the commit that reached belongs to, -1 for none
+	best   map[int]int
+}
+
+// A side is a parent of a commit that is not the one below it in its chain.
+type side struct{ height, parent int }
+
+func newGraph(revs []gitrepo.Rev) *graph {
+	g := &graph{index: make(map[string]int, len(revs)), chain: make([]int, len(revs)), height: make([]int, len(revs)), below: make([][]string, len(revs)), memo: -1}
+	var tops []int // topmost commit of each chain
+	for i, rev := range revs {
+		g.index[rev.ID] = i
+		c := len(tops)
+		if len(rev.Parents) > 0 {
+			if p, inside := g.index[rev.Parents[0]]; inside && tops[g.chain[p]] == p {
+				c = g.chain[p]
+				g.height[i] = g.height[p] + 1
+			}
+		}
+		if c == len(tops) {
+			tops, g.sides = append(tops, i), append(g.sides, nil)
+		}
+		tops[c], g.chain[i] = i, c
+		for k, id := range rev.Parents {
+			p, inside := g.index[id]
+			if inside && (k > 0 || g.height[i] == 0) {
+				g.sides[c] = append(g.sides[c], side{g.height[i], p})
+			}
+			part := []string{id}
+			if inside {
+				part = g.below[p]
+			}
+			if k == 0 {
+				g.below[i] = part
+				continue
+			}
+			for _, b := range part {
+				if !slices.Contains(g.below[i], b) {
+					g.below[i] = append(g.below[i][:len(g.below[i]):len(g.below[i])], b)
+				}
+			}
+		}
+	}
+	return g
+}
+
+// before tells whether commit a of the range is in the history of commit b of
+// the range, without b itself.
+func (g *graph) before(a, b int) bool {
+	if a >= b {
+		return false
+	}
+	if g.chain[a] == g.chain[b] {
+		return g.height[a] < g.height[b]
+	}
+	if g.memo != b {
+		g.memo, g.best = b, g.reach(b)
+	}
+	best, ok := g.best[g.chain[a]]
+	return ok && g.height[a] <= best
+}
+
+// reach returns up to which height each chain is in the history of a commit.
+func (g *graph) reach(c int) map[int]int {
+	best := map[int]int{}
+	for todo := []int{c}; len(todo) > 0; {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		chain, height := g.chain[n], g.height[n]
+		seen, ok := best[chain]
+		if !ok {
+			seen = -1
+		}
+		if height <= seen {
+			continue
+		}
+		best[chain] = height
+		sides := g.sides[chain]
+		for _, s := range sides[sort.Search(len(sides), func(i int) bool { return sides[i].height > seen }):] {
+			if s.height > height {
+				break
+			}
+			todo = append(todo, s.parent)
+		}
+	}
+	return best
+}
+
+// frontier returns the commits of revs[:n] that have no child among them.
+func frontier(revs []gitrepo.Rev, n int) []string {
+	parent := map[string]bool{}
+	for _, rev := range revs[:n] {
+		for _, p := range rev.Parents {
+			parent[p] = true
+		}
+	}
+	var out []string
+	for _, rev := range revs[:n] {
+		if !parent[rev.ID] {
+			out = append(out, rev.ID)
+		}
+	}
+	return out
+}

@@ -1,0 +1,726 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/sshsign"
+)
+
+// An Indexer writes what the refs of one repository hold. Make one for each
+// run; all fields but Strict, Rig and Chunk must be set.
+type Indexer struct {
+	DB   *DB
+	Repo Repo
+	// Name of the repository in the database; see RepositoryName.
+	Name string
+	// Refs returns the refs to be indexed, by full name, with their commits as
+	// they are now. It is called while the database is locked for this
+	// repository. recorded are the names that it returned before.
+	Refs func(ctx context.Context, recorded []string) (map[string]string, error)
+	// At returns the policy and the trust of a tree, "" for no tree. A commit
+	// is read by those of its first parent.
+	At func(tree string) (*policy.Policy, *policy.Trust, error)
+	// Strict makes signers that cannot be read an error: they come from a file
+	// of the server, not from the history.
+	Strict bool
+	// Rig is the rig whose clone this is: its own messages were sent, all
+	// others received. "" is a server, where all were received.
+	Rig string
+	Now func() time.Time
+	// Chunk is how many commits are written in one transaction; 0: 1000.
+	Chunk int
+
+	rules map[string]ruleSet // that the trees of commits hold
+	trees map[string]string  // of commits of the range
+}
+
+// A ruleSet is what a tree says of itself.
+type ruleSet struct {
+	policy *policy.Policy
+	trust  *policy.Trust
+}
+
+// A Result says what a run did.
+type Result struct {
+	Commits    int // read
+	Messages   int // envelopes that they brought
+	Superseded int // commits that are no longer reachable
+	Left       int // commits that are still to be read, where time was up
+}
+
+// errMoved says that another writer was here between two transactions.
+var errMoved = errors.New("another writer recorded its progress")
+
+// Update brings the database up to the refs: it reads the commits that are not
+// recorded yet, in portions that are kept one by one, so that a run which is
+// cut off leaves less for the next one. On an error the Result says how far it
+// came.
+func (x *Indexer) Update(ctx context.Context) (Result, error) {
+	return x.run(ctx, false)
+}
+
+// Rebuild reads everything anew, whatever is recorded, repairs the rows that
+// differ, and marks those whose commits are no longer reachable.
+func (x *Indexer) Rebuild(ctx context.Context) (Result, error) {
+	total, err := x.run(ctx, true)
+	if err != nil {
+		return total, err
+	}
+	more, err := x.run(ctx, false)
+	total.Commits, total.Messages = total.Commits+more.Commits, total.Messages+more.Messages
+	if err != nil {
+		return total, err
+	}
+	err = x.locked(ctx, func(map[string][]string) error {
+		tips, err := x.Refs(ctx, nil)
+		if err != nil {
+			return err
+		}
+		n, err := x.sweep(ctx, tips)
+		total.Superseded += n
+		return err
+	})
+	return total, told(ctx, x.DB.target, err)
+}
+
+func (x *Indexer) run(ctx context.Context, all bool) (total Result, err error) {
+	for {
+		r, err := x.once(ctx, all)
+		total.Commits, total.Messages, total.Superseded, total.Left = total.Commits+r.Commits, total.Messages+r.Messages, total.Superseded+r.Superseded, r.Left
+		if errors.Is(err, errMoved) && ctx.Err() == nil {
+			continue
+		}
+		return total, told(ctx, x.DB.target, err)
+	}
+}
+
+// locked runs fn in a transaction that no other writer of this repository can
+// enter meanwhile, with the commits recorded so far by ref. The ref "" has
+// what is recorded of a range that is not finished.
+func (x *Indexer) locked(ctx context.Context, fn func(recorded map[string][]string) error) error {
+	c := x.DB.conn
+	return within(ctx, c, func() error {
+		// The row is locked until the transaction ends.
+		err := c.exec(ctx, "INSERT INTO rigward_repositories (repo) VALUES ($1) ON CONFLICT (repo) DO UPDATE SET repo = excluded.repo", x.Name)
+		if err != nil {
+			return err
+		}
+		recorded := map[string][]string{}
+		err = each(ctx, c, "SELECT ref, commit_sha FROM rigward_tips WHERE repo = $1 ORDER BY ref, commit_sha", []any{x.Name}, func(r rows) error {
+			var ref, id string
+			if err := r.Scan(&ref, &id); err != nil {
+				return err
+			}
+			recorded[ref] = append(recorded[ref], id)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, list := range recorded {
+			slices.Sort(list) // the database may have another order
+		}
+		return fn(recorded)
+	})
+}
+
+// record replaces what is recorded.
+func (x *Indexer) record(ctx context.Context, tips map[string][]string) error {
+	c := x.DB.conn
+	if err := c.exec(ctx, "DELETE FROM rigward_tips WHERE repo = $1", x.Name); err != nil {
+		return err
+	}
+	var args []any
+	for _, ref := range slices.Sorted(maps.Keys(tips)) {
+		for _, id := range tips[ref] {
+			args = append(args, x.Name, ref, id)
+		}
+	}
+	return insert(ctx, c, "INSERT INTO rigward_tips (repo, ref, commit_sha)", 3, args, "ON CONFLICT DO NOTHING", nil)
+}
+
+// ids returns all commits of a record, each once.
+func ids(recorded map[string][]string) []string {
+	var all []string
+	for _, list := range recorded {
+		all = append(all, list...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func equalRecord(a, b map[string][]string) bool { return maps.EqualFunc(a, b, slices.Equal) }
+
+// A span is the work of one run: the commits from what is recorded to the refs.
+type span struct {
+	tips  map[string]string
+	known []string // recorded commits that are in the history of the tips
+	lost  []string // recorded commits that are not
+	revs  []gitrepo.Rev
+	fresh bool // nothing that is in the database counts
+}
+
+func (x *Indexer) span(ctx context.Context, recorded map[string][]string, all bool) (*span, error) {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(recorded)), func(ref string) bool { return ref == "" })
+	tips, err := x.Refs(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	s := &span{tips: tips, fresh: all}
+	heads := slices.Compact(slices.Sorted(maps.Values(tips)))
+	old := ids(recorded)
+	if !all && len(old) > 0 {
+		types, err := x.Repo.Has(old)
+		if err != nil {
+			return nil, err
+		}
+		// Another server that knows more, or a history that was rewritten
+		// and is gone: then it must be seen as a whole.
+		s.fresh = slices.ContainsFunc(types, func(t string) bool { return t != "commit" })
+	}
+	if len(old) == 0 {
+		s.fresh = true
+	}
+	if !s.fresh {
+		s.known = old
+		if !slices.Equal(old, heads) {
+			if err := x.leave(ctx, s, heads); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(heads) == 0 || !s.fresh && slices.Equal(s.known, heads) {
+		return s, nil
+	}
+	for rev, err := range x.Repo.RevList(ctx, heads, s.known, gitrepo.RevListOptions{Reverse: true}) {
+		if err != nil {
+			return nil, err
+		}
+		s.revs = append(s.revs, rev)
+	}
+	return s, x.Repo.CutIn(s.revs, s.known)
+}
+
+// leave finds the recorded commits that the refs no longer reach, and what
+// remains recorded without them.
+func (x *Indexer) leave(ctx context.Context, s *span, heads []string) error {
+	gone := map[string]bool{}
+	var parents []string
+	for rev, err := range x.Repo.RevList(ctx, s.known, heads, gitrepo.RevListOptions{}) {
+		if err != nil {
+			return err
+		}
+		gone[rev.ID] = true
+		s.lost = append(s.lost, rev.ID)
+		parents = append(parents, rev.Parents...)
+	}
+	if len(gone) > 0 {
+		s.known = slices.DeleteFunc(append(slices.Clone(s.known), parents...), func(id string) bool { return gone[id] })
+		slices.Sort(s.known)
+		s.known = slices.Compact(s.known)
+	}
+	return nil
+}
+
+// once does one run, which ends with errMoved if another writer recorded
+// something between two of its transactions.
+func (x *Indexer) once(ctx context.Context, all bool) (res Result, err error) {
+	var s *span
+	var expected map[string][]string // what is recorded when the next transaction begins
+	done, finished := 0, false
+	chunk := x.Chunk
+	if chunk <= 0 {
+		chunk = 1000
+	}
+	var d *deriver
+	x.rules, x.trees = map[string]ruleSet{}, map[string]string{}
+	// step makes one transaction of a portion of the commits.
+	step := func(batch []*landed, upTo int) error {
+		return x.locked(ctx, func(recorded map[string][]string) error {
+			if !all && !equalRecord(recorded, expected) {
+				return errMoved
+			}
+			if done == 0 && len(s.lost) > 0 {
+				if err := x.supersede(ctx, s.lost); err != nil {
+					return err
+				}
+			}
+			if err := x.write(ctx, s, d, batch); err != nil {
+				return err
+			}
+			next := map[string][]string{}
+			if upTo < len(s.revs) {
+				if all {
+					maps.Copy(next, recorded)
+				}
+				next[""] = append(frontier(s.revs, upTo), s.known...)
+				slices.Sort(next[""])
+				next[""] = slices.Compact(next[""])
+			} else {
+				for ref, id := range s.tips {
+					next[ref] = []string{id}
+				}
+			}
+			if !equalRecord(next, recorded) {
+				if err := x.record(ctx, next); err != nil {
+					return err
+				}
+			}
+			expected, finished = next, upTo == len(s.revs)
+			return nil
+		})
+	}
+	// What there is to do is found out under the lock, so that of many
+	// writers the first does it all.
+	err = x.locked(ctx, func(recorded map[string][]string) (err error) {
+		expected = recorded
+		s, err = x.span(ctx, recorded, all)
+		return err
+	})
+	if err != nil {
+		return res, err
+	}
+	res.Left = len(s.revs)
+	d = x.deriver(ctx, s)
+	err = x.scan(ctx, s, chunk, func(batch []*landed, upTo int) error {
+		if err := step(batch, upTo); err != nil {
+			return err
+		}
+		res.Commits += upTo - done
+		for _, l := range batch {
+			res.Messages += len(l.messages)
+		}
+		if done == 0 {
+			res.Superseded = len(s.lost)
+		}
+		done = upTo
+		res.Left = len(s.revs) - done
+		if !s.fresh {
+			d.threads = map[string]*thread{}
+		}
+		return nil
+	})
+	if err == nil && !finished && !(len(s.revs) == 0 && len(s.lost) == 0 && x.upToDate(s, expected)) {
+		if err = step(nil, len(s.revs)); err == nil {
+			res.Superseded = len(s.lost)
+		}
+	}
+	return res, err
+}
+
+// upToDate tells whether the refs are recorded as they are.
+func (x *Indexer) upToDate(s *span, recorded map[string][]string) bool {
+	next := map[string][]string{}
+	for ref, id := range s.tips {
+		next[ref] = []string{id}
+	}
+	return equalRecord(next, recorded)
+}
+
+// deriver makes the deriver of a run.
+func (x *Indexer) deriver(ctx context.Context, s *span) *deriver {
+	d := &deriver{rig: x.Rig, graph: newGraph(s.revs), threads: map[string]*thread{}}
+	beside := map[string]map[string]bool{} // by the older commits that one descends from
+	d.foreign = func(commit string, index int) (bool, error) {
+		if s.fresh {
+			return true, nil
+		}
+		below := slices.Clone(d.graph.below[index])
+		slices.Sort(below)
+		if !slices.ContainsFunc(s.known, func(id string) bool { return !slices.Contains(below, id) }) {
+			return false, nil
+		}
+		key := strings.Join(below, " ")
+		not, asked := beside[key]
+		if !asked {
+			not = map[string]bool{}
+			for rev, err := range x.Repo.RevList(ctx, s.known, below, gitrepo.RevListOptions{}) {
+				if err != nil {
+					return false, err
+				}
+				not[rev.ID] = true
+			}
+			beside[key] = not
+		}
+		return not[commit], nil
+	}
+	return d
+}
+
+// scan reads the commits of a span and calls fn with portions of them: the
+// commits with something to derive, and how many of the span are done.
+func (x *Indexer) scan(ctx context.Context, s *span, chunk int, fn func(batch []*landed, upTo int) error) error {
+	if len(s.revs) == 0 {
+		return nil
+	}
+	format := sshsign.SHA1
+	if x.Repo.ObjectFormat() == "sha256" {
+		format = sshsign.SHA256
+	}
+	var batch []*landed
+	at := 0
+	flush := func() error {
+		type keys struct {
+			s *sshsign.Signers
+			r *sshsign.Revocations
+		}
+		trusted := make([]keys, len(batch))
+		for i, l := range batch {
+			if err := l.settle(x.Repo); err != nil {
+				return err
+			}
+			if len(l.found) == 0 {
+				continue
+			}
+			signers, revoked, err := l.trust.Signers()
+			if err != nil && x.Strict {
+				return err
+			}
+			if err == nil {
+				trusted[i] = keys{signers, revoked}
+			}
+		}
+		parallel(len(batch), func(i int) { batch[i].read(format, trusted[i].s, trusted[i].r) })
+		err := fn(batch, at)
+		batch = nil
+		return err
+	}
+	walk := func(yield func(gitrepo.Rev, error) bool) {
+		for _, rev := range s.revs {
+			if !yield(rev, nil) {
+				return
+			}
+		}
+	}
+	opt := gitrepo.ScanOptions{BlobLimit: policy.Default().MaxFile, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
+		return strings.HasSuffix(c.Path, ".md") && c.NewMode.IsFile()
+	}}
+	err := x.Repo.ScanCommits(ctx, walk, opt, func(c *gitrepo.Scanned) error {
+		set, err := x.ruleSet(c)
+		if err != nil {
+			return err
+		}
+		if l := land(c, at, set.policy, set.trust); len(l.found) > 0 || l.missed != nil {
+			batch = append(batch, l)
+		}
+		if at++; at%chunk == 0 {
+			return flush()
+		}
+		return nil
+	})
+	if err == nil && at%chunk != 0 {
+		err = flush()
+	}
+	return err
+}
+
+// ruleSet returns the policy and the trust of a commit's first parent, and
+// keeps those of its own tree for its children.
+func (x *Indexer) ruleSet(c *gitrepo.Scanned) (ruleSet, error) {
+	x.trees[c.ID] = c.Tree
+	first := ""
+	if len(c.Parents) > 0 {
+		first = c.Parents[0]
+	}
+	set, known := x.rules[first]
+	if !known {
+		tree, inside := x.trees[first]
+		if first != "" && !inside {
+			p, err := x.Repo.Commit(first)
+			if err != nil {
+				return set, err
+			}
+			tree = p.Tree
+		}
+		var err error
+		if set, err = x.at(tree); err != nil {
+			return set, err
+		}
+		x.rules[first] = set
+	}
+	own := set
+	for _, ch := range c.Diffs[0].Changes {
+		if strings.HasPrefix(ch.Path, ".bridge/") || ch.Path == set.policy.Signers || ch.Path == set.policy.Revoked {
+			var err error
+			if own, err = x.at(c.Tree); err != nil {
+				return set, err
+			}
+			break
+		}
+	}
+	x.rules[c.ID] = own
+	return set, nil
+}
+
+// at is At; a policy of the history that cannot be read, which no gate would
+// have let in, counts as none, so that what follows it is read all the same.
+func (x *Indexer) at(tree string) (ruleSet, error) {
+	p, t, err := x.At(tree)
+	var undecided *policy.Undecided
+	var unread *gitrepo.Error
+	if errors.As(err, &undecided) && !errors.As(err, &unread) && tree != "" {
+		p, t, err = x.At("")
+	}
+	return ruleSet{p, t}, err
+}
+
+// write derives and writes what a portion of commits brings.
+func (x *Indexer) write(ctx context.Context, s *span, d *deriver, batch []*landed) error {
+	if !s.fresh {
+		if err := x.load(ctx, d, batch); err != nil {
+			return err
+		}
+	}
+	d.rows, d.events = nil, nil
+	for _, l := range batch {
+		if err := d.take(l); err != nil {
+			return err
+		}
+	}
+	if err := x.writeRows(ctx, d.rows); err != nil {
+		return err
+	}
+	return x.writeEvents(ctx, d.events)
+}
+
+// load reads the older messages of threads that need them: those of an ACK, a
+// RESOLUTION, a freeze or a merge wholly, of the others what closed them.
+func (x *Indexer) load(ctx context.Context, d *deriver, batch []*landed) error {
+	wholly := map[string]bool{}
+	for _, l := range batch {
+		for _, m := range l.messages {
+			wholly[m.thread] = wholly[m.thread] || m.env.Type == "ACK" || m.env.Type == "RESOLUTION" || m.freeze != ""
+		}
+		for _, paths := range l.missed {
+			for _, path := range paths {
+				name, _, _ := strings.Cut(path, "/")
+				wholly[name] = true
+			}
+		}
+	}
+	var whole, closers []string
+	for _, name := range slices.Sorted(maps.Keys(wholly)) {
+		if wholly[name] {
+			whole = append(whole, name)
+		} else {
+			closers = append(closers, name)
+		}
+	}
+	if err := x.loadThreads(ctx, d, closers, "AND message_type = 'RESOLUTION'"); err != nil {
+		return err
+	}
+	if err := x.loadThreads(ctx, d, whole, ""); err != nil {
+		return err
+	}
+	// What another server brought, and this one lacks, is in no history here.
+	var commits []string
+	for _, t := range d.threads {
+		for _, f := range t.facts {
+			commits = append(commits, f.commit)
+		}
+	}
+	slices.Sort(commits)
+	commits = slices.Compact(commits)
+	if len(commits) == 0 {
+		return nil
+	}
+	types, err := x.Repo.Has(commits)
+	if err != nil {
+		return err
+	}
+	absent := map[string]bool{}
+	for i, id := range commits {
+		absent[id] = types[i] != "commit"
+	}
+	for _, t := range d.threads {
+		t.facts = slices.DeleteFunc(t.facts, func(f *fact) bool { return absent[f.commit] })
+	}
+	return nil
+}
+
+// writeRows inserts the rows of messages, and learns their keys. A row that is
+// there is made what it should be.
+func (x *Indexer) writeRows(ctx context.Context, news []newRow) error {
+	now := stamp(x.Now())
+	type key struct{ commit, thread, file, to string }
+	byKey := map[key]*row{}
+	var args []any
+	latest := map[string]*threadState{}
+	var names []string
+	null := func(s string) any {
+		if s == "" {
+			return nil
+		}
+		return text(s)
+	}
+	var unique []newRow
+	for _, n := range news {
+		k := key{n.from.id, text(n.m.thread), text(n.m.file), n.row.to}
+		if byKey[k] != nil {
+			n.row.id = -1 // two names that differ only in bytes that are no text
+			continue
+		}
+		byKey[k] = n.row
+		unique = append(unique, n)
+		e := n.m.env
+		var refs any
+		if r := references(e.References); r != nil {
+			refs = *r
+		}
+		var signer, by, verified any
+		if v := n.from.verdict; v != nil && v.Reason != sshsign.Unsigned {
+			signer, by, verified = null(v.Fingerprint), null(n.from.by), v.Good()
+		}
+		args = append(args, x.Name, k.thread, k.file, e.Type, text(e.From), k.to, n.state, statusClass(e), text(e.Status), null(e.TLDR), text(e.Date),
+			n.from.id, refs, e.Hash, null(e.InReplyTo), null(e.Nonce), null(e.AttestedBy), null(e.AttestedAt), signer, by, verified, n.from.time, now)
+	}
+	err := insert(ctx, x.DB.conn, `INSERT INTO bridge_messages (repo, thread, filename, message_type, from_rig, to_rig, lifecycle_state, status_class, status_text, tldr, envelope_date,
+  commit_sha, parent_refs, body_hash, in_reply_to, nonce, attested_by, attested_at, signer, signer_principal, verified, commit_time, created_at)`, 23, args,
+		`ON CONFLICT (repo, commit_sha, thread, filename, to_rig) DO UPDATE SET message_type = excluded.message_type, from_rig = excluded.from_rig,
+  status_class = excluded.status_class, status_text = excluded.status_text, tldr = excluded.tldr, envelope_date = excluded.envelope_date,
+  parent_refs = excluded.parent_refs, run_id = NULL, body_hash = excluded.body_hash, in_reply_to = excluded.in_reply_to, nonce = excluded.nonce,
+  attested_by = excluded.attested_by, attested_at = excluded.attested_at, signer = excluded.signer, signer_principal = excluded.signer_principal,
+  verified = excluded.verified, commit_time = excluded.commit_time,
+  lifecycle_state = CASE WHEN bridge_messages.lifecycle_state = 'superseded' THEN excluded.lifecycle_state ELSE bridge_messages.lifecycle_state END
+RETURNING id, commit_sha, thread, filename, to_rig`, func(r rows) error {
+			var k key
+			var id int64
+			if err := r.Scan(&id, &k.commit, &k.thread, &k.file, &k.to); err != nil {
+				return err
+			}
+			row := byKey[k]
+			if row == nil {
+				return fmt.Errorf("the database gave back a row that was not written")
+			}
+			row.id = id
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	for _, n := range unique {
+		name := text(n.m.thread)
+		s := latest[name]
+		if s == nil {
+			s = &threadState{}
+			latest[name] = s
+			names = append(names, name)
+		}
+		if n.row.id > s.last {
+			s.last, s.time = n.row.id, n.from.time
+		}
+		if n.m.env.Type != "ACK" {
+			s.turn = max(s.turn, n.row.id)
+		}
+		s.closed = s.closed || n.m.env.Type == "RESOLUTION"
+	}
+	args = nil
+	for _, name := range names {
+		s := latest[name]
+		var turn any
+		if s.turn > 0 {
+			turn = s.turn
+		}
+		args = append(args, x.Name, name, s.last, turn, s.time, s.closed)
+	}
+	return insert(ctx, x.DB.conn, "INSERT INTO rigward_threads (repo, thread, last_id, turn_id, last_time, closed)", 6, args,
+		`ON CONFLICT (repo, thread) DO UPDATE SET
+  last_time = CASE WHEN excluded.last_id >= rigward_threads.last_id THEN excluded.last_time ELSE rigward_threads.last_time END,
+  last_id = CASE WHEN excluded.last_id >= rigward_threads.last_id THEN excluded.last_id ELSE rigward_threads.last_id END,
+  turn_id = CASE WHEN rigward_threads.turn_id IS NULL OR excluded.turn_id >= rigward_threads.turn_id THEN excluded.turn_id ELSE rigward_threads.turn_id END,
+  closed = rigward_threads.closed OR excluded.closed`, nil)
+}
+
+// A threadState is the row of rigward_threads. Keys count up in the order in
+// which messages were taken, which no history contradicts.
+type threadState struct {
+	last, turn int64
+	time       string
+	closed     bool
+}
+
+// states are the states that the transport can see, each with the events that
+// lead to it; later ones win.
+var states = []string{"sent", "received", "acked", "resolved"}
+
+// writeEvents inserts events, and raises the state of the rows.
+func (x *Indexer) writeEvents(ctx context.Context, events []event) error {
+	var args []any
+	reached := map[string][]any{}
+	for _, e := range events {
+		if e.row.id < 0 {
+			continue
+		}
+		var notes any
+		if e.notes != "" {
+			notes = e.notes
+		}
+		args = append(args, e.row.id, e.kind, e.rig, notes, e.time, e.commit)
+		if slices.Contains(states, e.kind) {
+			reached[e.kind] = append(reached[e.kind], e.row.id)
+		}
+	}
+	err := insert(ctx, x.DB.conn, "INSERT INTO bridge_message_events (message_id, event_type, rig, notes, created_at, commit_sha)", 6, args, "ON CONFLICT DO NOTHING", nil)
+	if err != nil {
+		return err
+	}
+	for i, state := range states {
+		if i == 0 {
+			continue
+		}
+		lower := "'" + strings.Join(append([]string{"drafted"}, states[:i]...), "', '") + "'"
+		for part := range slices.Chunk(reached[state], 2000) {
+			err := x.DB.conn.exec(ctx, "UPDATE bridge_messages SET lifecycle_state = '"+state+"' WHERE lifecycle_state IN ("+lower+") AND id IN ("+params(1, len(part))+")", part...)
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// insert runs an INSERT for rows of n values each, many in one statement, and
+// reads what it returns.
+func insert(ctx context.Context, c conn, head string, n int, args []any, tail string, returned func(rows) error) error {
+	for part := range slices.Chunk(args, n*100) {
+		var b strings.Builder
+		b.WriteString(head + " VALUES ")
+		for i := 0; i < len(part); i += n {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString("(" + params(i+1, n) + ")")
+		}
+		b.WriteString(" " + tail)
+		var err error
+		if returned != nil {
+			err = each(ctx, c, b.String(), part, returned)
+		} else {
+			err = c.exec(ctx, b.String(), part...)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// params are n numbered parameters from $first on.
+func params(first, n int) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString("$" + itoa(first+i))
+	}
+	return b.String()
+}

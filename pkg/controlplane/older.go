@@ -1,0 +1,147 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+func statusClass(e *envelope.Envelope) string { return envelope.StatusClass(e.Status) }
+
+// loadThreads reads the messages of threads from the database, those that are
+// reachable, with what acked them.
+func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, also string) error {
+	c := x.DB.conn
+	byID := map[int64]*row{}
+	for part := range slices.Chunk(names, 500) {
+		args := []any{x.Name}
+		for _, n := range part {
+			args = append(args, text(n))
+		}
+		in := "repo = $1 AND thread IN (" + params(2, len(part)) + ") AND lifecycle_state <> 'superseded' " + also
+		type key struct{ thread, commit, file string }
+		facts := map[key]*fact{}
+		err := each(ctx, c, "SELECT id, thread, commit_sha, filename, message_type, from_rig, to_rig, body_hash, coalesce(in_reply_to, ''), coalesce(parent_refs, ''), commit_time FROM bridge_messages WHERE "+in+" ORDER BY id",
+			args, func(r rows) error {
+				var k key
+				w := &row{}
+				f := &fact{index: -1}
+				var refs string
+				if err := r.Scan(&w.id, &k.thread, &k.commit, &k.file, &f.typ, &f.from, &w.to, &f.hash, &f.reply, &refs, &f.time); err != nil {
+					return err
+				}
+				byID[w.id] = w
+				if known := facts[k]; known != nil {
+					known.rows = append(known.rows, w)
+					return nil
+				}
+				f.commit, f.file, f.rows = k.commit, k.file, []*row{w}
+				if refs != "" {
+					if err := json.Unmarshal([]byte(refs), &f.refs); err != nil {
+						f.refs = nil // nobody of ours wrote this
+					}
+				}
+				facts[k] = f
+				t := d.thread(k.thread)
+				t.facts = append(t.facts, f)
+				t.closed = t.closed || f.typ == "RESOLUTION"
+				return nil
+			})
+		if err != nil || also != "" {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		err = each(ctx, c, "SELECT e.message_id, e.rig, e.commit_sha FROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id WHERE e.event_type = 'acked' AND m."+in,
+			args, func(r rows) error {
+				var id int64
+				var rig, commit string
+				if err := r.Scan(&id, &rig, &commit); err != nil {
+					return err
+				}
+				if w := byID[id]; w != nil && w.to == rig {
+					w.acks = append(w.acks, commit)
+				}
+				return nil
+			})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// supersede marks the rows of commits that the refs no longer reach, and finds
+// out again where their threads stand.
+func (x *Indexer) supersede(ctx context.Context, commits []string) error {
+	c := x.DB.conn
+	for part := range slices.Chunk(commits, 500) {
+		args := []any{x.Name}
+		for _, id := range part {
+			args = append(args, id)
+		}
+		in := "repo = $1 AND commit_sha IN (" + params(2, len(part)) + ")"
+		for _, statement := range []string{
+			"INSERT INTO bridge_message_events (message_id, event_type, rig, created_at, commit_sha) SELECT id, 'superseded', from_rig, commit_time, commit_sha FROM bridge_messages WHERE " + in + " ON CONFLICT DO NOTHING",
+			"UPDATE bridge_messages SET lifecycle_state = 'superseded' WHERE " + in,
+			"DELETE FROM rigward_threads WHERE repo = $1 AND thread IN (SELECT thread FROM bridge_messages WHERE " + in + ")",
+			`INSERT INTO rigward_threads (repo, thread, last_id, turn_id, last_time, closed)
+SELECT t.repo, t.thread, t.last_id, t.turn_id, l.commit_time, t.resolutions > 0 FROM (
+  SELECT repo, thread, max(id) AS last_id, max(CASE WHEN message_type <> 'ACK' THEN id END) AS turn_id, sum(CASE WHEN message_type = 'RESOLUTION' THEN 1 ELSE 0 END) AS resolutions
+  FROM bridge_messages WHERE lifecycle_state <> 'superseded' AND repo = $1 AND thread IN (SELECT thread FROM bridge_messages WHERE ` + in + `) GROUP BY repo, thread) t
+JOIN bridge_messages l ON l.id = t.last_id WHERE true ON CONFLICT DO NOTHING`,
+		} {
+			if err := c.exec(ctx, statement, args...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sweep marks every row whose commit the refs do not reach, and returns how
+// many commits that concerns.
+func (x *Indexer) sweep(ctx context.Context, tips map[string]string) (int, error) {
+	reachable, err := x.reachable(ctx, tips)
+	if err != nil {
+		return 0, err
+	}
+	var lost []string
+	err = each(ctx, x.DB.conn, "SELECT DISTINCT commit_sha FROM bridge_messages WHERE repo = $1 AND lifecycle_state <> 'superseded'", []any{x.Name}, func(r rows) error {
+		var id string
+		if err := r.Scan(&id); err != nil {
+			return err
+		}
+		if !reachable[id] {
+			lost = append(lost, id)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(lost), x.supersede(ctx, lost)
+}
+
+func (x *Indexer) reachable(ctx context.Context, tips map[string]string) (map[string]bool, error) {
+	var heads []string
+	for _, id := range tips {
+		heads = append(heads, id)
+	}
+	all := map[string]bool{}
+	if len(heads) == 0 {
+		return all, nil
+	}
+	slices.Sort(heads)
+	for rev, err := range x.Repo.RevList(ctx, slices.Compact(heads), nil, gitrepo.RevListOptions{}) {
+		if err != nil {
+			return nil, err
+		}
+		all[rev.ID] = true
+	}
+	return all, nil
+}

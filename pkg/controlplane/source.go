@@ -1,0 +1,253 @@
+package controlplane
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/relay"
+	"github.com/rigward/rigward/pkg/sshsign"
+)
+
+// Repo is what is needed of a repository. *gitrepo.Repo is one.
+type Repo interface {
+	ObjectFormat() string
+	Objects(ids []string, limit int64, fn func(gitrepo.Object) error) error
+	Commit(id string) (*gitrepo.Commit, error)
+	RevList(ctx context.Context, include, exclude []string, o gitrepo.RevListOptions) iter.Seq2[gitrepo.Rev, error]
+	ScanCommits(ctx context.Context, walk iter.Seq2[gitrepo.Rev, error], o gitrepo.ScanOptions, fn func(*gitrepo.Scanned) error) error
+	CutIn(walk []gitrepo.Rev, exclude []string) error
+	Has(ids []string) (types []string, err error)
+}
+
+// A message is an envelope as a commit brought it.
+type message struct {
+	thread, file string
+	env          *envelope.Envelope
+	refused      string // the rules by which a gate refuses it, "" if it passes
+	freeze       string // until when it freezes its thread, "" if it doesn't
+}
+
+// A landed is a commit with the messages that it brings.
+type landed struct {
+	id       string
+	index    int // in the range
+	time     string
+	messages []message
+	verdict  *sshsign.Verdict // nil if it brings no message, or is unsigned
+	by       string           // the principal that signed
+	// missed has, of a merge, the envelope paths that are new against each
+	// parent but not to the history.
+	missed [][]string
+
+	obj    *gitrepo.Commit
+	policy *policy.Policy
+	trust  *policy.Trust
+	found  []found
+}
+
+// A found is a path at which a commit may bring a message.
+type found struct {
+	change gitrepo.Change
+	path   string   // below the policy's root
+	olds   []string // blobs that parents have there
+	data   []byte
+	size   int64
+	large  bool
+}
+
+// stamp writes a time in the form of all times here.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+// text makes a text one that every database takes.
+func text(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
+}
+
+// land finds what a commit brings: paths that differ from every parent. A
+// merge brings only what no side had.
+func land(s *gitrepo.Scanned, index int, p *policy.Policy, t *policy.Trust) *landed {
+	l := &landed{id: s.ID, index: index, time: stamp(time.Unix(s.Committer.When, 0)), obj: s.Commit, policy: p, trust: t}
+	for _, ch := range s.Diffs[0].Changes {
+		if !ch.NewMode.IsFile() || !p.Candidate(ch.Path) {
+			continue
+		}
+		f := found{change: ch, path: strings.TrimPrefix(ch.Path, rootOf(p))}
+		everywhere := true
+		for _, d := range s.Diffs {
+			i, differs := slices.BinarySearchFunc(d.Changes, ch.Path, func(c gitrepo.Change, path string) int { return cmp.Compare(c.Path, path) })
+			if everywhere = differs; !differs {
+				break
+			}
+			if old := d.Changes[i]; old.OldMode.IsFile() {
+				f.olds = append(f.olds, old.OldID)
+			}
+		}
+		if !everywhere {
+			continue
+		}
+		if o, ok := s.Blobs[ch.NewID]; ok {
+			f.data, f.size, f.large = o.Data, o.Size, errors.Is(o.Err, gitrepo.ErrTooLarge)
+		}
+		l.found = append(l.found, f)
+	}
+	if len(s.Diffs) > 1 {
+		brought := map[string]bool{}
+		for _, f := range l.found {
+			brought[f.change.Path] = true
+		}
+		l.missed = make([][]string, len(s.Diffs))
+		for i, d := range s.Diffs {
+			for _, ch := range d.Changes {
+				if ch.Added() && !brought[ch.Path] && p.Candidate(ch.Path) {
+					l.missed[i] = append(l.missed[i], strings.TrimPrefix(ch.Path, rootOf(p)))
+				}
+			}
+		}
+	}
+	return l
+}
+
+func rootOf(p *policy.Policy) string {
+	if p.Root == "" {
+		return ""
+	}
+	return p.Root + "/"
+}
+
+// settle reads what the scan has left out, and drops what takes the place of
+// an envelope: a gate refuses such a change, and the message is the one that
+// was there first.
+func (l *landed) settle(repo Repo) error {
+	var err error
+	for i := range l.found {
+		f := &l.found[i]
+		if f.data != nil || f.size > l.policy.MaxFile {
+			continue
+		}
+		if err = repo.Objects([]string{f.change.NewID}, l.policy.MaxFile, func(o gitrepo.Object) error {
+			f.data, f.size, f.large = o.Data, o.Size, errors.Is(o.Err, gitrepo.ErrTooLarge)
+			if f.large {
+				return nil
+			}
+			return o.Err
+		}); err != nil {
+			return err
+		}
+	}
+	l.found = slices.DeleteFunc(l.found, func(f found) bool {
+		fenced := false
+		if len(f.olds) > 0 && err == nil {
+			err = repo.Objects(f.olds, l.policy.MaxFile, func(o gitrepo.Object) error {
+				if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
+					return o.Err
+				}
+				fenced = fenced || o.Err != nil || envelope.HasFence(o.Data)
+				return nil
+			})
+		}
+		return fenced
+	})
+	return err
+}
+
+// read parses the messages of a commit and judges its signature. It is pure.
+func (l *landed) read(f sshsign.ObjectFormat, s *sshsign.Signers, r *sshsign.Revocations) {
+	for _, x := range l.found {
+		if x.large || !envelope.HasFence(x.data) {
+			continue
+		}
+		thread, file, _ := strings.Cut(x.path, "/")
+		limits := envelope.Limits{File: l.policy.MaxFile, Frontmatter: l.policy.MaxFrontmatter}
+		e, fs := envelope.Parse(x.data, envelope.Options{Limits: limits, Path: x.path, Mode: uint32(x.change.NewMode)})
+		if e == nil || !e.Valid() {
+			continue
+		}
+		m := message{thread: thread, file: file, env: e}
+		var rules []string
+		for _, f := range append(fs, relay.CheckContent(e, l.policy.RelayTypes...)...) {
+			if f.Severity == finding.Error && l.policy.Level(f.Rule) == finding.Error && !slices.Contains(rules, f.Rule) {
+				rules = append(rules, f.Rule)
+			}
+		}
+		if l.verdict == nil {
+			v := sshsign.VerifyCommit(l.obj.Raw, f, s, r, sshsign.Options{MinRSABits: l.policy.MinRSABits})
+			l.verdict = &v
+			if email := l.obj.Committer.Email; v.Speaks(email) {
+				l.by = email
+			} else {
+				l.by = strings.Join(v.Principals, " ")
+			}
+		}
+		if e.IsRelay() && !l.verdict.Good() {
+			rules = append(rules, "commit-signed")
+		}
+		slices.Sort(rules)
+		m.refused = strings.Join(rules, " ")
+		m.freeze = freezes(e, l.policy)
+		e.Body, e.Frontmatter = nil, nil
+		l.messages = append(l.messages, m)
+	}
+	l.found, l.obj = nil, nil
+}
+
+// freezes returns until when a message freezes its thread (spec/relay.md
+// section 8), "" if it does not or the policy does not know freezes.
+func freezes(e *envelope.Envelope, p *policy.Policy) string {
+	if p.Level("relay-frozen") == finding.Off || !isFreeze(e) || !strings.HasSuffix(e.From, envelope.RelaySuffix) {
+		return ""
+	}
+	at, _, err := envelope.ParseTime(e.AttestedAt)
+	if err != nil {
+		return ""
+	}
+	return stamp(at.Add(time.Duration(p.FreezeMinutes) * time.Minute))
+}
+
+func isFreeze(e *envelope.Envelope) bool {
+	return e.Type == "ACK" && e.AttestedAt != "" && envelope.StatusClass(e.Status) == "pending"
+}
+
+// references returns the JSON text of parent_refs, nil if there is none.
+func references(refs []string) *string {
+	if len(refs) == 0 {
+		return nil
+	}
+	data, err := json.Marshal(refs)
+	if err != nil {
+		return nil
+	}
+	s := text(string(data))
+	return &s
+}
+
+// parallel calls fn for 0 … n-1 on all cores.
+func parallel(n int, fn func(int)) {
+	workers := min(runtime.GOMAXPROCS(0), (n+15)/16)
+	if workers <= 1 {
+		for i := range n {
+			fn(i)
+		}
+		return
+	}
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := w; i < n; i += workers {
+				fn(i)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -208,23 +209,84 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// What is read from one porcelain is what the other prints.
 func TestParseStatus(t *testing.T) {
-	got := parseStatus(" M t-one/a b.md\x00R  t-two/new.md\x00t-one/old.md\x00?? docs/\x00")
-	want := []dirtyLine{
-		{" M t-one/a b.md", []string{"t-one/a b.md"}},
-		{"R  t-one/old.md -> t-two/new.md", []string{"t-two/new.md", "t-one/old.md"}},
-		{"?? docs/", []string{"docs/"}},
+	dir := t.TempDir()
+	git := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=A", "-c", "user.email=a@example.com"}, args...)...)
+		out, err := cmd.Output()
+		if err != nil && args[0] != "merge" {
+			t.Fatalf("git %s: %v", strings.Join(args, " "), err)
+		}
+		return string(out)
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%q", got)
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git("init", "-q", "-b", "main")
+	if s := parseStatus(git("status", "--porcelain=v2", "--branch", "-z")); s.head != "" || s.ahead || len(s.lines) != 0 {
+		t.Errorf("an empty repository: %+v", s)
+	}
+	for _, name := range []string{"t-one/a b.md", "t-one/old name.md", "t-one/gone.md", "both.md"} {
+		write(name, strings.Repeat(name+"\n", 9))
+	}
+	git("add", ".")
+	git("commit", "-qm", "one")
+	git("branch", "other")
+	git("branch", "base")
+	git("branch", "-q", "-u", "base")
+	write("both.md", "ours\n")
+	git("commit", "-qam", "two")
+	git("switch", "-q", "other")
+	write("both.md", "theirs\n")
+	git("commit", "-qam", "three")
+	git("switch", "-q", "main")
+	git("merge", "other")
+	write("t-one/a b.md", "changed\n")
+	git("mv", "t-one/old name.md", "t-one/new name.md")
+	git("rm", "-q", "t-one/gone.md")
+	write("t-one/intended é.md", "x\n")
+	git("add", "-N", "t-one/intended é.md")
+	write("docs/new.md", "x\n")
+	write("odd -> name.md", "x\n")
+	s := parseStatus(git("status", "--porcelain=v2", "--branch", "-z"))
+	if s.head != strings.TrimSpace(git("rev-parse", "HEAD")) || !s.ahead {
+		t.Errorf("head %s, ahead %t", s.head, s.ahead)
+	}
+	var want []string
+	items := strings.Split(git("status", "--porcelain", "-z"), "\x00")
+	for i := 0; i < len(items)-1; i++ {
+		line := items[i]
+		if strings.ContainsAny(line[:2], "RC") {
+			i++
+			line = line[:3] + items[i] + " -> " + line[3:]
+		}
+		want = append(want, line)
+	}
+	var got []string
+	for _, l := range s.lines {
+		got = append(got, l.text)
+		if l.xy != l.text[:2] || !strings.HasSuffix(l.text, l.paths[0]) {
+			t.Errorf("%+v", l)
+		}
+	}
+	if len(want) != 7 || !slices.Equal(got, want) {
+		t.Errorf("%q\nexpected %q", got, want)
 	}
 }
 
 func FuzzParseStatus(f *testing.F) {
-	f.Add("R  a\x00b\x00?? c\x00")
+	f.Add("# branch.oid (initial)\x002 R. N... 100644 100644 100644 a b R100 new\x00old\x00? c\x00")
 	f.Fuzz(func(t *testing.T, s string) {
-		for _, l := range parseStatus(s) {
-			if len(l.paths) == 0 || l.text == "" {
+		for _, l := range parseStatus(s).lines {
+			if len(l.paths) == 0 || l.text == "" || !strings.HasPrefix(l.text, l.xy+" ") {
 				t.Fatalf("%q", l)
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -33,7 +32,8 @@ type relayObject struct {
 	InReplyTo   string      `json:"in_reply_to"`
 }
 
-var hashForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
+// isHash accepts a body hash: 64 digits of 0-9 and a-f.
+func isHash(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
 
 // runRelay is `rig-bridge relay` (spec/relay.md section 7).
 func runRelay(r *run) error {
@@ -69,7 +69,7 @@ func runRelay(r *run) error {
 	if !given {
 		return usageError(r.cmd, "--in-reply-to is missing")
 	}
-	if !hashForm.MatchString(reply) {
+	if !isHash(reply) {
 		return usageError(r.cmd, "--in-reply-to %s is no body hash: 64 digits of 0-9 and a-f", quote(reply))
 	}
 	if err := checkThread(thread); err != nil {

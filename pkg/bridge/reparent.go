@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
@@ -222,7 +223,7 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 	}
 	message := string(u.commit.Message)
 	if taken[envelope.FoldPath(name)] {
-		if u.env.IsRelay() || closing.MatchString(message) {
+		if u.env.IsRelay() || closing().MatchString(message) {
 			return "", fail(codeExists, "%s exists at the upstream already, with other content", quote(u.path)).withHint("rig-bridge sync")
 		}
 		old := u.path
@@ -258,7 +259,9 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 }
 
 // closing matches the message of close, whose file never gets another name.
-var closing = regexp.MustCompile(`^RESOLUTION: [a-z0-9-]+ (completed|cancelled)\n?$`)
+var closing = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^RESOLUTION: [a-z0-9-]+ (completed|cancelled)\n?$`)
+})
 
 // withFile stores the tree of a commit plus one regular file in a directory
 // of its root, and returns the id of the new root tree.

@@ -139,13 +139,13 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 	defer cancel()
 	// git looks at the work tree while we read it.
 	type answer struct {
-		lines []dirtyLine
-		err   error
+		treeStatus
+		err error
 	}
 	dirty := make(chan answer, 1)
 	go func() {
-		lines, err := w.dirtyLines(ctx)
-		dirty <- answer{lines, err}
+		s, err := w.treeStatus(ctx)
+		dirty <- answer{s, err}
 	}()
 	names, err := threadNames(w.root)
 	if err != nil {
@@ -161,10 +161,10 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 		return nil, nil, got.err
 	}
 	var problems []*message
-	if err := r.rows(w, o, names, threads, got.lines, &problems); err != nil {
+	if err := r.rows(w, o, names, threads, got.treeStatus, &problems); err != nil {
 		return nil, nil, err
 	}
-	if o.UnpushedCommits, err = w.unpushedLines(ctx); err != nil {
+	if o.UnpushedCommits, err = w.unpushedLines(ctx, got.treeStatus); err != nil {
 		return nil, nil, err
 	}
 	touched := map[string]bool{}
@@ -183,7 +183,7 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 }
 
 // rows fills in the threads, most recent first.
-func (r *run) rows(w *work, o *statusObject, names []string, threads []glance, dirty []dirtyLine, problems *[]*message) error {
+func (r *run) rows(w *work, o *statusObject, names []string, threads []glance, s treeStatus, problems *[]*message) error {
 	var ties []*message
 	byDay := map[int]int{}
 	for _, g := range threads {
@@ -198,7 +198,7 @@ func (r *run) rows(w *work, o *statusObject, names []string, threads []glance, d
 			ties = append(ties, g.latest...)
 		}
 	}
-	if err := r.findLatest(w, ties, dirty); err != nil {
+	if err := r.findLatest(w, ties, s); err != nil {
 		return err
 	}
 	for i, g := range threads {
@@ -259,64 +259,87 @@ func recipientsJSON(e *envelope.Envelope) json.RawMessage {
 // A dirtyLine is one line of `git status --porcelain`, unquoted, with the
 // paths in it: two for a rename.
 type dirtyLine struct {
+	xy    string // the two status letters
 	text  string
 	paths []string
 }
 
-func (w *work) dirtyLines(ctx context.Context) ([]dirtyLine, error) {
-	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"status", "--porcelain", "-z"}, Env: []string{"GIT_OPTIONAL_LOCKS=0"}, Timeout: localTime})
+// treeStatus is what git says of work tree, branch and upstream.
+type treeStatus struct {
+	lines []dirtyLine
+	head  string // the commit of HEAD, "" if there is none
+	ahead bool   // there is an upstream, and HEAD has commits that it lacks
+}
+
+// treeStatus asks git for all of it at once.
+func (w *work) treeStatus(ctx context.Context) (treeStatus, error) {
+	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"status", "--porcelain=v2", "--branch", "-z"}, Env: []string{"GIT_OPTIONAL_LOCKS=0"}, Timeout: localTime})
 	if err != nil {
-		return nil, err
+		return treeStatus{}, err
 	}
 	if res.Code != 0 {
 		f := gitFailed("git status", res)
 		f.code, f.exit = codeRuntime, 2
-		return nil, f
+		return treeStatus{}, f
 	}
 	return parseStatus(string(res.Stdout)), nil
 }
 
-// parseStatus reads `git status --porcelain -z`: XY SP path NUL, and for a
-// rename or copy the old path and NUL.
-func parseStatus(out string) []dirtyLine {
-	var lines []dirtyLine
-	fields := strings.Split(out, "\x00")
-	for i := 0; i < len(fields); i++ {
-		f := fields[i]
-		if len(f) < 4 {
+// statusFields are the numbers of fields, separated by blanks, of the lines of
+// `git status --porcelain=v2` (git-status, Porcelain Format Version 2). The
+// last field is the path.
+var statusFields = map[byte]int{'1': 9, '2': 10, 'u': 11, '?': 2, '!': 2}
+
+// parseStatus reads `git status --porcelain=v2 --branch -z`. Each line becomes
+// the one that `git status --porcelain` prints: XY SP path, and for a rename or
+// copy the old path, an arrow and the new one.
+func parseStatus(out string) treeStatus {
+	var s treeStatus
+	items := strings.Split(out, "\x00")
+	for i := 0; i < len(items); i++ {
+		item := items[i]
+		if id, ok := strings.CutPrefix(item, "# branch.oid "); ok && id != "(initial)" {
+			s.head = id
+		}
+		if ab, ok := strings.CutPrefix(item, "# branch.ab "); ok {
+			s.ahead = !strings.HasPrefix(ab, "+0 ")
+		}
+		if item == "" || statusFields[item[0]] == 0 {
 			continue
 		}
-		path := f[3:]
-		l := dirtyLine{text: f, paths: []string{path}}
-		if strings.ContainsAny(f[:2], "RC") && i+1 < len(fields) {
-			i++
-			l.text = f[:3] + fields[i] + " -> " + path
-			l.paths = append(l.paths, fields[i])
+		fields := strings.SplitN(item, " ", statusFields[item[0]])
+		if len(fields) < statusFields[item[0]] {
+			continue
 		}
-		lines = append(lines, l)
+		path := fields[len(fields)-1]
+		l := dirtyLine{xy: item[:1] + item[:1], paths: []string{path}}
+		if len(fields) > 2 {
+			l.xy = strings.ReplaceAll(fields[1], ".", " ")
+		}
+		l.text = l.xy + " " + path
+		if item[0] == '2' && i+1 < len(items) {
+			i++
+			l.text = l.xy + " " + items[i] + " -> " + path
+			l.paths = append(l.paths, items[i])
+		}
+		s.lines = append(s.lines, l)
 	}
-	return lines
+	// The older format has what is not merged among the others, by path.
+	tracked := len(s.lines)
+	if i := slices.IndexFunc(s.lines, func(l dirtyLine) bool { return l.xy == "??" || l.xy == "!!" }); i >= 0 {
+		tracked = i
+	}
+	slices.SortStableFunc(s.lines[:tracked], func(a, b dirtyLine) int { return cmp.Compare(a.paths[0], b.paths[0]) })
+	return s
 }
 
 // unpushedLines lists the commits of HEAD that the upstream lacks.
-func (w *work) unpushedLines(ctx context.Context) ([]string, error) {
+func (w *work) unpushedLines(ctx context.Context, s treeStatus) ([]string, error) {
 	out := []string{}
-	t, err := w.target()
-	if err != nil || !t.upstream {
-		return out, nil // detached, or no upstream: nothing can be unpushed
-	}
-	upstream, err := w.ref(t.tracking)
-	if err != nil {
-		return nil, err
-	}
-	head, err := w.ref(t.branch)
-	if err != nil {
-		return nil, err
-	}
-	if upstream == "" || head == "" || upstream == head {
+	if !s.ahead {
 		return out, nil
 	}
-	text, err := w.must(ctx, "-c", "log.showSignature=false", "log", "--no-color", "--format=%h %s", upstream+".."+head)
+	text, err := w.must(ctx, "-c", "log.showSignature=false", "log", "--no-color", "--format=%h %s", "@{upstream}.."+s.head)
 	if err != nil {
 		return nil, err
 	}
@@ -354,26 +377,22 @@ func (r *run) findPositions(w *work, ms []*message) error {
 // findLatest is findPositions where only the newest message of each thread
 // matters: of the others it is only known that they are older. What is not
 // committed is taken from what git status said.
-func (r *run) findLatest(w *work, ms []*message, dirty []dirtyLine) error {
+func (r *run) findLatest(w *work, ms []*message, s treeStatus) error {
 	if len(ms) == 0 {
 		return nil
 	}
-	_, head, err := w.repo.HEAD()
-	if err != nil {
-		return gitProblem(err)
-	}
 	fresh, freshDirs := map[string]bool{}, map[string]bool{}
-	for _, l := range dirty {
+	for _, l := range s.lines {
 		if strings.HasSuffix(l.paths[0], "/") {
 			freshDirs[strings.TrimSuffix(l.paths[0], "/")] = true
-		} else if strings.ContainsAny(l.text[:2], "?ARC") {
+		} else if strings.ContainsAny(l.xy, "?ARC") {
 			fresh[l.paths[0]] = true
 		}
 	}
 	wanted := map[string]*message{}
 	newest := map[string]bool{} // threads whose newest message is not committed
 	for _, m := range ms {
-		if head == "" || freshDirs[m.thread] || fresh[m.path()] {
+		if s.head == "" || freshDirs[m.thread] || fresh[m.path()] {
 			m.position = uncommittedPosition
 			newest[m.thread] = true
 		}
@@ -383,7 +402,7 @@ func (r *run) findLatest(w *work, ms []*message, dirty []dirtyLine) error {
 			wanted[m.path()] = m
 		}
 	}
-	return w.walkBack(r.ctx, head, wanted, true)
+	return w.walkBack(r.ctx, s.head, wanted, true)
 }
 
 // frozenUntil returns until when an operator's freeze holds in a thread, ""

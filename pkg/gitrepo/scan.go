@@ -21,8 +21,9 @@ type Scanned struct {
 	Blobs map[ID]Object // what ScanOptions.Blob chose, by NewID; read-only
 }
 
-// How many commits are read together. The number follows the weight of their
-// trees, so that a chunk holds about chunkBytes.
+// How many commits are read together. The number doubles from chunk to chunk, so
+// that a walk which ends early has not read far ahead, and follows the weight
+// of their trees, so that a chunk holds about chunkBytes.
 const (
 	firstChunk = 32
 	maxChunk   = 512
@@ -66,7 +67,7 @@ func (r *Repo) ScanCommits(ctx context.Context, walk iter.Seq2[Rev, error], opt 
 			before := r.cat.bytesRead()
 			s, err := r.scanRevs(revs, known, opt)
 			if weight := (r.cat.bytesRead() - before) / int64(len(revs)); weight > 0 {
-				size = int(max(8, min(maxChunk, chunkBytes/weight)))
+				size = int(max(8, min(maxChunk, 2*int64(size), chunkBytes/weight)))
 			}
 			// Parents are mostly near; older ones are read again.
 			if len(known) > 4*maxChunk {

@@ -6,8 +6,10 @@ import (
 	"math"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -197,15 +199,17 @@ func (d *decoder) number(n *yamlprofile.Node, lo, hi int64) int64 {
 	return i
 }
 
+// Compiled where a policy asks for them: hooks start without.
 var (
-	sizeForm     = regexp.MustCompile(`^([0-9]{1,15}) ?(KiB|MiB|GiB)$`)
-	durationForm = regexp.MustCompile(`^([0-9]{1,12}) ?(ms|s|m|h)$`)
+	sizeForm     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]{1,15}) ?(KiB|MiB|GiB)$`) })
+	durationForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]{1,12}) ?(ms|s|m|h)$`) })
+	fingerprint  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^SHA256:[A-Za-z0-9+/]{43}=?$`) })
 )
 
 // size is a number of bytes, or text like "64 KiB".
 func (d *decoder) size(n *yamlprofile.Node, lo, hi int64) int64 {
 	if n.Kind == yamlprofile.String {
-		if m := sizeForm.FindStringSubmatch(n.Value); m != nil {
+		if m := sizeForm().FindStringSubmatch(n.Value); m != nil {
 			v, _ := strconv.ParseInt(m[1], 10, 64)
 			unit := map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[m[2]]
 			if v <= math.MaxInt64/unit && v*unit >= lo && v*unit <= hi {
@@ -223,7 +227,7 @@ func (d *decoder) size(n *yamlprofile.Node, lo, hi int64) int64 {
 func (d *decoder) duration(n *yamlprofile.Node, lo, hi time.Duration) time.Duration {
 	v := time.Duration(-1)
 	if n.Kind == yamlprofile.String {
-		if m := durationForm.FindStringSubmatch(n.Value); m != nil {
+		if m := durationForm().FindStringSubmatch(n.Value); m != nil {
 			i, _ := strconv.ParseInt(m[1], 10, 64)
 			unit := map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour}[m[2]]
 			if i <= int64(math.MaxInt64/unit) {
@@ -342,12 +346,10 @@ func (d *decoder) revoked(n *yamlprofile.Node) {
 	}
 }
 
-var fingerprint = regexp.MustCompile(`^SHA256:[A-Za-z0-9+/]{43}=?$`)
-
 func (d *decoder) forge(n *yamlprofile.Node) {
 	if n.Kind == yamlprofile.List {
 		d.list(n, func(it *yamlprofile.Node) {
-			if it.Kind != yamlprofile.String || !fingerprint.MatchString(it.Value) {
+			if it.Kind != yamlprofile.String || !fingerprint().MatchString(it.Value) {
 				d.want(it, "a key fingerprint, SHA256:…")
 				return
 			}
@@ -385,7 +387,11 @@ func (d *decoder) bundles(n *yamlprofile.Node) {
 			"output":  func(n *yamlprofile.Node) { b.Output = d.path(n, false) },
 			"name":    func(n *yamlprofile.Node) { b.Name = d.text(n) },
 			"version": func(n *yamlprofile.Node) { b.Version = d.text(n) },
-			"root":    func(n *yamlprofile.Node) { b.Root = d.path(n, true) },
+			"root": func(n *yamlprofile.Node) {
+				if b.Root = d.path(n, true); b.Root == "" {
+					b.Root = "." // the top, not the directory of the RigSpec
+				}
+			},
 			"signer":  func(n *yamlprofile.Node) { b.Signer = d.text(n) },
 			"options": func(n *yamlprofile.Node) {
 				if n.Kind != yamlprofile.Map {
@@ -408,8 +414,53 @@ func (d *decoder) bundles(n *yamlprofile.Node) {
 				d.fail(it, "the bundle has no "+key, "")
 			}
 		}
+		if d.err == nil {
+			d.bundle(it, b)
+		}
 		d.p.Bundles = append(d.p.Bundles, b)
 	})
+}
+
+// bundleOptions are the options of each format, with the values that they
+// take; none for any text.
+var bundleOptions = map[string]map[string][]string{
+	"rig":   {"form": {"rigward", "openrig-0.4"}, "drop-services": {"true", "false"}},
+	"agent": {"compression": {"gzip", "zstd"}, "source-date-epoch": nil},
+	"rye":   {},
+}
+
+// bundle checks what one entry says as a whole.
+func (d *decoder) bundle(n *yamlprofile.Node, b Bundle) {
+	known := bundleOptions[b.Format]
+	if o := n.Get("options"); o != nil {
+		for _, f := range o.Fields {
+			words, ok := known[f.Key.Value]
+			switch {
+			case !ok:
+				d.fail(f.Key, "the format "+b.Format+" has no option "+finding.QuoteMax(f.Key.Value, 60), "")
+			case words != nil && !slices.Contains(words, f.Value.Value):
+				d.want(f.Value, "one of "+strings.Join(words, ", "))
+			}
+		}
+	}
+	inside := b.Source == "" || b.Output == b.Source || strings.HasPrefix(b.Output, b.Source+"/")
+	switch {
+	case b.Format == "rig" && b.Source == "":
+		d.fail(n.Get("source"), "the source of a rig is its RigSpec, a file", "")
+	case b.Format == "rig" && (!strings.HasSuffix(b.Output, ".rigbundle") || b.Output == b.Source):
+		d.fail(n.Get("output"), "the output of a rig is a file whose name ends in .rigbundle", "")
+	case b.Format == "agent" && inside:
+		d.fail(n.Get("output"), "the output lies in the source and would be packed with it", "")
+	case b.Format == "rye" && !inside:
+		d.fail(n.Get("output"), "the output of a Rye bundle is its source, or the manifest below it", "")
+	case b.Root != "" && b.Format != "rig":
+		d.fail(n.Get("root"), "the format "+b.Format+" has no root", "")
+	}
+	for _, other := range d.p.Bundles {
+		if other.Output == b.Output && (b.Format != "rye" || other.Name == b.Name) {
+			d.fail(n.Get("output"), "two bundles have the output "+finding.QuoteMax(b.Output, 100), "")
+		}
+	}
 }
 
 // DecodeError returns the place and hint of a decoding error, if err is one.

@@ -407,6 +407,9 @@ func (c *call) rigSource(ctx context.Context, spec, output string) (src *rig.Sou
 			top = c.Dir
 		}
 		fault = locate(src, top, rigRoot, specPath)
+		if rel, ok := below(top, output); ok && output != "" {
+			src.Output = rel
+		}
 		return src, o, fault, release, nil
 	}
 	repo, ok, err := c.openRepo(ctx, rigRoot)

@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"hash"
@@ -29,7 +30,7 @@ func (a *assembly) manifestNode() *node {
 		version = "0.1.0"
 	}
 	if o.keep != nil {
-		name, version = o.keep.name, o.keep.version
+		name, version = cmp.Or(o.Name, o.keep.name), cmp.Or(o.Version, o.keep.version)
 	}
 	put("schema_version", &node{kind: kindNumber, text: "2"})
 	text("name", name)

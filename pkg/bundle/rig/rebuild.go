@@ -28,6 +28,18 @@ type Drift struct {
 	Path   string `json:"path"`
 }
 
+// Like returns o so that Create takes stamps, unknown fields and, where o does
+// not set them, name and version from the manifest of a bundle, as [Rebuild]
+// does. A bundle without a manifest that could be read leaves o as it is.
+func (o Options) Like(ctx context.Context, in bundle.Input, v VerifyOptions) (Options, error) {
+	j, err := run(ctx, in, v, false)
+	if err != nil {
+		return o, err
+	}
+	o.keep = j.man
+	return o, nil
+}
+
 // Rebuild verifies a committed bundle, assembles its source with the stamps
 // and unknown fields of its manifest, and compares the tar digests: first in
 // the default form, then in the older one; form tries one only.

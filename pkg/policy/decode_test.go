@@ -54,7 +54,7 @@ relay:
   denied-authors: ["*@example.org"]
   path-key: error
 bundles:
-  - {format: rig, source: src, output: out.rig, name: n, version: "1.0", root: r, signer: s, options: {a: 1, b: true, c: x}}
+  - {format: rig, source: src, output: out.rigbundle, name: n, version: "1.0", root: r, signer: s, options: {form: openrig-0.4, drop-services: true}}
 report: {max-lines: 10}
 `
 
@@ -72,7 +72,7 @@ func TestDecodeEveryKey(t *testing.T) {
 		Forge: Forge{Keys: []string{"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}, PushCert: true, ClockSkew: time.Minute,
 		RelayTypes: []string{"ACK"}, RelayClock: 2 * time.Minute, NonceRefs: true, FreezeMinutes: 5,
 		DeniedAuthors: []string{"*@example.org"}, PathKey: finding.Error,
-		Bundles:  []Bundle{{Format: "rig", Source: "src", Output: "out.rig", Name: "n", Version: "1.0", Root: "r", Signer: "s", Options: map[string]string{"a": "1", "b": "true", "c": "x"}}},
+		Bundles:  []Bundle{{Format: "rig", Source: "src", Output: "out.rigbundle", Name: "n", Version: "1.0", Root: "r", Signer: "s", Options: map[string]string{"form": "openrig-0.4", "drop-services": "true"}}},
 		MaxLines: 10,
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -143,6 +143,15 @@ var refusals = []struct {
 	{"version: 1\nbundles: [{format: rig, source: x}]\n", "no output", 2, 11, true},
 	{"version: 1\nbundles: [{format: zip, source: x, output: y}]\n", "expected one of rig, agent, rye", 2, 20, true},
 	{"version: 1\nbundles: [{format: rig, source: x, output: y, options: {a: [1]}}]\n", "a string, a number or a boolean", 2, 60, true},
+	{"version: 1\nbundles: [{format: rig, source: x, output: y.rigbundle, options: {level: 9}}]\n", "has no option", 2, 67, true},
+	{"version: 1\nbundles: [{format: rye, source: x, output: x, options: {form: rigward}}]\n", "has no option", 2, 57, true},
+	{"version: 1\nbundles: [{format: agent, source: x, output: y, options: {compression: xz}}]\n", "one of gzip, zstd", 2, 72, true},
+	{"version: 1\nbundles: [{format: rig, source: x, output: y}]\n", "ends in .rigbundle", 2, 44, true},
+	{"version: 1\nbundles: [{format: rig, source: ., output: y.rigbundle}]\n", "a file", 2, 33, false},
+	{"version: 1\nbundles: [{format: agent, source: x, output: x/y.tar.gz}]\n", "would be packed with it", 2, 46, false},
+	{"version: 1\nbundles: [{format: rye, source: x, output: y}]\n", "or the manifest below it", 2, 44, false},
+	{"version: 1\nbundles: [{format: rye, source: x, output: x, root: y}]\n", "has no root", 2, 53, true},
+	{"version: 1\nbundles: [{format: agent, source: x, output: y}, {format: agent, source: z, output: y}]\n", "two bundles have the output", 2, 85, false},
 	{"version: 1\nreport: {max-lines: 2}\n", "from 3 to 1000", 2, 21, true},
 	{"version: 1\ntimeout: &a 4 s\n", "", 2, 10, false},
 	{"version: 1\n--- x\n", "", 2, 1, false},

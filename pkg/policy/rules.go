@@ -50,7 +50,7 @@ var rules = [...]Rule{
 	{ID: "relay-reply", Default: finding.Error, Gates: atAll, Locked: true, Says: "in_reply_to is the body hash of an earlier envelope of the thread"},
 	{ID: "relay-clock", Default: finding.Error, Gates: atPush, Locked: true, Says: "attested_at is near the committer date"},
 	{ID: "relay-frozen", Default: finding.Off, Gates: atPush, Says: "nothing but ACKs enters a frozen thread"},
-	{ID: "bundle-drift", Default: finding.Error, Gates: atPush, Says: "a committed bundle equals its rebuild"},
+	{ID: "bundle-drift", Default: finding.Error, Gates: "pre-push, pull request, check", Says: "a committed bundle equals its rebuild"},
 }
 
 // Rules returns the registry in the order of the documentation.

@@ -21,8 +21,8 @@ var (
 // marker is the second line of every shim; a file without it is foreign.
 const marker = "# rigward hook shim; remove with: rig-hook uninstall"
 
-// chainedSuffix is added to the name of a foreign hook that a shim runs first.
-const chainedSuffix = ".before-rigward"
+// ChainedSuffix is added to the name of a foreign hook that a shim runs first.
+const ChainedSuffix = ".before-rigward"
 
 // Shim returns the script for one hook: run the foreign hook of that name
 // first if there was one, then the program. It is plain sh with LF line ends
@@ -32,7 +32,7 @@ func Shim(hook, program string, chained bool) []byte {
 	b.WriteString("#!/bin/sh\n" + marker + "\n")
 	run := fmt.Sprintf("exec %s %s \"$@\"\n", shellQuote(filepath.ToSlash(program)), hook)
 	// git ignores a hook that is not executable; so does the shim.
-	kept := fmt.Sprintf("\"${0%%/*}/%s%s\"", hook, chainedSuffix)
+	kept := fmt.Sprintf("\"${0%%/*}/%s%s\"", hook, ChainedSuffix)
 	first := "test ! -x " + kept + " || " + kept + " \"$@\""
 	switch {
 	case !chained:
@@ -114,7 +114,7 @@ func Install(dir, program string, names []string) (done []Installed, err error) 
 		if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) {
 			return done, writeProblem(file, readErr)
 		}
-		kept := file + chainedSuffix
+		kept := file + ChainedSuffix
 		_, statErr := os.Lstat(kept)
 		chained := statErr == nil
 		did := "installed"
@@ -163,7 +163,7 @@ func Uninstall(dir string, names []string) ([]Installed, error) {
 			continue
 		}
 		did := "removed"
-		kept := file + chainedSuffix
+		kept := file + ChainedSuffix
 		if _, err := os.Lstat(kept); err == nil {
 			did = "restored"
 			err = os.Rename(kept, file)

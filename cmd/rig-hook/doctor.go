@@ -43,7 +43,7 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 		d.hook(r, dir, name)
 	}
 	if d.bad == 0 {
-		if err := d.canary(ctx, dir, f.has("--server")); err != nil {
+		if err := d.canary(ctx, dir, r.WorkTree(), f.has("--server")); err != nil {
 			return fail(env, "doctor", err)
 		}
 	}
@@ -51,6 +51,9 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 		hint := "rig-hook install"
 		if _, set, err := r.ConfigLast("core.hooksPath"); err == nil && set {
 			hint += " --into-hooks-path"
+		}
+		if d.hint != "" {
+			hint = d.hint
 		}
 		if f.has("--server") {
 			hint += " --server " + finding.Path(f.value["--server"])
@@ -66,8 +69,9 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 const canaryVar = "RIGWARD_CANARY"
 
 type diagnosis struct {
-	env *hooks.Env
-	bad int
+	env  *hooks.Env
+	bad  int
+	hint string // that repairs what is wrong, if rig-hook install does not
 }
 
 func (d *diagnosis) say(ok bool, format string, args ...any) {
@@ -89,6 +93,8 @@ func (d *diagnosis) hook(r *gitrepo.Repo, dir, name string) {
 	case err != nil:
 		d.say(false, "%s: cannot be read", name)
 		return
+	case d.managed(r.WorkTree(), file, name, data):
+		return
 	case !strings.Contains(string(data), "rig-hook") && !strings.Contains(string(data), filepath.Base(d.env.Executable)):
 		d.say(false, "%s: a hook of someone else, which does not name rig-hook", name)
 		return
@@ -102,6 +108,13 @@ func (d *diagnosis) hook(r *gitrepo.Repo, dir, name string) {
 			return
 		}
 	}
+	if kept, err := os.ReadFile(file + hooks.ChainedSuffix); err == nil {
+		if m, by := managed(r.WorkTree(), file, name, kept); m != nil && len(by) > 0 {
+			d.say(false, "%s: registered twice, in the hooks directory and with %s (%s)", name, m.name, finding.Quote(by[0]))
+			d.hint = "rig-hook uninstall"
+			return
+		}
+	}
 	if command, err := configured(r, name); err != nil {
 		d.say(false, "%s: the configuration cannot be read", name)
 		return
@@ -110,6 +123,28 @@ func (d *diagnosis) hook(r *gitrepo.Repo, dir, name string) {
 		return
 	}
 	d.say(true, "%s: there, executable, ours", name)
+}
+
+// managed judges a hook that a hook manager wrote, and tells whether it is one.
+func (d *diagnosis) managed(top, file, name string, data []byte) bool {
+	m, by := managed(top, file, name, data)
+	switch {
+	case m == nil:
+		return false
+	case !hooks.Executable(file):
+		d.say(false, "%s: git ignores it because it is not executable (chmod +x %s)", name, finding.Path(filepath.ToSlash(file)))
+	case len(by) == 0:
+		d.say(false, "%s: a hook of %s, and %s does not name rig-hook %s", name, m.name, finding.Quote(strings.ReplaceAll(m.files[0], "%s", name)), name)
+		if m.name == "husky" {
+			d.hint = huskyHint(name)
+		}
+	case len(by) > 1:
+		d.say(false, "%s: registered twice with %s, in %s and in %s", name, m.name, finding.Quote(by[0]), finding.Quote(by[1]))
+		d.hint = "pre-commit install --overwrite --hook-type " + name
+	default:
+		d.say(true, "%s: there, executable, run by %s (%s)", name, m.name, finding.Quote(by[0]))
+	}
+	return true
 }
 
 // configured returns the command of ours that the configuration registers for
@@ -136,8 +171,9 @@ func configured(r *gitrepo.Repo, hook string) (string, error) {
 	return "", nil
 }
 
-// canary lets git run the hooks of dir in a scratch repository.
-func (d *diagnosis) canary(ctx context.Context, dir string, server bool) error {
+// canary lets git run the hooks of dir in a scratch repository, with what hook
+// managers read in the work tree top.
+func (d *diagnosis) canary(ctx context.Context, dir, top string, server bool) error {
 	scratch, err := os.MkdirTemp("", "rigward-doctor-")
 	if err != nil {
 		return err
@@ -158,6 +194,17 @@ func (d *diagnosis) canary(ctx context.Context, dir string, server bool) error {
 			return err
 		}
 	}
+	extra := []string{}
+	if !server {
+		if err := carry(top, clone); err != nil {
+			return err
+		}
+		cache := d.env.Getenv("PRE_COMMIT_HOME") // what pre-commit has built stays built
+		if cache == "" {
+			cache = filepath.Join(d.env.Getenv("HOME"), ".cache", "pre-commit")
+		}
+		extra = append(extra, "PRE_COMMIT_HOME="+cache)
+	}
 	good, err := demo.render("canary", envelope.Fields{From: "rig-a", To: []string{"rig-b"}, Type: "REQUEST", Status: "▶ Canary", Body: []byte("Good.\n")})
 	if err != nil {
 		return err
@@ -177,7 +224,7 @@ func (d *diagnosis) canary(ctx context.Context, dir string, server bool) error {
 			}
 			act = []string{"push", "-q", "--no-verify", "origin", "HEAD:main"}
 		}
-		res, err := demo.git(clone, nil, nil, act...)
+		res, err := demo.git(clone, nil, extra, act...)
 		if err != nil {
 			return err
 		}

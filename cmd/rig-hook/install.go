@@ -64,6 +64,12 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 			Hint:    "rig-hook install --into-hooks-path",
 		})
 	}
+	if ownedByHusky(dir) {
+		return fail(env, "install", &policy.Undecided{
+			Message: finding.Quote(dir) + " belongs to husky, which writes its hooks anew and would not run the old one under another name",
+			Hint:    huskyHint("pre-commit") + ", and so for commit-msg and pre-push",
+		})
+	}
 	if f.has("--bootstrap") {
 		if err := setBootstrap(ctx, env, r, "rigward.bootstrap", "true"); err != nil {
 			return fail(env, "install", err)

@@ -10,7 +10,7 @@ _rig_bridge() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "init new send close relay status thread sync validate --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "init new send close relay status thread sync query validate --help --version" -- "$cur"))
         return
     fi
     case "$command $prev" in
@@ -35,6 +35,9 @@ _rig_bridge() {
         "status --interval") return ;;
         "thread --format") COMPREPLY=($(compgen -W "text mermaid" -- "$cur")); return ;;
         "sync --interval") return ;;
+        "query --to") return ;;
+        "query --since") return ;;
+        "query --limit") return ;;
     esac
     case "$command" in
         init)
@@ -65,6 +68,10 @@ _rig_bridge() {
             fi ;;
         sync)
             if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--auto --check --watch --interval --json --no-color --help" -- "$cur"))
+            fi ;;
+        query)
+            if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--to --since --limit --sql --json --no-color --help" -- "$cur"))
+            else COMPREPLY=($(compgen -W "turn open idle frozen diverged refused relays unverified message events" -- "$cur"))
             fi ;;
         validate)
             if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--json --no-color --help" -- "$cur"))

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/rigward/rigward/cmd/internal/handover"
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/pkg/bridge"
 )
@@ -42,10 +43,19 @@ func run() int {
 		os.Stderr.WriteString("rig-bridge: the current directory cannot be read\n")
 		return 2
 	}
+	self, err := os.Executable()
+	if err != nil {
+		self = ""
+	}
+	environ := os.Environ()
 	return bridge.Main(ctx, bridge.Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Environ: os.Environ(), Dir: dir, Now: time.Now, Rand: rand.Reader,
+		Environ: environ, Dir: dir, Now: time.Now, Rand: rand.Reader,
 		Rows: rows, Page: page, HookProgram: hookProgram, InstallHooks: installHooks, Second: second,
+		Control: func(ctx context.Context, dir string, args []string) (stdout, stderr []byte, code int, err error) {
+			return handover.Run(ctx, self, "rig-bridge", dir, args, environ)
+		},
+		HandOver: func(args []string) (int, error) { return handover.To(self, "rig-bridge", args, environ) },
 	})
 }
 

@@ -36,10 +36,11 @@ var below = map[string][]string{
 	"pkg/history":      {"pkg/finding", "pkg/envelope", "pkg/gitrepo"},
 	"pkg/policy":       {"pkg/finding", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/bundle", "pkg/bundle/…", "pkg/history", "pkg/gitrepo", "pkg/change", "schemas"},
 	"pkg/controlplane": {"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/gitrepo", "pkg/policy"},
+	"pkg/drift":        {"pkg/finding", "pkg/gitrepo", "pkg/policy", "pkg/report", "pkg/bundle", "pkg/bundle/…"},
 	"pkg/bridge":       {"pkg/finding", "pkg/yamlprofile", "pkg/envelope", "pkg/envelope/…", "pkg/relay", "pkg/sshsign", "pkg/history", "pkg/gitrepo", "pkg/change", "pkg/policy", "pkg/report", "schemas"},
 	"hooks":            {"pkg/…", "schemas"},
 	"action":           {"pkg/…", "hooks", "schemas"},
-	"cmd/…":            {"pkg/…", "hooks", "action", "schemas"},
+	"cmd/…":            {"pkg/…", "hooks", "action", "schemas", "cmd/internal/…"},
 	"internal/…":       {"pkg/…", "hooks", "internal/…", "schemas"},
 }
 

@@ -48,6 +48,12 @@ type Env struct {
 	// InstallHooks installs the client hooks that run program into dir, keeps
 	// foreign hooks and chains them, and returns the names of the hooks.
 	InstallHooks func(dir, program string) (names []string, err error)
+	// Control runs rig-control with the given arguments in dir. A negative
+	// code says that it was cut off. Nil: there is no control plane.
+	Control func(ctx context.Context, dir string, args []string) (stdout, stderr []byte, code int, err error)
+	// HandOver lets rig-control do the rest, and returns its exit code if it
+	// does not take this process's place.
+	HandOver func(args []string) (code int, err error)
 	// Second is closed by a second signal: the running child is killed at
 	// once.
 	Second <-chan struct{}
@@ -122,6 +128,9 @@ func Main(ctx context.Context, env Env) int {
 	r.colour = r.wantsColour()
 	if err == nil {
 		err = cmd.run(r)
+	}
+	if err == nil && cmd.writes && cmd.name != "sync" {
+		r.record()
 	}
 	return r.finish(err)
 }

@@ -38,6 +38,9 @@ var types = []string{"REQUEST", "HANDOFF", "RESPONSE", "ACK", "RESOLUTION", "STA
 
 var relayTypes = []string{"DECISIONS", "RESPONSE", "ACK"}
 
+// questions are the queries of the control plane.
+var questions = []string{"turn", "open", "idle", "frozen", "diverged", "refused", "relays", "unverified", "message", "events"}
+
 // common are the flags of every command.
 var common = []flag{
 	{name: "--json", help: "print one JSON object on one line"},
@@ -98,6 +101,12 @@ func commands() []*command {
 			{name: "--watch", help: "print a JSON line now and whenever something changes"},
 			interval,
 		}, long: "Fetches the upstream of the current branch. Only a fast-forward of new, valid messages is\naccepted; anything else is named and refused with exit code 1."},
+		{name: "query", short: "ask the control plane", run: runQuery, words: []word{{name: "question", required: true, values: questions}, {name: "hash"}}, flags: []flag{
+			{name: "--to", value: "RIG", help: "only what is to this rig; me is the rig of this clone"},
+			{name: "--since", value: "TIME", help: "only what was committed since, a date, a time or an age such as 7d"},
+			{name: "--limit", value: "N", help: "rows at the most; 0 for all (default: 100)"},
+			{name: "--sql", help: "print the statement and its parameters instead"},
+		}, long: "Reads the database that control_plane in .bridge/config.yaml names; writes nothing.\nThe questions message and events take the body_hash of a message."},
 		{name: "validate", short: "judge message files without any history", run: runValidate, words: []word{{name: "path", required: true, many: true}},
 			long: "Files are judged as they are; directories for the messages in them. Exit code 0 if all\nare valid, 1 if some are not, 2 if something named could not be read."},
 	}

@@ -21,6 +21,9 @@ const configFile = ".bridge/config.yaml"
 type config struct {
 	rigID       string
 	displayName string // "" if there is none
+	// controlPlane is the address of a database, "" if there is none
+	// (spec/controlplane.md).
+	controlPlane string
 }
 
 const maxDisplayName = 80
@@ -77,6 +80,12 @@ func parseConfig(data []byte) (config, error) {
 	}
 	if t := n.Get("default_thread"); t != nil && t.Kind != yamlprofile.String && t.Kind != yamlprofile.Null {
 		return c, at(t, "default_thread is %s, a string or null was expected", t.Kind)
+	}
+	if p := n.Get("control_plane"); p != nil && p.Kind != yamlprofile.Null {
+		if p.Kind != yamlprofile.String {
+			return c, at(p, "control_plane is %s, a string or null was expected", p.Kind)
+		}
+		c.controlPlane = p.Value
 	}
 	return c, nil
 }

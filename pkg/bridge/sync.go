@@ -313,6 +313,7 @@ type syncObject struct {
 	Reason              string           `json:"reason,omitempty"`
 	Report              divergenceReport `json:"divergence_report"`
 	Findings            []jsonFinding    `json:"findings"`
+	ControlPlane        string           `json:"control_plane,omitempty"` // with --check: whether its last row is of HEAD
 }
 
 // runSync is `rig-bridge sync` (spec/cli.md section 9).
@@ -400,6 +401,11 @@ func (r *run) syncOnce() (*syncObject, error) {
 		}
 	}
 	r.tell(t, o.syncObject)
+	if r.opts.has("--check") {
+		o.ControlPlane = r.lastSeen()
+	} else {
+		r.record()
+	}
 	return o.syncObject, nil
 }
 

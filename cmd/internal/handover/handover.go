@@ -1,0 +1,86 @@
+// Package handover finds and starts rig-control, the program that holds the
+// databases' drivers, so that the programs which every commit waits for do not
+// have to load them.
+package handover
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// Program is what the others hand over to.
+const Program = "rig-control"
+
+// Hint is the command that installs it.
+const Hint = "go install github.com/rigward/rigward/cmd/rig-control@latest"
+
+// ErrMissing says that the program is neither beside the running one nor on
+// the search path.
+var ErrMissing = errors.New(Program + " is not installed beside this program or on PATH")
+
+// Find returns the path of the program: beside the running one, else on the
+// search path of environ, of which only absolute directories count.
+func Find(self string, environ []string) (string, error) {
+	name := Program
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	dirs := []string{filepath.Dir(self)}
+	for i := len(environ) - 1; i >= 0; i-- {
+		if key, list, _ := strings.Cut(environ[i], "="); strings.EqualFold(key, "PATH") {
+			dirs = append(dirs, filepath.SplitList(list)...)
+			break
+		}
+	}
+	for _, dir := range dirs {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode()&0o111 != 0) {
+			return path, nil
+		}
+	}
+	return "", ErrMissing
+}
+
+// To lets the program do the rest of this one's work: called says for whom, and
+// is the name in its messages. Where the system can, it takes this process's
+// place and To returns only if it cannot be started; else To returns its exit
+// code.
+func To(self, called string, args, environ []string) (code int, err error) {
+	path, err := Find(self, environ)
+	if err != nil {
+		return 0, err
+	}
+	return replace(path, append([]string{called}, args...), environ)
+}
+
+// Run runs the program to its end, in dir, as a child of this one. A negative
+// code says that it did not come to an end.
+func Run(ctx context.Context, self, called, dir string, args, environ []string) (stdout, stderr []byte, code int, err error) {
+	path, err := Find(self, environ)
+	if err != nil {
+		return nil, nil, -1, err
+	}
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Args[0], cmd.Dir, cmd.Env, cmd.WaitDelay = called, dir, environ, time.Second
+	var out, errOut strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = nil
+	}
+	code = -1
+	if cmd.ProcessState != nil {
+		code = cmd.ProcessState.ExitCode()
+	}
+	return []byte(out.String()), []byte(errOut.String()), code, err
+}

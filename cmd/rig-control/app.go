@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/pkg/controlplane"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/report"
+)
+
+const usage = `usage: rig-control index             bring the control plane up to the refs (rig-hook index)
+       rig-control index --all       read the whole history anew
+       rig-control index --check     compare with the history; write nothing
+       rig-control query QUESTION    ask it (rig-bridge query --help)
+       rig-control post-receive      git's hook of a server (rig-hook post-receive)
+       rig-control record            after a client's command
+       rig-control last-seen         whether the last row is of HEAD
+database: control_plane in .bridge/config.yaml of a clone,
+       git config rigward.controlPlane on a server
+exit:  0 clean, 1 differences found, 2 cannot decide
+`
+
+// hookTime is how long a write may take that somebody waits for
+// (spec/controlplane.md).
+const hookTime = 2 * time.Second
+
+// Main runs the program. Args[0] is the name it was called by; it is the one
+// that messages begin with.
+func Main(ctx context.Context, env *hooks.Env) int {
+	a := &app{env: env, program: strings.TrimSuffix(filepath.Base(filepath.ToSlash(env.Args[0])), ".exe")}
+	args := env.Args[1:]
+	if len(args) == 0 {
+		fmt.Fprint(env.Stderr, usage)
+		return report.ExitUndecided
+	}
+	a.command, args = args[0], args[1:]
+	switch a.command {
+	case "post-receive":
+		return a.postReceive(ctx)
+	case "record":
+		return a.record(ctx)
+	case "last-seen":
+		return a.lastSeen(ctx)
+	case "index":
+		return a.index(ctx, args)
+	case "query":
+		return a.query(ctx, args)
+	case "-h", "--help", "help":
+		fmt.Fprint(env.Stdout, usage)
+		return report.ExitClean
+	case "-v", "--version", "version":
+		v := "(devel)"
+		if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+			v = info.Main.Version
+		}
+		fmt.Fprintf(env.Stdout, "rig-control %s\n", v)
+		return report.ExitClean
+	}
+	fmt.Fprintf(env.Stderr, "rig-control: unknown command %s\n%s", finding.QuoteMax(a.command, 40), usage)
+	return report.ExitUndecided
+}
+
+type app struct {
+	env              *hooks.Env
+	program, command string
+}
+
+// fail tells why a command could not do its work.
+func (a *app) fail(err error) int {
+	fmt.Fprintf(a.env.Stderr, "%s: %s: %s\n", a.program, a.command, finding.Clean(err.Error()))
+	if hint := policy.HintOf(err); hint != "" {
+		fmt.Fprintf(a.env.Stderr, "hint: %s\n", finding.Clean(hint))
+	}
+	return report.ExitUndecided
+}
+
+// later tells in one line why the control plane lags behind, which nobody is
+// to be stopped by.
+func (a *app) later(what string, err error) int {
+	fmt.Fprintf(a.env.Stderr, "rigward: %s; %s stands, and the next one catches up (or: rig-hook index)\n", finding.Clean(err.Error()), what)
+	return report.ExitClean
+}
+
+// postReceive brings the control plane up after a push. It cannot refuse
+// anything: the refs have moved.
+func (a *app) postReceive(ctx context.Context) int {
+	if a.env.Stdin != nil {
+		// What moved is read from the refs; git wants its lines taken.
+		_, _ = io.Copy(io.Discard, io.LimitReader(a.env.Stdin, change.MaxInput))
+	}
+	return a.update(ctx, asServer, "the push")
+}
+
+func (a *app) record(ctx context.Context) int { return a.update(ctx, asClient, "the message") }
+
+func (a *app) update(ctx context.Context, role role, what string) int {
+	ctx, cancel := context.WithTimeout(ctx, hookTime)
+	defer cancel()
+	p, err := a.open(ctx, role)
+	if errors.Is(err, errNone) {
+		return report.ExitClean
+	}
+	if err != nil {
+		return a.later(what, err)
+	}
+	defer p.close()
+	db, err := controlplane.Open(ctx, p.target, true)
+	if err != nil {
+		return a.later(what, err)
+	}
+	defer db.Close()
+	res, err := p.indexer(db, a.env.Now).Update(ctx)
+	if err != nil {
+		if res.Left > 0 {
+			err = fmt.Errorf("%w, %d commits are not in the control plane yet", err, res.Left)
+		}
+		return a.later(what, err)
+	}
+	return report.ExitClean
+}
+
+// lastSeen compares what is recorded for the branch with HEAD. It writes
+// nothing.
+func (a *app) lastSeen(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(ctx, hookTime)
+	defer cancel()
+	p, err := a.open(ctx, asClient)
+	if err != nil {
+		return a.fail(err)
+	}
+	defer p.close()
+	db, err := controlplane.Open(ctx, p.target, false)
+	if err != nil {
+		return a.fail(err)
+	}
+	defer db.Close()
+	ref, head, err := p.repo.HEAD()
+	if err != nil {
+		return a.fail(err)
+	}
+	seen, err := db.LastSeen(ctx, p.name, ref)
+	switch {
+	case err != nil:
+		return a.fail(err)
+	case seen == head && head != "":
+		fmt.Fprintf(a.env.Stdout, "last-seen row matches HEAD %s\n", short(head))
+		return report.ExitClean
+	case seen == "":
+		seen = "nothing"
+	}
+	fmt.Fprintf(a.env.Stdout, "last-seen row does not match HEAD: %s is recorded, HEAD is %s; run rig-hook index\n", short(seen), short(head))
+	return report.ExitFindings
+}
+
+func short(id string) string { return id[:min(12, len(id))] }
+
+// maxDifferences is how many differences are printed one by one.
+const maxDifferences = 50
+
+func (a *app) index(ctx context.Context, args []string) int {
+	all, check := slices.Contains(args, "--all"), slices.Contains(args, "--check")
+	for _, arg := range args {
+		switch arg {
+		case "--help", "-h":
+			fmt.Fprint(a.env.Stdout, usage)
+			return report.ExitClean
+		case "--all", "--check":
+		default:
+			return a.fail(&policy.Undecided{Message: "unknown flag or surplus word " + finding.QuoteMax(arg, 40), Hint: a.program + " index [--all | --check]"})
+		}
+	}
+	if all && check {
+		return a.fail(&policy.Undecided{Message: "--all writes and --check does not; use one of them"})
+	}
+	p, err := a.open(ctx, asEither)
+	if err != nil {
+		return a.fail(err)
+	}
+	defer p.close()
+	db, err := controlplane.Open(ctx, p.target, !check)
+	if err != nil {
+		return a.fail(err)
+	}
+	defer db.Close()
+	x := p.indexer(db, a.env.Now)
+	if check {
+		found, n, err := x.Check(ctx, maxDifferences)
+		if err != nil {
+			return a.fail(err)
+		}
+		for _, d := range found {
+			fmt.Fprintf(a.env.Stdout, "%s: %s\n", finding.Clean(d.What), d.Message)
+		}
+		if n > len(found) {
+			fmt.Fprintf(a.env.Stdout, "and %d more\n", n-len(found))
+		}
+		if n > 0 {
+			fmt.Fprintf(a.env.Stderr, "hint: %s\n", "rig-hook index --all")
+			return report.ExitFindings
+		}
+		fmt.Fprintf(a.env.Stdout, "%s: index check differences=0\n", a.program)
+		return report.ExitClean
+	}
+	run := x.Update
+	if all {
+		run = x.Rebuild
+	}
+	res, err := run(ctx)
+	if err != nil {
+		return a.fail(err)
+	}
+	fmt.Fprintf(a.env.Stdout, "%s: index commits=%d messages=%d superseded=%d\n", a.program, res.Commits, res.Messages, res.Superseded)
+	return report.ExitClean
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/pkg/bridge"
+	"github.com/rigward/rigward/pkg/controlplane"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+)
+
+// A role says whose configuration counts.
+type role int
+
+const (
+	asServer role = iota // rigward.controlPlane of the repository only
+	asClient             // .bridge/config.yaml of the clone only
+	asEither             // the server's, else the client's
+)
+
+// errNone says that no database is configured.
+var errNone = &policy.Undecided{
+	Message: "no control plane is configured",
+	Hint:    "git config rigward.controlPlane sqlite:control.db",
+}
+
+// A place is a repository and its control plane.
+type place struct {
+	repo   *gitrepo.Repo
+	target controlplane.Target
+	name   string
+	rig    string // of a clone
+	server bool
+}
+
+func (p *place) close() { p.repo.Close() }
+
+// open finds the repository and what it says of its control plane: never
+// what was pushed or pulled does.
+func (a *app) open(ctx context.Context, r role) (*place, error) {
+	repo, err := gitrepo.Open(ctx, gitrepo.Env{Environ: a.env.Environ, Dir: a.env.Dir})
+	if err != nil {
+		return nil, err
+	}
+	p := &place{repo: repo}
+	if err := p.configure(r); err != nil {
+		repo.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *place) configure(r role) error {
+	text := ""
+	var err error
+	if r != asClient {
+		if text, _, err = p.repo.ConfigLast("rigward.controlPlane"); err != nil {
+			return err
+		}
+		p.server = text != ""
+	}
+	dir := p.repo.WorkTree()
+	if dir == "" {
+		dir = p.repo.CommonDir()
+	}
+	if r != asServer && text == "" && p.repo.WorkTree() != "" {
+		if p.rig, text, err = bridge.ControlPlane(p.repo.WorkTree()); err != nil {
+			return &policy.Undecided{Message: finding.Clean(err.Error())}
+		}
+		if text != "" {
+			if err := p.untracked(); err != nil {
+				return err
+			}
+		}
+	}
+	if text == "" {
+		return errNone
+	}
+	if p.target, err = controlplane.ParseTarget(text, p.repo.CommonDir()); err != nil {
+		return err
+	}
+	own, _, err := p.repo.ConfigLast("rigward.repository")
+	if err != nil {
+		return err
+	}
+	origin, _, err := p.repo.ConfigLast("remote.origin.url")
+	p.name = controlplane.RepositoryName(own, origin, dir)
+	return err
+}
+
+// untracked refuses a configuration that is part of the history: whoever can
+// push could send the rows anywhere.
+func (p *place) untracked() error {
+	const file = ".bridge/config.yaml"
+	_, head, err := p.repo.HEAD()
+	if err != nil || head == "" {
+		return err
+	}
+	c, err := p.repo.Commit(head)
+	if err != nil {
+		return err
+	}
+	_, tracked, err := p.repo.EntryAt(c.Tree, file)
+	if err == nil && tracked {
+		err = &policy.Undecided{Message: file + " is committed, so whoever pushes could choose the control plane", Hint: "git rm --cached " + file}
+	}
+	return err
+}
+
+// indexer is what brings the database up.
+func (p *place) indexer(db *controlplane.DB, now func() time.Time) *controlplane.Indexer {
+	l := &policy.Loader{Repo: p.repo, ReadFile: func(name string) ([]byte, error) { return hooks.ReadConfigured(p.repo, name) }}
+	signers, _, err := p.repo.ConfigLast("rigward.allowedSigners")
+	x := &controlplane.Indexer{DB: db, Repo: p.repo, Name: p.name, At: l.At, Strict: signers != "" || err != nil, Rig: p.rig, Now: now}
+	x.Refs = p.branches
+	if p.server {
+		x.Refs = func(ctx context.Context, _ []string) (map[string]string, error) { return p.protected(ctx, l) }
+	}
+	return x
+}
+
+// branches are, of a clone, the branch that is checked out and those that were
+// when something was recorded before.
+func (p *place) branches(_ context.Context, recorded []string) (map[string]string, error) {
+	ref, head, err := p.repo.HEAD()
+	if err != nil {
+		return nil, err
+	}
+	tips := map[string]string{}
+	for _, name := range recorded {
+		id, ok, err := p.repo.Ref(name)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			tips[name] = id
+		}
+	}
+	if ref != "" && head != "" {
+		tips[ref] = head
+	}
+	return tips, nil
+}
+
+// protected are, of a server, the refs that the policy protects.
+func (p *place) protected(ctx context.Context, l *policy.Loader) (map[string]string, error) {
+	head, headID, err := p.repo.HEAD()
+	if err != nil {
+		return nil, err
+	}
+	rules, _, err := l.AtCommit(headID)
+	if err != nil {
+		return nil, err
+	}
+	tips, tags := map[string]string{}, map[string]string{}
+	var ids []string
+	for ref, err := range p.repo.Refs(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if ref.Target == "" && rules.Protected(ref.Name, head) {
+			tips[ref.Name] = ref.ID
+			ids = append(ids, ref.ID)
+		}
+	}
+	types, err := p.repo.Has(ids)
+	if err != nil {
+		return nil, err
+	}
+	kind := map[string]string{}
+	for i, id := range ids {
+		kind[id] = types[i]
+	}
+	for name, id := range tips {
+		switch kind[id] {
+		case "commit":
+		case "tag":
+			commit, err := p.repo.Resolve(ctx, id+"^{commit}")
+			if errors.Is(err, gitrepo.ErrMissing) {
+				commit = "" // a tag of a tree or a blob
+			} else if err != nil {
+				return nil, err
+			}
+			tags[name] = commit
+		default:
+			tags[name] = ""
+		}
+	}
+	maps.Copy(tips, tags)
+	maps.DeleteFunc(tips, func(_, id string) bool { return id == "" })
+	return tips, nil
+}

@@ -27,6 +27,10 @@ type Env struct {
 	Rand       io.Reader // random bytes; for names of scratch directories and the demo's keys
 	StdinTTY   bool      // standard input is a terminal
 	StderrTTY  bool      // standard error is a terminal
+
+	// HandOver lets rig-control do the rest, and returns its exit code if it
+	// does not take this process's place. Nil: there is no control plane.
+	HandOver func(args []string) (code int, err error)
 }
 
 // Getenv returns the last value of a variable in Environ, "" if unset.

@@ -22,12 +22,15 @@ import (
 
 // Names lists the hooks that Run knows.
 func Names() []string {
-	return []string{"pre-commit", "commit-msg", "pre-push", "pre-receive", "update"}
+	return []string{"pre-commit", "commit-msg", "pre-push", "pre-receive", "update", "post-receive"}
 }
 
 // Run runs the hook of that name and returns its exit code: 0 clean, 1
-// findings, 2 cannot decide.
+// findings, 2 cannot decide. A post-receive only ever returns 0.
 func Run(ctx context.Context, name string, env *Env) int {
+	if name == "post-receive" {
+		return postReceive(ctx, env)
+	}
 	g := &gate{env: env, name: name, started: env.Now(), report: report.Report{Gate: name}}
 	var run func(context.Context) error
 	server := false

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rigward/rigward/cmd/internal/handover"
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
@@ -22,8 +23,9 @@ const usage = `usage: rig-hook HOOK [words as git gives them]
        rig-hook keys list | add | remove | revoke | test
        rig-hook explain RULE | --list | --policy-schema
        rig-hook gerrit ref-update | commit-received    flags as Gerrit gives them
+       rig-hook index [--all | --check]                bring the control plane up, or compare it
        rig-hook demo                                   watch a server refuse bad pushes
-HOOK:  pre-commit, commit-msg, pre-push, pre-receive, update
+HOOK:  pre-commit, commit-msg, pre-push, pre-receive, update, post-receive
 exit:  0 clean, 1 findings, 2 cannot decide
 `
 
@@ -62,6 +64,8 @@ func Main(ctx context.Context, env *hooks.Env) int {
 	switch name {
 	case "gerrit":
 		return hooks.RunGerrit(ctx, env)
+	case "index":
+		return index(env)
 	case "-h", "--help", "help":
 		fmt.Fprint(env.Stdout, usage)
 		return report.ExitClean
@@ -86,6 +90,18 @@ func Main(ctx context.Context, env *hooks.Env) int {
 		return fail(env, name, &policy.Undecided{Message: err.Error(), Hint: "rig-hook --help"})
 	}
 	return c.run(ctx, env, f)
+}
+
+// index lets rig-control bring the control plane up.
+func index(env *hooks.Env) int {
+	if env.HandOver == nil {
+		return fail(env, "index", &policy.Undecided{Message: "this program cannot start rig-control"})
+	}
+	code, err := env.HandOver(append([]string{"index"}, env.Args...))
+	if err != nil {
+		return fail(env, "index", &policy.Undecided{Message: "rig-control cannot be started: " + finding.Clean(err.Error()), Hint: handover.Hint})
+	}
+	return code
 }
 
 // flags are the flags and words of a command line.

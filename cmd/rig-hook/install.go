@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/hooks"
@@ -74,6 +75,11 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 		if err := setBootstrap(ctx, env, r, "rigward.bootstrap", "true"); err != nil {
 			return fail(env, "install", err)
 		}
+	}
+	if database, _, err := r.ConfigLast("rigward.controlPlane"); err != nil {
+		return fail(env, "install", err)
+	} else if database != "" && f.has("--server") {
+		names = append(slices.Clone(names), "post-receive")
 	}
 	done, err := hooks.Install(dir, env.Executable, names)
 	if err != nil {
@@ -153,6 +159,9 @@ func uninstall(ctx context.Context, env *hooks.Env, f flags) int {
 	dir, err := r.HooksPath(ctx)
 	if err != nil {
 		return fail(env, "uninstall", err)
+	}
+	if f.has("--server") {
+		names = append(slices.Clone(names), "post-receive")
 	}
 	done, err := hooks.Uninstall(dir, names)
 	if err != nil {

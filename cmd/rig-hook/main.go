@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/rigward/rigward/cmd/internal/handover"
 	"github.com/rigward/rigward/hooks"
 )
 
@@ -22,10 +23,12 @@ func main() {
 	if err != nil {
 		exe = os.Args[0]
 	}
+	environ := os.Environ()
 	code := Main(ctx, &hooks.Env{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Environ: os.Environ(), Dir: dir, Executable: exe, Now: time.Now, Rand: rand.Reader,
+		Environ: environ, Dir: dir, Executable: exe, Now: time.Now, Rand: rand.Reader,
 		StdinTTY: term.IsTerminal(int(os.Stdin.Fd())), StderrTTY: term.IsTerminal(int(os.Stderr.Fd())),
+		HandOver: func(args []string) (int, error) { return handover.To(exe, "rig-hook", args, environ) },
 	})
 	stop()
 	os.Exit(code)

@@ -1,0 +1,44 @@
+package hooks
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/report"
+)
+
+// postReceive lets the control plane know of a push, where the repository's
+// configuration names a database (spec/controlplane.md). Refs have moved
+// already, so nothing here refuses or fails: what goes wrong is told in one
+// line, and the next push catches up. Without a database nothing is started.
+func postReceive(ctx context.Context, env *Env) int {
+	database, err := controlPlane(ctx, env)
+	if err == nil && database == "" {
+		return report.ExitClean
+	}
+	if err == nil {
+		if env.HandOver == nil {
+			return report.ExitClean
+		}
+		var code int
+		if code, err = env.HandOver([]string{"post-receive"}); err == nil {
+			return code
+		}
+	}
+	fmt.Fprintf(env.Stderr, "rigward: the control plane is not brought up: %s\n", finding.Clean(err.Error()))
+	return report.ExitClean
+}
+
+// controlPlane returns what the repository's own configuration says of the
+// control plane, "" if it names none.
+func controlPlane(ctx context.Context, env *Env) (string, error) {
+	repo, err := gitrepo.OpenIdle(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
+	if err != nil {
+		return "", err
+	}
+	defer repo.Close()
+	database, _, err := repo.ConfigLast("rigward.controlPlane")
+	return database, err
+}

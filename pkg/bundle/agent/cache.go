@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
@@ -22,14 +23,14 @@ type Cache struct {
 	Limits bundle.Limits
 }
 
-var keyPattern = regexp.MustCompile(`\A[0-9a-f]{64}\z`)
+var keyPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[0-9a-f]{64}\z`) })
 
 // Get opens the bundle under a key, nil if there is none that still stands:
 // it is hashed against its digest file and judged again, and a damaged one
 // counts as absent. The caller closes the file, from which the result's
 // archive reads.
 func (c *Cache) Get(ctx context.Context, key string, target *Target, runtime *Runtime) (*Result, *os.File, error) {
-	if !keyPattern.MatchString(key) {
+	if !keyPattern().MatchString(key) {
 		return nil, nil, fmt.Errorf("no cache key: %s", finding.QuoteMax(key, 80))
 	}
 	for _, ext := range []string{extGzip, extZstd} {
@@ -78,7 +79,7 @@ func readSmall(name string) ([]byte, error) {
 // Findings of the result say why a bundle is not accepted; nothing is kept
 // then. The caller closes the file.
 func (c *Cache) Put(ctx context.Context, key, dir string, target *Target, runtime *Runtime) (*Result, *os.File, error) {
-	if !keyPattern.MatchString(key) {
+	if !keyPattern().MatchString(key) {
 		return nil, nil, fmt.Errorf("no cache key: %s", finding.QuoteMax(key, 80))
 	}
 	name, err := onlyBundle(dir)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
@@ -24,17 +25,17 @@ func Mounts() []Mount {
 }
 
 var (
-	basePattern   = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._/:@+-]*\z`)
-	pinnedPattern = regexp.MustCompile(`@sha256:[0-9a-f]{64}\z`)
+	basePattern   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9._/:@+-]*\z`) })
+	pinnedPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`@sha256:[0-9a-f]{64}\z`) })
 )
 
 // CheckBase judges the name of a base image, which stands in the FROM line. A
 // name without digest is noted.
 func CheckBase(base string) ([]bundle.Note, error) {
-	if !basePattern.MatchString(base) {
+	if !basePattern().MatchString(base) {
 		return nil, fmt.Errorf("base image is %s, NAME[:TAG][@sha256:DIGEST] is expected", finding.QuoteMax(base, 200))
 	}
-	if !pinnedPattern.MatchString(base) {
+	if !pinnedPattern().MatchString(base) {
 		return []bundle.Note{{Code: noteBaseNotPinned, Detail: finding.Path(base) + " has no @sha256: digest, so that the image may be another one tomorrow"}}, nil
 	}
 	return nil, nil

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/bundle"
@@ -55,12 +56,14 @@ var (
 		"x86": "386", "ia32": "386", "ppc64el": "ppc64le", "powerpc64le": "ppc64le", "riscv": "riscv64",
 	}
 
-	namePattern    = regexp.MustCompile(`\A[a-z0-9]+([._-][a-z0-9]+)*\z`)
-	versionPattern = regexp.MustCompile(`\A(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)` +
-		`(-(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?` +
-		`(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?\z`)
-	envPattern     = regexp.MustCompile(`\A[A-Z_][A-Z0-9_]*\z`)
-	runtimePattern = regexp.MustCompile(`\A[!-~]{1,64}\z`)
+	namePattern    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[a-z0-9]+([._-][a-z0-9]+)*\z`) })
+	versionPattern = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\A(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)` +
+			`(-(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?` +
+			`(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?\z`)
+	})
+	envPattern     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[A-Z_][A-Z0-9_]*\z`) })
+	runtimePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[!-~]{1,64}\z`) })
 
 	deniedEnv         = []string{"PATH", "HOME", "IFS", "ENV", "BASH_ENV", "GLIBC_TUNABLES"}
 	deniedEnvPrefixes = []string{"LD_", "DYLD_", "HOLON_"}
@@ -177,15 +180,15 @@ func (j *manifestJudge) judge() {
 	}
 	const name = "a name like my-agent of at most 100 bytes in lower-case letters, digits and single . _ -"
 	if v := j.required("name", name); v != nil {
-		if j.m.Name = v.text; len(v.text) > maxNameBytes || !namePattern.MatchString(v.text) {
+		if j.m.Name = v.text; len(v.text) > maxNameBytes || !namePattern().MatchString(v.text) {
 			j.value(v, "name", name, "")
 		}
 	}
 	const version = "a version like 1.2.3 (SemVer 2.0.0) of at most 100 bytes"
 	if v := j.required("version", version); v != nil {
-		if j.m.Version = v.text; len(v.text) > maxNameBytes || !versionPattern.MatchString(v.text) {
+		if j.m.Version = v.text; len(v.text) > maxNameBytes || !versionPattern().MatchString(v.text) {
 			hint := ""
-			if rest, ok := strings.CutPrefix(v.text, "v"); ok && versionPattern.MatchString(rest) {
+			if rest, ok := strings.CutPrefix(v.text, "v"); ok && versionPattern().MatchString(rest) {
 				hint = fmt.Sprintf(`"version": "%s"`, rest)
 			}
 			j.value(v, "version", version, hint)
@@ -280,7 +283,7 @@ func (j *manifestJudge) runtime() {
 		}
 	}
 	for _, p := range parts {
-		if s := v.get(p.key); s != nil && s.kind == jsonString && !runtimePattern.MatchString(s.text) {
+		if s := v.get(p.key); s != nil && s.kind == jsonString && !runtimePattern().MatchString(s.text) {
 			j.value(s, "runtime."+p.key, expected, "")
 		}
 	}
@@ -302,7 +305,7 @@ func (j *manifestJudge) env() {
 		}
 	}
 	for _, f := range v.fields {
-		if !envPattern.MatchString(f.key) {
+		if !envPattern().MatchString(f.key) {
 			j.add(codeManifestFieldValue, "env."+quotedKey(f.key), f.value, "", "env has the key %s, capital letters, digits and _ are expected, no digit first", finding.QuoteMax(f.key, 80))
 		}
 		if f.value.kind == jsonString && strings.ContainsFunc(f.value.text, func(r rune) bool { return r != '\t' && isControl(r) }) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
@@ -27,8 +28,8 @@ type Ref struct {
 }
 
 var (
-	refOwner  = regexp.MustCompile(`\A[A-Za-z0-9._-]+\z`)
-	refDigest = regexp.MustCompile(`\Asha256=[0-9A-Fa-f]{64}\z`)
+	refOwner  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[A-Za-z0-9._-]+\z`) })
+	refDigest = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\Asha256=[0-9A-Fa-f]{64}\z`) })
 )
 
 // HasScheme tells whether s can only be a reference: it begins with file: or
@@ -71,7 +72,7 @@ func ParseRef(s string) (Ref, *bundle.Finding) {
 		f = refFinding(codeRefScheme, s, "has a scheme other than file: and gh:", "download the bundle and give its path")
 	}
 	if f == nil && hasFragment {
-		if !refDigest.MatchString(fragment) {
+		if !refDigest().MatchString(fragment) {
 			f = refFinding(codeRefDigest, s, "ends in a fragment that is no SHA-256 digest", "#sha256= and 64 hex digits, or %23 for a # in the name of a file: reference")
 		} else {
 			r.SHA256 = strings.ToLower(strings.TrimPrefix(fragment, "sha256="))
@@ -145,7 +146,7 @@ func (r *Ref) parseGitHub(ref, rest string) *bundle.Finding {
 	}
 	tag, asset, hasAsset := strings.Cut(rest, ":")
 	for _, c := range []string{owner, repo} {
-		if !refOwner.MatchString(c) || c == "." || c == ".." {
+		if !refOwner().MatchString(c) || c == "." || c == ".." {
 			return refFinding(codeRefSyntax, ref, "has an OWNER or REPO of other characters than letters, digits, dot, _ and -", "")
 		}
 	}

@@ -61,7 +61,7 @@ func (t Target) join(sep string) string {
 // ParseRuntime reads TYPE@VERSION, both as runtimes are written in a manifest.
 func ParseRuntime(s string) (Runtime, error) {
 	kind, version, ok := strings.Cut(s, "@")
-	if !ok || !runtimePattern.MatchString(kind) || !runtimePattern.MatchString(version) {
+	if !ok || !runtimePattern().MatchString(kind) || !runtimePattern().MatchString(version) {
 		return Runtime{}, fmt.Errorf("runtime is %s, TYPE@VERSION as in node@20.15.1 is expected", finding.QuoteMax(s, 80))
 	}
 	return Runtime{Type: kind, Version: version}, nil

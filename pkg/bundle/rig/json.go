@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"sync"
 )
 
-var jsonNumber = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
+var jsonNumber = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
+})
 
 // MarshalJSON writes a value with its keys in the order of the document. A
 // number that JSON spells otherwise is written as a string.
@@ -27,7 +30,7 @@ func (n *node) json(b *bytes.Buffer) error {
 	case kindBool:
 		b.WriteString(n.text)
 	case kindNumber:
-		if jsonNumber.MatchString(n.text) {
+		if jsonNumber().MatchString(n.text) {
 			b.WriteString(n.text)
 			return nil
 		}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -128,11 +129,11 @@ func invalidAt(b []byte) int {
 	return len(b)
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
+var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^yaml: (?:line (\d+): )?`) })
 
 func syntaxError(err error) *yamlError {
 	msg := err.Error()
-	m := yamlLine.FindStringSubmatch(msg)
+	m := yamlLine().FindStringSubmatch(msg)
 	e := &yamlError{what: faultSyntax}
 	if m != nil {
 		e.line, _ = strconv.Atoi(m[1])

@@ -53,7 +53,7 @@ func Create(t bundle.Source, o CreateOptions) (*Creation, []*bundle.Finding, err
 	if !ValidID(o.ID) {
 		c.add(bundle.Faultf(BundleIDInvalid, "", "the bundle id %s %s", finding.QuoteMax(o.ID, 200), idGrammar))
 	}
-	if !semver.MatchString(o.Version) {
+	if !semver().MatchString(o.Version) {
 		c.add(bundle.Faultf(VersionInvalid, "", "the version %s is not SemVer 2.0.0, as 1.0.0 would be", finding.QuoteMax(o.Version, 80)))
 	}
 	if len(c.faults) > 0 {

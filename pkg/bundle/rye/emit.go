@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/rigward/rigward/pkg/bundle"
@@ -44,16 +45,20 @@ func (m *Manifest) emit() ([]byte, *bundle.Finding) {
 }
 
 var (
-	plainText   = regexp.MustCompile(`^[A-Za-z./_]([A-Za-z0-9 ._/@+=,()-]*[A-Za-z0-9._/@+=,()-])?$`)
-	notText     = regexp.MustCompile(`^(?i:true|false|yes|no|on|off|y|n|null|\.inf|\.nan)$`)
-	numberStart = regexp.MustCompile(`^(\.\.\.|\.[0-9._])`)
+	plainText = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[A-Za-z./_]([A-Za-z0-9 ._/@+=,()-]*[A-Za-z0-9._/@+=,()-])?$`)
+	})
+	notText = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?i:true|false|yes|no|on|off|y|n|null|\.inf|\.nan)$`)
+	})
+	numberStart = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(\.\.\.|\.[0-9._])`) })
 )
 
 // scalar writes a text without control characters as a YAML scalar on one line.
 func scalar(s string) string {
 	switch {
-	case semver.MatchString(s), isHex(s, 64) && strings.ContainsAny(s, "abcdef"),
-		plainText.MatchString(s) && !notText.MatchString(s) && !numberStart.MatchString(s):
+	case semver().MatchString(s), isHex(s, 64) && strings.ContainsAny(s, "abcdef"),
+		plainText().MatchString(s) && !notText().MatchString(s) && !numberStart().MatchString(s):
 		return s
 	case strings.IndexFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e }) < 0:
 		return "'" + strings.ReplaceAll(s, "'", "''") + "'"

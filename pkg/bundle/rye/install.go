@@ -389,7 +389,7 @@ func (in *installer) checkVersion(version string) {
 		f.Hint = "--allow-downgrade installs it all the same"
 		in.add(f)
 	}
-	if !semver.MatchString(in.own.Version) {
+	if !semver().MatchString(in.own.Version) {
 		fault("the installed version %s is not SemVer, so whether %s is newer cannot be said", finding.QuoteMax(in.own.Version, 80), version)
 		return
 	}

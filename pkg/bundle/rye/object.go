@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -29,7 +30,9 @@ func objectHash(p string, data []byte, sum string) string {
 
 // oldFields is the part of the line that the old reader looked at. It read no
 // further than the provenance, so what follows is nobody's concern here.
-var oldFields = regexp.MustCompile(`^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z):([a-f0-9]{64}):([A-Za-z0-9_-]+={0,2}):([a-f0-9]{16})(?:\|([A-Za-z0-9_-]+)@([A-Za-z0-9_-]+))?`)
+var oldFields = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z):([a-f0-9]{64}):([A-Za-z0-9_-]+={0,2}):([a-f0-9]{16})(?:\|([A-Za-z0-9_-]+)@([A-Za-z0-9_-]+))?`)
+})
 
 // appendSignatureInfo writes the signature_info of a file, null if there is
 // none. Only here a line is read as the old reader did: on the raw text, and
@@ -44,7 +47,7 @@ func appendSignatureInfo(b []byte, p string, data []byte) []byte {
 	if !ok {
 		return append(b, "null"...)
 	}
-	m := oldFields.FindStringSubmatch(fields)
+	m := oldFields().FindStringSubmatch(fields)
 	if m != nil && !strings.HasPrefix(fields[len(m[0]):], f.suffix) {
 		// The provenance is optional to the old reader, which steps back from it
 		// to find the suffix; a suffix never begins with "|", so this is no match.

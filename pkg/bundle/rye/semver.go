@@ -8,7 +8,7 @@ import (
 // compareVersions compares two SemVer 2.0.0 versions by precedence (semver.org
 // section 11). Build metadata does not count.
 func compareVersions(a, b string) int {
-	x, y := semver.FindStringSubmatch(a), semver.FindStringSubmatch(b)
+	x, y := semver().FindStringSubmatch(a), semver().FindStringSubmatch(b)
 	for i := 1; i <= 3; i++ {
 		if c := compareNumbers(x[i], y[i]); c != 0 {
 			return c

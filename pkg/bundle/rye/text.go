@@ -3,6 +3,7 @@ package rye
 import (
 	"bytes"
 	"regexp"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/bundle"
@@ -37,14 +38,14 @@ func hashedText(text []byte, l *Line, t Type) ([]byte, *bundle.Finding) {
 	return rest, nil
 }
 
-var directiveOpen = regexp.MustCompile(`<directive[^>]*>`)
+var directiveOpen = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<directive[^>]*>`) })
 
 const directiveClose = "</directive>"
 
 // directiveSpan returns the text from the first opening tag in the whole file
 // to the end of the last closing tag.
 func directiveSpan(text []byte) ([]byte, *bundle.Finding) {
-	open := directiveOpen.FindIndex(text)
+	open := directiveOpen().FindIndex(text)
 	end := bytes.LastIndex(text, []byte(directiveClose))
 	if open == nil || end < open[0] {
 		return nil, bundle.Faultf(DirectiveTagMissing, "", "there is no <directive> … </directive> span, the only text that a directive's signature covers")

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -184,7 +185,7 @@ func (p *tomlParser) keyValueAt(t *tomlTable, depth int) error {
 	return nil
 }
 
-var tomlBare = regexp.MustCompile(`^[A-Za-z0-9_-]+`)
+var tomlBare = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]+`) })
 
 // keys reads a key, dotted or not, and the blanks behind it.
 func (p *tomlParser) keys() ([]string, error) {
@@ -199,7 +200,7 @@ func (p *tomlParser) keys() ([]string, error) {
 		case strings.HasPrefix(p.s, `"`), strings.HasPrefix(p.s, `'`):
 			k, err = p.quoted(p.s[:1])
 		default:
-			if k = tomlBare.FindString(p.s); k == "" {
+			if k = tomlBare().FindString(p.s); k == "" {
 				err = errors.New("expected a key")
 			}
 			p.s = p.s[len(k):]
@@ -220,9 +221,15 @@ func (p *tomlParser) keys() ([]string, error) {
 }
 
 var (
-	tomlNumber = regexp.MustCompile(`^(?:[+-]?(?:0|[1-9](?:_?[0-9])*)(?:\.[0-9](?:_?[0-9])*)?(?:[eE][+-]?[0-9](?:_?[0-9])*)?|[+-]?(?:inf|nan)|0x[0-9A-Fa-f](?:_?[0-9A-Fa-f])*|0o[0-7](?:_?[0-7])*|0b[01](?:_?[01])*|true|false)$`)
-	tomlDate   = regexp.MustCompile(`^(?:[0-9]{4}-[0-9]{2}-[0-9]{2})?(?:[Tt ]?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?)?$`)
-	tomlToken  = regexp.MustCompile(`^(?:[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:)?[A-Za-z0-9_+:.-]+`)
+	tomlNumber = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:[+-]?(?:0|[1-9](?:_?[0-9])*)(?:\.[0-9](?:_?[0-9])*)?(?:[eE][+-]?[0-9](?:_?[0-9])*)?|[+-]?(?:inf|nan)|0x[0-9A-Fa-f](?:_?[0-9A-Fa-f])*|0o[0-7](?:_?[0-7])*|0b[01](?:_?[01])*|true|false)$`)
+	})
+	tomlDate = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:[0-9]{4}-[0-9]{2}-[0-9]{2})?(?:[Tt ]?[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?)?$`)
+	})
+	tomlToken = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:)?[A-Za-z0-9_+:.-]+`)
+	})
 )
 
 func (p *tomlParser) value(depth int) (any, error) {
@@ -239,8 +246,8 @@ func (p *tomlParser) value(depth int) (any, error) {
 	case strings.HasPrefix(p.s, "{"):
 		return p.inlineTable(depth)
 	}
-	token := tomlToken.FindString(p.s)
-	if !tomlNumber.MatchString(token) && !realTOMLDate(token) {
+	token := tomlToken().FindString(p.s)
+	if !tomlNumber().MatchString(token) && !realTOMLDate(token) {
 		return nil, errors.New("expected a value")
 	}
 	p.s = p.s[len(token):]
@@ -248,7 +255,7 @@ func (p *tomlParser) value(depth int) (any, error) {
 }
 
 func realTOMLDate(token string) bool {
-	if len(token) < 8 || !tomlDate.MatchString(token) {
+	if len(token) < 8 || !tomlDate().MatchString(token) {
 		return false
 	}
 	token = strings.ToUpper(strings.Replace(token, " ", "T", 1))

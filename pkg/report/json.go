@@ -45,6 +45,8 @@ type jsonReport struct {
 	Findings      []jsonFinding `json:"findings"`
 	Problem       *jsonProblem  `json:"problem,omitempty"`
 	Notes         []string      `json:"notes,omitempty"`
+	Threads       []Thread      `json:"threads,omitempty"`
+	Bundles       []Bundle      `json:"bundles,omitempty"`
 }
 
 func toJSON(f finding.Finding) jsonFinding {
@@ -59,7 +61,7 @@ func (r *Report) object() jsonReport {
 		SchemaVersion: SchemaVersion, Gate: r.Gate, Result: r.result(), Exit: r.ExitCode(),
 		Checked: jsonChecked{r.Commits, r.Envelopes, r.Refs},
 		Errors:  r.count(finding.Error), Warnings: r.count(finding.Warning),
-		Findings: []jsonFinding{}, Notes: r.Notes,
+		Findings: []jsonFinding{}, Notes: r.Notes, Threads: r.Threads, Bundles: r.Bundles,
 	}
 	for _, f := range r.Findings {
 		o.Findings = append(o.Findings, toJSON(f))

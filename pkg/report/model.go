@@ -3,8 +3,9 @@ package report
 // A Thread is what the judged range brings to one thread: the turns that it
 // adds, and the older ones that they answer or name.
 type Thread struct {
-	ID    string `json:"thread"` // the thread's directory name
-	Turns []Turn `json:"turns"`  // in the order of history
+	ID    string `json:"thread"`        // the thread's directory name
+	Turns []Turn `json:"turns"`         // in the order of history
+	Cut   int    `json:"cut,omitempty"` // turns left out, the newest of the range
 }
 
 // A Turn is one envelope of a Thread. All texts are as written by its author.

@@ -1,7 +1,12 @@
 // Package report tells findings: as text for people, in few short lines for
-// the person at the other end of a push, and as JSON or JSON Lines for
-// programs. A renderer knows findings and nothing else; the exit code follows
-// from the Report and never from the format.
+// the person at the other end of a push, as JSON, JSON Lines, SARIF or JUnit for
+// programs, as annotations and a job summary for GitHub, and as one page of
+// HTML. A renderer knows a Report and nothing else; the exit code follows from
+// the Report and never from the format.
+//
+// Whatever a Report holds may have been written by an attacker. Each format
+// escapes it for its own medium, after finding.Clean has made it one line that
+// neither acts on a terminal nor reorders text.
 package report
 
 import (
@@ -33,6 +38,14 @@ type Report struct {
 	Notes     []string          // for people: what was used, what was left out
 	Threads   []Thread          // what the range brings to each thread, where a gate was asked for it
 	Bundles   []Bundle          // what became of the policy's bundles, where a gate judges them
+	Rules     []Rule            // what the rules say, for formats that explain them; may be nil
+}
+
+// A Rule is what a format tells of a rule beside its findings.
+type Rule struct {
+	ID      string
+	Default finding.Severity
+	Says    string // what holds where the rule is kept, one sentence
 }
 
 // ExitCode returns 2 if the gate could not decide, else 1 if a finding is at
@@ -41,14 +54,17 @@ func (r *Report) ExitCode() int {
 	if r.Problem != nil {
 		return ExitUndecided
 	}
-	fail := r.Fail
-	if fail == finding.Off {
-		fail = finding.Error
-	}
-	if finding.Worst(r.Findings) >= fail {
+	if finding.Worst(r.Findings) >= r.failLevel() {
 		return ExitFindings
 	}
 	return ExitClean
+}
+
+func (r *Report) failLevel() finding.Severity {
+	if r.Fail == finding.Off {
+		return finding.Error
+	}
+	return r.Fail
 }
 
 // result is the one word for the exit code in machine formats.
@@ -72,25 +88,77 @@ func (r *Report) count(s finding.Severity) int {
 	return n
 }
 
+// A format is one way to tell a report.
+type format struct {
+	name  string
+	write func(io.Writer, *Report) error
+}
+
+// formats is the registry, in the order of the documentation.
+var formats = [...]format{
+	{"text", writeText},
+	{"json", writeJSON},
+	{"jsonl", writeJSONLines},
+	{"sarif", writeSARIF},
+	{"junit", writeJUnit},
+	{"github", writeGitHub},
+	{"markdown", writeMarkdown},
+	{"html", writeHTML},
+}
+
 // Formats lists the names that Write takes.
-func Formats() []string { return []string{"text", "json", "jsonl"} }
+func Formats() []string {
+	names := make([]string, len(formats))
+	for i, f := range formats {
+		names[i] = f.name
+	}
+	return names
+}
+
+// Draws tells whether a format shows Threads as graphs, so that a gate has to
+// find them.
+func Draws(format string) bool { return format == "markdown" || format == "html" }
 
 // Write renders r in one of Formats. Text goes to people: findings, then what
 // was checked. It returns an error for an unknown format or a failed write.
 func Write(w io.Writer, r *Report, format string) error {
-	switch format {
-	case "text":
-		return writeText(w, r)
-	case "json":
-		return writeJSON(w, r)
-	case "jsonl":
-		return writeJSONLines(w, r)
+	for _, f := range formats {
+		if f.name == format {
+			return f.write(w, r)
+		}
 	}
-	return fmt.Errorf("unknown format %s, expected one of %s", finding.Quote(format), strings.Join(Formats(), ", "))
+	return unknownFormat(format)
+}
+
+func unknownFormat(format string) error {
+	return fmt.Errorf("unknown format %s, expected one of %s", finding.QuoteMax(format, 40), strings.Join(Formats(), ", "))
+}
+
+// A Target is a report that goes into a file.
+type Target struct {
+	Format string // one of Formats
+	File   string // path, as the user gave it
+}
+
+// ParseTarget reads a target as it is given on the command line:
+// FORMAT=FILE. The error says what was expected.
+func ParseTarget(s string) (Target, error) {
+	name, file, ok := strings.Cut(s, "=")
+	if !ok || file == "" {
+		return Target{}, fmt.Errorf("%s names no report, expected FORMAT=FILE, such as html=report.html", finding.QuoteMax(s, 80))
+	}
+	for _, f := range formats {
+		if f.name == name {
+			return Target{name, file}, nil
+		}
+	}
+	return Target{}, unknownFormat(name)
 }
 
 // place is "path:line:col" with what is known, or the ref, or the commit.
-func place(f finding.Finding) string {
+func place(f finding.Finding) string { return noCommand(placeOf(f)) }
+
+func placeOf(f finding.Finding) string {
 	switch {
 	case f.Path != "" && f.Line > 0:
 		return fmt.Sprintf("%s:%d:%d", finding.Path(f.Path), f.Line, max(f.Col, 1))
@@ -114,22 +182,22 @@ func short(id string) string {
 func writeText(w io.Writer, r *Report) error {
 	var b strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%s: %s: %s [%s]", place(f), f.Severity, finding.Clean(f.Message), f.Rule)
+		fmt.Fprintf(&b, "%s: %s: %s [%s]", place(f), f.Severity, clean(f.Message), f.Rule)
 		if f.Commit != "" && (f.Path != "" || f.Ref != "") {
 			fmt.Fprintf(&b, " (commit %s)", short(f.Commit))
 		}
 		b.WriteByte('\n')
 		if f.Hint != "" {
-			fmt.Fprintf(&b, "  hint: %s\n", finding.Clean(f.Hint))
+			fmt.Fprintf(&b, "  hint: %s\n", clean(f.Hint))
 		}
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "%s: note: %s\n", r.Gate, finding.Clean(n))
+		fmt.Fprintf(&b, "%s: note: %s\n", r.Gate, clean(n))
 	}
 	if r.Problem != nil {
-		fmt.Fprintf(&b, "%s: cannot decide: %s\n", r.Gate, finding.Clean(r.Problem.Error()))
+		fmt.Fprintf(&b, "%s: cannot decide: %s\n", r.Gate, clean(r.Problem.Error()))
 		if r.Hint != "" {
-			fmt.Fprintf(&b, "  hint: %s\n", finding.Clean(r.Hint))
+			fmt.Fprintf(&b, "  hint: %s\n", clean(r.Hint))
 		}
 	}
 	fmt.Fprintf(&b, "%s: %s\n", r.Gate, r.summary())

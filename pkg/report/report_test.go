@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -27,7 +28,10 @@ var reports = map[string]*Report{
 	"undecided": {Gate: "pre-receive", Commits: 1, Problem: errors.New("object 0123 is not present"), Hint: "git fsck --connectivity-only", Notes: []string{"a note"}},
 	"both":      {Gate: "pre-push", Commits: 1, Problem: errors.New("time was up"), Findings: sample()[:1]},
 	"hostile": {Gate: "check", Commits: 1, Problem: errors.New(evil), Hint: evil, Notes: []string{evil}, Findings: []finding.Finding{
-		{Rule: "envelope-path", Severity: finding.Error, Path: evil + ".md", Line: 1, Col: 1, Commit: strings.Repeat("ab", 20), Ref: evil, Message: "found " + evil, Hint: evil}}},
+		{Rule: "envelope-path", Severity: finding.Error, Path: evil + ".md", Line: 1, Col: 1, Commit: strings.Repeat("ab", 20), Ref: evil, Message: "found " + evil, Hint: evil}},
+		Threads: []Thread{hostileThread()}, Bundles: []Bundle{hostileBundle()}},
+	"pull": {Gate: "pull-request", Commits: 4, Envelopes: 5, Refs: 1, Findings: sample()[:2], Notes: []string{"policy and signers of commit 4f1c02d8a9b3"},
+		Rules: []Rule{{"envelope-schema", finding.Error, "the front matter satisfies schemas/bridge-message.schema.json"}}, Threads: threads(), Bundles: bundles()},
 	"many": {Gate: "pre-receive", Commits: 1, Envelopes: 40, Findings: many(40)},
 }
 
@@ -37,6 +41,51 @@ func sample() []finding.Finding {
 			Message: `type is "ORDER", expected one of REQUEST, HANDOFF, RESPONSE, ACK, RESOLUTION, STATE`, Hint: "type: STATE"},
 		{Rule: "tldr-length", Severity: finding.Warning, Path: "release-check/STATE.md", Line: 9, Col: 7, Message: "tldr has 281 characters, at most 280 are shown everywhere"},
 		{Rule: "fast-forward", Severity: finding.Error, Ref: "refs/heads/main", Message: "a protected ref is deleted", Hint: "take it out of the policy's protect list first"},
+	}
+}
+
+// markup is text that every medium takes for markup of its own.
+const markup = `"]; click m1 "javascript:alert(1)" <script>alert(1)</script> <img src=x onerror=alert(1)> | ` + "`*_[x](http://evil.example) &amp; {{x}} ]]> --> @everyone #1 :tada: $x$ www.evil.example\n```\n%% end\n"
+
+func hostileThread() Thread {
+	return Thread{ID: markup, Cut: 1, Turns: []Turn{
+		{Path: markup + "/A.md", Commit: "c\x1b", Type: markup, From: markup, To: []string{markup, evil}, Date: markup, TLDR: markup, New: true},
+		{Path: evil + "/B.md", Type: "end", From: "graph", TLDR: evil, New: true, Relay: true, Answers: []string{markup + "/A.md", "gone.md"}, Names: []string{markup + "/A.md"}, Diverges: []string{markup + "/A.md"}},
+	}}
+}
+
+func hostileBundle() Bundle {
+	return Bundle{Name: markup, Format: markup, Source: evil, Output: markup, Touched: true, Deterministic: true, Drift: true, Committed: markup, Rebuilt: evil, Truncated: 2,
+		FromBase: []MemberChange{{Path: markup, Kind: markup, Old: evil, New: markup, Diff: "@@ -1 +1 @@\n-" + markup + "\n+" + evil + "\n ``````` \n</details></span>"}}}
+}
+
+func threads() []Thread {
+	commit := func(s string) string { return strings.Repeat(s, 20) }
+	return []Thread{
+		{ID: "release-check", Turns: []Turn{
+			{Path: "release-check/REQUEST.md", Type: "REQUEST", From: "rig-alpha", To: []string{"rig-beta", "rig-gamma"}, Date: "2026-03-01", TLDR: "Check the release of 2.4 on both platforms"},
+			{Path: "release-check/ACK.md", Commit: commit("1a"), Type: "ACK", From: "rig-beta", To: []string{"rig-alpha"}, Date: "2026-03-02", TLDR: "Started; Linux first", New: true, Answers: []string{"release-check/REQUEST.md"}},
+			{Path: "release-check/RESPONSE-linux.md", Commit: commit("2b"), Type: "RESPONSE", From: "rig-beta", To: []string{"rig-alpha"}, Date: "2026-03-03", TLDR: "Linux passes, 412 tests in 6 minutes", New: true, Answers: []string{"release-check/REQUEST.md"}, Names: []string{"release-check/ACK.md"}},
+			{Path: "release-check/RESPONSE-windows.md", Commit: commit("3c"), Type: "RESPONSE", From: "rig-gamma", To: []string{"rig-alpha"}, Date: "2026-03-03", TLDR: "Windows fails: the installer does not start without an administrator; log attached, and the same was seen in 2.3", New: true, Answers: []string{"release-check/REQUEST.md"}, Diverges: []string{"release-check/RESPONSE-linux.md"}},
+			{Path: "release-check/DECISIONS.md", Commit: commit("4d"), Type: "DECISIONS", From: "rig-alpha-relay", To: []string{"rig-beta"}, Date: "2026-03-04", TLDR: "Hold the release until the installer works", New: true, Relay: true, Answers: []string{"release-check/RESPONSE-windows.md"}, Names: []string{"release-check/RESPONSE-linux.md"}},
+		}},
+		{ID: "über-uns", Turns: []Turn{{Path: "über-uns/STATE.md", Commit: commit("5e"), Type: "STATE", From: "rig-beta", To: []string{"rig-alpha"}, Date: "2026-03-04", New: true}}},
+	}
+}
+
+func bundles() []Bundle {
+	digest := func(s string) string { return "sha256:" + strings.Repeat(s, 32) }
+	return []Bundle{
+		{Name: "reviewer", Format: "agent", Source: "agents/reviewer", Output: "dist/reviewer.agent.tar.gz", Touched: true, Deterministic: true, Drift: true,
+			Committed: digest("a1"), Rebuilt: digest("b2"), Base: digest("a1"),
+			FromCommitted: []MemberChange{{Path: "prompt.md", Kind: "changed", Old: digest("01"), New: digest("02"),
+				Diff: "--- a/prompt.md\n+++ b/prompt.md\n@@ -1,3 +1,4 @@\n # Reviewer\n-Read the diff.\n+Read the whole diff, and then what it touches.\n+Say what you have not read.\n Be brief.\n"}},
+			FromBase: []MemberChange{
+				{Path: "prompt.md", Kind: "changed", Old: digest("01"), New: digest("02")},
+				{Path: "tools/search.json", Kind: "added", New: digest("03")},
+				{Path: "run.sh", Kind: "mode", Old: "0644", New: "0755"},
+				{Path: "model", Kind: "manifest", Old: "small", New: "large"}}},
+		{Name: "fleet", Format: "rig", Source: "rigs/fleet", Output: "dist/fleet.rig", Touched: true, Deterministic: true, Committed: digest("c3"), Rebuilt: digest("c3"), Base: digest("c3")},
 	}
 }
 
@@ -66,6 +115,20 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
+// shown tells whether a report's golden file of a format is kept: not where it
+// would show nothing new.
+func shown(name, format string) bool {
+	switch format {
+	case "text", "json", "jsonl":
+		return true
+	case "html":
+		return name == "pull" || name == "hostile"
+	case "github":
+		return name != "warnfail"
+	}
+	return slices.Contains([]string{"clean", "pull", "hostile", "undecided"}, name)
+}
+
 func TestGolden(t *testing.T) {
 	for name, r := range reports {
 		for _, format := range Formats() {
@@ -73,13 +136,15 @@ func TestGolden(t *testing.T) {
 			if err := Write(&b, r, format); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name+"."+format, b.Bytes())
+			if shown(name, format) {
+				golden(t, name+"."+format, b.Bytes())
+			}
 			for line := range strings.Lines(b.String()) {
-				if strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\r\u202e\u009b") || strings.HasPrefix(line, "::") || !utf8.ValidString(line) {
+				if strings.ContainsAny(strings.TrimSuffix(line, "\n"), "\x1b\r\u202e\u009b") || strings.HasPrefix(line, "::") && format != "github" || !utf8.ValidString(line) {
 					t.Errorf("%s.%s: %q", name, format, line)
 				}
 			}
-			if format != "text" {
+			if slices.Contains([]string{"json", "jsonl", "sarif"}, format) {
 				for d := json.NewDecoder(&b); d.More(); {
 					var v map[string]any
 					if err := d.Decode(&v); err != nil {
@@ -100,7 +165,7 @@ func TestGolden(t *testing.T) {
 // TestExitCode: G06, G07 and G08 of the cases: the code follows from the
 // report, and no format changes it.
 func TestExitCode(t *testing.T) {
-	for name, want := range map[string]int{"clean": 0, "findings": 1, "warning": 0, "warnfail": 1, "undecided": 2, "both": 2, "hostile": 2, "many": 1} {
+	for name, want := range map[string]int{"clean": 0, "findings": 1, "warning": 0, "warnfail": 1, "undecided": 2, "both": 2, "hostile": 2, "many": 1, "pull": 1} {
 		r := reports[name]
 		if got := r.ExitCode(); got != want {
 			t.Errorf("%s: exit %d, expected %d", name, got, want)

@@ -54,15 +54,20 @@ type crossing struct {
 // show (signature, history) is judged on the commit, which is taken back if it
 // does not pass.
 func (r *run) post(w *work, d draft) (*posted, error) {
-	t, err := w.target()
-	if err != nil {
-		return nil, err
-	}
 	held, unlock, err := w.lock(r.ctx)
 	if err != nil {
 		return nil, err
 	}
 	r.atEnd(func() error { unlock(); return nil })
+	thread := d.fields.Thread
+	var index func() ([]string, error)
+	if _, err := os.Lstat(w.journalPath()); errors.Is(err, fs.ErrNotExist) {
+		index = w.indexNames(r.ctx, thread) // nothing to recover: begin at once
+	}
+	t, err := w.target()
+	if err != nil {
+		return nil, err
+	}
 	old, err := w.recover(r.ctx)
 	if err != nil {
 		return nil, err
@@ -85,8 +90,10 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 		}
 	}
 	p := &posted{target: t}
-	thread := d.fields.Thread
-	taken, err := w.taken(r.ctx, t, before, thread)
+	if index == nil {
+		index = w.indexNames(r.ctx, thread)
+	}
+	taken, err := w.taken(t, before, thread, index)
 	if err != nil {
 		return nil, err
 	}
@@ -237,9 +244,34 @@ func (w *work) treeFiles(commit, dir string) (map[string]string, error) {
 	return out, nil
 }
 
+// indexNames begins to list the names of a thread in the index; the result
+// waits for them.
+func (w *work) indexNames(ctx context.Context, thread string) func() ([]string, error) {
+	type answer struct {
+		names []string
+		err   error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		res, err := w.git(ctx, "ls-files", "-z", "--", thread+"/")
+		if err == nil && res.Code != 0 {
+			err = gitFailed("git ls-files", res)
+		}
+		var names []string
+		for _, path := range strings.Split(string(res.Stdout), "\x00") {
+			if name, ok := strings.CutPrefix(path, thread+"/"); ok {
+				name, _, _ = strings.Cut(name, "/")
+				names = append(names, name)
+			}
+		}
+		done <- answer{names, err}
+	}()
+	return func() ([]string, error) { a := <-done; return a.names, a.err }
+}
+
 // taken collects the names that exist in a thread, folded: in the work tree,
 // the index, HEAD and the upstream.
-func (w *work) taken(ctx context.Context, t target, head, thread string) (map[string]bool, error) {
+func (w *work) taken(t target, head, thread string, index func() ([]string, error)) (map[string]bool, error) {
 	taken := map[string]bool{}
 	entries, err := os.ReadDir(filepath.Join(w.root, thread))
 	if err != nil {
@@ -248,15 +280,6 @@ func (w *work) taken(ctx context.Context, t target, head, thread string) (map[st
 	for _, e := range entries {
 		taken[envelope.FoldPath(e.Name())] = true
 	}
-	type answer struct {
-		res gitrepo.Result
-		err error
-	}
-	index := make(chan answer, 1)
-	go func() {
-		res, err := w.git(ctx, "ls-files", "-z", "--", thread+"/")
-		index <- answer{res, err}
-	}()
 	upstream, err := w.ref(t.tracking)
 	if err != nil {
 		return nil, err
@@ -273,18 +296,12 @@ func (w *work) taken(ctx context.Context, t target, head, thread string) (map[st
 			break
 		}
 	}
-	got := <-index
-	if got.err != nil {
-		return nil, got.err
+	names, err := index()
+	if err != nil {
+		return nil, err
 	}
-	if got.res.Code != 0 {
-		return nil, gitFailed("git ls-files", got.res)
-	}
-	for _, path := range strings.Split(string(got.res.Stdout), "\x00") {
-		if name, ok := strings.CutPrefix(path, thread+"/"); ok {
-			name, _, _ = strings.Cut(name, "/")
-			taken[envelope.FoldPath(name)] = true
-		}
+	for _, name := range names {
+		taken[envelope.FoldPath(name)] = true
 	}
 	return taken, nil
 }

@@ -56,7 +56,7 @@ func ParseTarget(text, dir string) (Target, error) {
 		if h := u.Query().Get("host"); host == "" && h != "" {
 			host = h
 		}
-		return Target{dsn: text, name: "postgres://" + finding.Path(host+u.Path)}, nil
+		return Target{dsn: text, name: "postgres://" + finding.Clean(host+u.Path)}, nil
 	case sqlite || !strings.Contains(text, ":") || filepath.IsAbs(text):
 		if path == "" || strings.ContainsRune(path, 0) {
 			return Target{}, &policy.Undecided{Message: "the control plane's file has no name", Hint: "sqlite:PATH"}

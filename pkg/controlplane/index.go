@@ -525,6 +525,9 @@ func (x *Indexer) load(ctx context.Context, d *deriver, batch []*landed) error {
 	for _, t := range d.threads {
 		for _, f := range t.facts {
 			commits = append(commits, f.commit)
+			for _, r := range f.rows {
+				commits = append(commits, r.acks...)
+			}
 		}
 	}
 	slices.Sort(commits)
@@ -542,6 +545,11 @@ func (x *Indexer) load(ctx context.Context, d *deriver, batch []*landed) error {
 	}
 	for _, t := range d.threads {
 		t.facts = slices.DeleteFunc(t.facts, func(f *fact) bool { return absent[f.commit] })
+		for _, f := range t.facts {
+			for _, r := range f.rows {
+				r.acks = slices.DeleteFunc(r.acks, func(id string) bool { return absent[id] })
+			}
+		}
 	}
 	return nil
 }

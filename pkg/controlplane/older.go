@@ -56,7 +56,7 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 			}
 			continue
 		}
-		err = each(ctx, c, "SELECT e.message_id, e.rig, e.commit_sha FROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id WHERE e.event_type = 'acked' AND m."+in,
+		err = each(ctx, c, "SELECT e.message_id, e.rig, e.commit_sha FROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id WHERE e.event_type = 'acked' AND "+stands("m", "e")+" AND m."+in,
 			args, func(r rows) error {
 				var id int64
 				var rig, commit string
@@ -75,6 +75,12 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 	return nil
 }
 
+// stands is the condition that the message which caused an event of another
+// one is still reachable.
+func stands(message, event string) string {
+	return "EXISTS (SELECT 1 FROM bridge_messages c WHERE c.repo = " + message + ".repo AND c.commit_sha = " + event + ".commit_sha AND c.lifecycle_state <> 'superseded')"
+}
+
 // supersede marks the rows of commits that the refs no longer reach, and finds
 // out again where their threads stand.
 func (x *Indexer) supersede(ctx context.Context, commits []string) error {
@@ -88,6 +94,13 @@ func (x *Indexer) supersede(ctx context.Context, commits []string) error {
 		for _, statement := range []string{
 			"INSERT INTO bridge_message_events (message_id, event_type, rig, created_at, commit_sha) SELECT id, 'superseded', from_rig, commit_time, commit_sha FROM bridge_messages WHERE " + in + " ON CONFLICT DO NOTHING",
 			"UPDATE bridge_messages SET lifecycle_state = 'superseded' WHERE " + in,
+			// What they did to others no longer counts.
+			`UPDATE bridge_messages SET lifecycle_state = CASE
+  WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.event_type = 'resolved' AND ` + stands("bridge_messages", "e") + `) THEN 'resolved'
+  WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.event_type = 'acked' AND ` + stands("bridge_messages", "e") + `) THEN 'acked'
+  WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.event_type = 'received') THEN 'received'
+  ELSE 'sent' END
+WHERE repo = $1 AND lifecycle_state IN ('acked', 'resolved') AND thread IN (SELECT thread FROM bridge_messages WHERE ` + in + ")",
 			"DELETE FROM rigward_threads WHERE repo = $1 AND thread IN (SELECT thread FROM bridge_messages WHERE " + in + ")",
 			`INSERT INTO rigward_threads (repo, thread, last_id, turn_id, last_time, closed)
 SELECT t.repo, t.thread, t.last_id, t.turn_id, l.commit_time, t.resolutions > 0 FROM (

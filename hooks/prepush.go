@@ -103,6 +103,9 @@ func (g *gate) prePush(ctx context.Context) error {
 		if err := g.judge.Range(ctx, r); err != nil {
 			return err
 		}
+		if err := g.bundles(ctx, r); err != nil {
+			return err
+		}
 	}
 	if g.source != "" && g.judge.Total > 0 {
 		g.report.Notes = append(g.report.Notes, "no ref lines on standard input; "+g.source)

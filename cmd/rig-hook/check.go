@@ -10,6 +10,7 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/pkg/drift"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -128,8 +129,27 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, rep *report.Report
 			}
 			return err
 		}
+		if err := judgeBundles(ctx, f, repo, l, j, r, rep); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// judgeBundles judges the bundles that a range touches. With --all they are
+// those that the newest policy names, as they are now.
+func judgeBundles(ctx context.Context, f flags, repo *gitrepo.Repo, l *policy.Loader, j *policy.Judge, r policy.Range, rep *report.Report) (err error) {
+	d := drift.Judge{Repo: repo, Now: j.Now}
+	if f.has("--all") {
+		d.All, d.Trusted = true, r.New
+		if r.Policy, r.Trust, err = l.AtCommit(r.New); err != nil {
+			return err
+		}
+	}
+	err = d.Range(ctx, r)
+	rep.Bundles = append(rep.Bundles, d.Bundles...)
+	j.Findings = append(j.Findings, d.Findings...)
+	return err
 }
 
 // named turns BASE..HEAD, BASE...HEAD or nothing (the upstream) into a range.

@@ -28,8 +28,13 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs testdata/scripts; -update writes their golden output.
 func TestScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir: "../../testdata/scripts", UpdateScripts: *update, RequireExplicitExec: true,
+	testscript.Run(t, scripts("../../testdata/scripts"))
+}
+
+// scripts are the parameters of a directory of scripts.
+func scripts(dir string) testscript.Params {
+	return testscript.Params{
+		Dir: dir, UpdateScripts: *update, RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
@@ -40,5 +45,5 @@ func TestScripts(t *testing.T) {
 			}
 			return nil
 		},
-	})
+	}
 }

@@ -1,0 +1,332 @@
+package drift
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/report"
+)
+
+// A builder knows one format whose bundles are files.
+type builder interface {
+	// kind is what the source has to be.
+	kind() bundle.Kind
+	// scope reports whether p belongs to the source, whatever that holds; whole
+	// that a build reads nothing else.
+	scope(p string) bool
+	whole() bool
+	// output is the path of the bundle that a tree is to hold.
+	output(tree string) (string, error)
+	// build makes the bundle of a commit's sources in the directory dir. like is
+	// the accepted bundle whose stamps are taken over, nil for none.
+	build(c *gitrepo.Commit, dir string, under conditions, like *file) (*built, error)
+	// verify judges a committed bundle by all rules of the format.
+	verify(f *file) (*bundle.Verdict, error)
+	// diff lists the changes from a to b, with old nil all members of b.
+	diff(a, b *file) ([]report.MemberChange, error)
+	// repair is the command that writes the bundle anew.
+	repair(output string) string
+}
+
+// A file is a bundle at hand.
+type file struct {
+	name                string // base name
+	data                io.ReaderAt
+	size                int64
+	checksum, signature []byte
+	tar                 string // digest of the tar stream
+}
+
+func (f *file) input() bundle.Input {
+	return bundle.Input{Name: f.name, File: f.data, Size: f.size, Checksum: f.checksum, Signature: f.signature}
+}
+
+// built is what a build gave: a file, or faults of its source.
+type built struct {
+	*file
+	sum    string // digest of the file's bytes
+	faults []bundle.Finding
+	src    *source
+	close  func()
+}
+
+// build runs one build in a scratch directory of its own.
+func (s *side) build(f builder, c *gitrepo.Commit, under conditions, like *file) (*built, error) {
+	pattern := "rigward-bundle-*"
+	if under != (conditions{}) {
+		pattern = "rigward-again-*"
+	}
+	dir, remove, err := s.scratch(pattern)
+	if err != nil {
+		return nil, err
+	}
+	out, err := f.build(c, dir, under, like)
+	if err != nil {
+		remove()
+		return nil, err
+	}
+	if inner := out.close; inner != nil {
+		out.close = func() { inner(); remove() }
+	} else {
+		out.close = remove
+	}
+	return out, nil
+}
+
+// archive judges one bundle that is a file.
+func (s *side) archive(b policy.Bundle, f builder) error {
+	mine := func(p string) bool { return f.scope(p) || below(b.Output, p) || beside(b.Output)(p) }
+	touched := s.touches(mine)
+	if !touched && !s.All {
+		if f.whole() {
+			return nil
+		}
+		if wrong, err := s.source(b, s.tip.Tree, f.kind()); wrong != "" || err != nil {
+			return err
+		}
+		probe, err := s.build(f, s.tip, conditions{}, nil)
+		if err != nil {
+			return err
+		}
+		probe.close()
+		if !s.touches(probe.src.uses) {
+			return nil
+		}
+		touched = true
+	}
+	rep := report.Bundle{Name: b.Name, Format: b.Format, Source: b.Source, Output: b.Output, Touched: touched}
+	err := s.judgeArchive(b, f, &rep)
+	if err == nil {
+		s.Bundles = append(s.Bundles, rep)
+	}
+	return err
+}
+
+func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) error {
+	if wrong, err := s.source(b, s.tip.Tree, f.kind()); wrong != "" || err != nil {
+		rep.Drift = true
+		if err == nil {
+			s.sourceFinding(b, wrong)
+		}
+		return err
+	}
+	out, err := f.output(s.tip.Tree)
+	if err != nil {
+		return err
+	}
+	rep.Output = out
+	old, wrong, err := s.committed(s.tip.Tree, out)
+	if err != nil {
+		return err
+	}
+	var like *file
+	if old != nil {
+		v, err := f.verify(old)
+		if err != nil {
+			return err
+		}
+		rep.Committed, rep.Name = v.TarDigest.String(), v.Name
+		if v.OK() {
+			like = old
+			like.tar = v.TarDigest.String()
+			s.names(b, out, v)
+		} else {
+			rep.Drift = true
+			s.addAll(out, v.Findings, f.repair(out))
+		}
+	}
+	now, err := s.build(f, s.tip, conditions{}, like)
+	if err != nil {
+		return err
+	}
+	defer now.close()
+	if len(now.faults) > 0 {
+		rep.Drift = true
+		s.addAll(b.Source, now.faults, "")
+		return nil
+	}
+	if s.pointers(b, now.src) {
+		rep.Drift = true
+		return nil
+	}
+	rep.Rebuilt = now.tar
+	second, err := s.build(f, s.tip, again, like)
+	if err != nil {
+		return err
+	}
+	second.close()
+	rep.Deterministic = second.file != nil && second.tar == now.tar && second.sum == now.sum
+	if !rep.Deterministic {
+		s.add(b.Source, fmt.Sprintf("two builds of the bundle %s from the same commit differ, so that no rebuild can prove it", finding.Path(out)), "please report it with the two digests: "+now.tar+" "+tarOf(second))
+	}
+	switch {
+	case old == nil:
+		rep.Drift = true
+		hint := f.repair(out)
+		if dir := path.Dir(out); dir != "." && strings.HasPrefix(hint, "rig-bundle ") {
+			hint = "mkdir -p " + word(dir) + " && " + hint
+		}
+		s.add(out, wrong, hint)
+	case like != nil && like.tar != now.tar:
+		rep.Drift = true
+		changes, err := f.diff(like, now.file)
+		if err != nil {
+			return err
+		}
+		s.add(out, "the committed bundle differs from what its source gives: "+summary(changes), f.repair(out))
+		rep.FromCommitted = limit(changes, &rep.Truncated)
+	}
+	return s.fromBase(b, f, rep, now, like)
+}
+
+func tarOf(b *built) string {
+	if b.file == nil {
+		return "none"
+	}
+	return b.tar
+}
+
+// fromBase builds the base's sources and compares. What is wrong at the base
+// was for those to judge who let it in.
+func (s *side) fromBase(b policy.Bundle, f builder, rep *report.Bundle, now *built, like *file) error {
+	if s.base == nil {
+		return nil
+	}
+	var before *file
+	if wrong, err := s.source(b, s.base.Tree, f.kind()); err != nil {
+		return err
+	} else if wrong == "" {
+		out, err := f.output(s.base.Tree)
+		if err != nil {
+			return err
+		}
+		if old, _, err := s.committed(s.base.Tree, out); err != nil {
+			return err
+		} else if old != nil {
+			if v, err := f.verify(old); err != nil {
+				return err
+			} else if v.OK() {
+				like, old.tar = old, v.TarDigest.String()
+			}
+		}
+		base, err := s.build(f, s.base, conditions{}, like)
+		if err != nil {
+			return err
+		}
+		defer base.close()
+		if base.file == nil {
+			return nil
+		}
+		before, rep.Base = base.file, base.tar
+	}
+	changes, err := f.diff(before, now.file)
+	rep.FromBase = limit(changes, &rep.Truncated)
+	return err
+}
+
+// committed opens the bundle that a tree holds; wrong says why there is none.
+func (s *side) committed(tree, output string) (f *file, wrong string, err error) {
+	src := bundle.NewGitSource(objects{s.Repo}, tree)
+	it, err := src.Lstat(output)
+	switch {
+	case absent(err):
+		return nil, "the bundle is missing that the policy names", nil
+	case err != nil:
+		return nil, "", err
+	case it.Kind == bundle.KindSymlink:
+		return nil, "a symlink stands where the policy names a bundle, expected a regular file", nil
+	case it.Kind != bundle.KindFile:
+		return nil, "no regular file stands where the policy names a bundle", nil
+	case it.Size > maxBlob:
+		return nil, fmt.Sprintf("the committed bundle has %d bytes, a gate reads at most %d", it.Size, maxBlob), nil
+	}
+	data, err := s.Repo.Blob(it.ID, maxBlob)
+	if err != nil {
+		return nil, "", err
+	}
+	if isPointer(data) {
+		return nil, "the commit holds a Git LFS pointer instead of the bundle", nil
+	}
+	f = &file{name: path.Base(output), data: bytes.NewReader(data), size: it.Size}
+	if f.checksum, err = small(src, output+".sha256"); err == nil {
+		f.signature, err = small(src, output+".sig")
+	}
+	return f, "", err
+}
+
+// small reads a file beside a bundle, nil if there is none. What is no file or
+// too long is read as empty, which no rule accepts.
+func small(src bundle.Source, name string) ([]byte, error) {
+	const most = 64 << 10
+	it, err := src.Lstat(name)
+	switch {
+	case absent(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case it.Kind != bundle.KindFile || it.Size > most:
+		return []byte{}, nil
+	}
+	data, err := bundle.ReadFile(src, name, most)
+	if data == nil {
+		data = []byte{}
+	}
+	return data, err
+}
+
+// names holds what a bundle calls itself against the policy.
+func (s *side) names(b policy.Bundle, out string, v *bundle.Verdict) {
+	for _, field := range []struct{ what, want, got string }{{"name", b.Name, v.Name}, {"version", b.Version, v.Version}} {
+		if field.want != "" && field.want != field.got {
+			s.add(out, fmt.Sprintf("the bundle's %s is %s, the policy says %s", field.what, finding.QuoteMax(field.got, 100), finding.QuoteMax(field.want, 100)), "build it with the policy's "+field.what+", or change the policy first")
+		}
+	}
+}
+
+// signed are the rules that the policy's signer makes.
+func (s *side) signed(b policy.Bundle) (rules bundle.SignatureRules, err error) {
+	if b.Signer == "" {
+		return rules, nil
+	}
+	rules = bundle.SignatureRules{Signer: b.Signer, Require: true, Now: s.Now}
+	rules.Signers, _, err = s.r.Trust.Signers()
+	return rules, err
+}
+
+// when is a commit's time; the second build gets it in another zone.
+func when(c *gitrepo.Commit, under conditions) time.Time {
+	t := time.Unix(c.Committer.When, 0).UTC()
+	if under != (conditions{}) {
+		t = t.In(time.FixedZone("again", 5*3600+45*60))
+	}
+	return t
+}
+
+// summary is a few of the changes in words.
+func summary(changes []report.MemberChange) string {
+	const shown = 3
+	var parts []string
+	for i, c := range changes {
+		if i == shown {
+			parts = append(parts, fmt.Sprintf("and %d more", len(changes)-i))
+			break
+		}
+		kind := c.Kind
+		if kind == "manifest" {
+			kind = "manifest field"
+		}
+		parts = append(parts, kind+" "+finding.QuoteMax(c.Path, 100))
+	}
+	if len(parts) == 0 {
+		return "the members are the same, the archive is written otherwise"
+	}
+	return strings.Join(parts, ", ")
+}

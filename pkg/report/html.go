@@ -56,7 +56,7 @@ type (
 	pageTurn struct {
 		Type, From, To, Date, TLDR, Path, Commit string
 		New, Relay                               bool
-		Ties                                     []string
+		Ties                                     string
 	}
 	pageBundle struct {
 		Name, Verdict string
@@ -91,7 +91,7 @@ func writeHTML(w io.Writer, r *Report) error {
 		Policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'",
 		Style:  template.CSS(pageStyle), //nolint:gosec // our own file
 		Gate:   r.Gate, Result: r.result(), Exit: r.ExitCode(),
-		Verdict: strings.ToUpper(verdict[:1]) + verdict[1:], Checked: checked,
+		Verdict: strings.ToUpper(verdict[:1]) + strings.Replace(verdict[1:], ", ", ": ", 1), Checked: checked,
 		Hint: clean(r.Hint),
 	}
 	if r.Problem != nil {
@@ -124,7 +124,7 @@ func threadOf(number int, t Thread) pageThread {
 	ties := tiesOf(t)
 	said := make([][]string, len(t.Turns))
 	for _, e := range ties {
-		said[e.from] = append(said[e.from], fmt.Sprintf("%s %d, %s", e.how, e.to+1, clean(path.Base(t.Turns[e.to].Path))))
+		said[e.from] = append(said[e.from], fmt.Sprintf("%s %d (%s)", e.how, e.to+1, clean(path.Base(t.Turns[e.to].Path))))
 	}
 	news := 0
 	for i, u := range t.Turns {
@@ -133,7 +133,7 @@ func threadOf(number int, t Thread) pageThread {
 		}
 		p.Turns = append(p.Turns, pageTurn{
 			Type: clean(typeOf(u)), From: clean(u.From), To: clean(strings.Join(u.To, ", ")), Date: clean(u.Date),
-			TLDR: clean(u.TLDR), Path: clean(u.Path), Commit: clean(short(u.Commit)), New: u.New, Relay: u.Relay, Ties: said[i],
+			TLDR: clean(u.TLDR), Path: clean(u.Path), Commit: clean(short(u.Commit)), New: u.New, Relay: u.Relay, Ties: strings.Join(said[i], "; "),
 		})
 	}
 	p.Said = fmt.Sprintf("%s, %d of them new, and %s between them. The list says the same in words.", plural(len(t.Turns), "turn"), news, plural(len(ties), "tie"))
@@ -155,8 +155,14 @@ func bundleOf(x Bundle) pageBundle {
 					pc.Omitted = len(lines) - maxPageDiffLines
 					lines = lines[:maxPageDiffLines]
 				}
+				begun := false
 				for _, line := range lines {
-					pc.Lines = append(pc.Lines, pageLine{lineClass(line), line})
+					begun = begun || strings.HasPrefix(line, "@@")
+					class := "hunk" // and the two names before the first one
+					if begun {
+						class = lineClass(line)
+					}
+					pc.Lines = append(pc.Lines, pageLine{class, line})
 				}
 			}
 			l.Changes = append(l.Changes, pc)

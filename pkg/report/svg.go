@@ -60,7 +60,7 @@ func draw(t Thread) drawing {
 		lane[i] = n
 		used = max(used, n+1)
 	}
-	x := 16 + laneWidth*used
+	x := graphRadius + 12 + laneWidth*used
 	d := drawing{Width: graphWidth, Height: max(graphRow*len(t.Turns), 1), TextX: x + 22}
 	y := func(i int) int { return graphRow*i + graphRow/2 }
 	for i, u := range t.Turns {

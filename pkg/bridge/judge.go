@@ -43,6 +43,22 @@ func (w *work) policyAt(commit string) (*policy.Policy, *policy.Trust, error) {
 	return p, t, nil
 }
 
+// threadsOnTop refuses a repository whose policy keeps the threads elsewhere
+// than in the top of the work tree, where alone this client reads and writes
+// them. A policy that cannot be read is left to those who judge by it.
+func (w *work) threadsOnTop() error {
+	data, err := os.ReadFile(filepath.Join(w.root, ".bridge", "policy.yaml"))
+	if err != nil || len(data) > policy.MaxPolicyBytes {
+		return nil
+	}
+	p, err := policy.Decode(data, policy.FromRepository)
+	if err != nil || p.Root == "" {
+		return nil
+	}
+	return fail(codeRefused, "the policy keeps the threads in %s (envelopes.root); rig-bridge knows them only in the top of the work tree", quote(p.Root)).
+		withHint("write and commit the message with git; the hooks judge it there")
+}
+
 // undecided is the failure for a rule that could not be judged.
 func undecided(err error) error {
 	var u *policy.Undecided

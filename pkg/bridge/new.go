@@ -46,6 +46,9 @@ func runNew(r *run) error {
 	if err := c.notRelay(); err != nil {
 		return err
 	}
+	if err := w.threadsOnTop(); err != nil {
+		return err
+	}
 	dir := filepath.Join(w.root, thread)
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
 		return fail(codeExists, "%s exists and is not a directory", quote(thread))

@@ -373,28 +373,27 @@ func (op *operator) isListed(s signerList, rigID string, now time.Time) error {
 	if op.certificate {
 		return nil
 	}
-	fingerprint := ssh.FingerprintSHA256(op.key)
-	why := "is not listed in " + signersFile
-	for _, line := range s.List() {
-		if line.CertAuthority || line.Fingerprint() != fingerprint {
-			continue
-		}
-		switch {
-		case line.HasNamespaces && !sshsign.MatchPrincipals(line.Namespaces, sshsign.NamespaceGit):
-			why = "is not listed for commits in " + signersFile
-		case !line.ValidAfter.IsZero() && now.Before(line.ValidAfter):
-			why = "is not yet valid in " + signersFile
-		case !line.ValidBefore.IsZero() && now.After(line.ValidBefore.Add(time.Second-1)):
-			why = "has expired in " + signersFile
-		case !line.Matches(op.email):
-			why = fmt.Sprintf("is not listed for user.email %s in %s", quote(op.email), signersFile)
-		case s.HasRigIDs() && !line.Matches(rigID):
-			why = fmt.Sprintf("is not listed for the rig %s in %s", quote(rigID), signersFile)
-		default:
-			return nil
-		}
+	v := s.Judge(op.key, nil, sshsign.Options{At: now})
+	var why string
+	switch {
+	case v.Reason == sshsign.UnknownKey && v.Line != 0:
+		why = "is not listed for commits in " + signersFile
+	case v.Reason == sshsign.UnknownKey:
+		why = "is not listed in " + signersFile
+	case v.Reason == sshsign.NotYetValid:
+		why = "is not yet valid in " + signersFile
+	case v.Reason == sshsign.Expired:
+		why = "has expired in " + signersFile
+	case !v.Good():
+		why = fmt.Sprintf("is not accepted (%s)", v.Detail)
+	case !v.Speaks(op.email):
+		why = fmt.Sprintf("is not listed for user.email %s in %s", quote(op.email), signersFile)
+	case s.HasRigIDs() && !v.Speaks(rigID):
+		why = fmt.Sprintf("is not listed for the rig %s in %s", quote(rigID), signersFile)
+	default:
+		return nil
 	}
-	return fail(codeRefused, "the key %s %s; the relay would be refused everywhere", fingerprint, why).
+	return fail(codeRefused, "the key %s %s; the relay would be refused everywhere", v.Fingerprint, why).
 		withHint("ask a listed signer to add: %s,%s %s", op.email, rigID, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(op.key))))
 }
 

@@ -135,6 +135,9 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 		return nil, nil, err
 	}
 	defer w.close()
+	if err := w.threadsOnTop(); err != nil {
+		return nil, nil, err
+	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
 	// git looks at the work tree while we read it.

@@ -183,8 +183,12 @@ func (w *work) blobID(data []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// threadDir refuses a thread that is not a real directory in the root.
+// threadDir refuses a thread that is not a real directory in the root, and a
+// repository that keeps its threads elsewhere.
 func (w *work) threadDir(thread string) error {
+	if err := w.threadsOnTop(); err != nil {
+		return err
+	}
 	info, err := os.Lstat(filepath.Join(w.root, thread))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -1,0 +1,354 @@
+package attack
+
+import (
+	"bytes"
+	"compress/zlib"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/testkeys"
+)
+
+// A world is a server that is attacked for a while, with what the attacker
+// knows of it.
+type world struct {
+	t      testing.TB
+	rng    *rand.Rand
+	now    int64
+	server string // bare repository
+	extra  string // object directory of all that was ever tried
+	client string // bare repository that real pushes come from
+	env    []string
+	home   string
+
+	tips    map[string]string // refs of the server
+	trees   map[string]tree   // of every commit that was made
+	dates   map[string]int64
+	pool    []string // commits that were tried, accepted or not
+	nonces  []string
+	written map[string]object // not yet at the server
+	serial  int
+	policy  string
+}
+
+type object struct {
+	typ  string
+	data []byte
+}
+
+type tree map[string]mentry
+
+var (
+	keyA    = testkeys.Ed25519("attack op")
+	keyB    = testkeys.Ed25519("attack bob")
+	keyOld  = testkeys.Ed25519("attack expired")
+	keyNew  = testkeys.Ed25519("attack too early")
+	keyR    = testkeys.Ed25519("attack revoked")
+	keyFile = testkeys.Ed25519("attack file")
+	keyNeg  = testkeys.Ed25519("attack negated")
+	keyX    = testkeys.Ed25519("attack nobody")
+	allKeys = []*testkeys.Key{keyA, keyB, keyOld, keyNew, keyR, keyFile, keyNeg, keyX}
+)
+
+// fixedSigners are lines whose windows do not depend on the clock: 2001 and
+// 2096 are far enough.
+func fixedSigners() string {
+	return keyA.Line("op@example.com,op-relay,rig-a", "") +
+		keyB.Line("bob@example.com,bob-relay,rig-b", "") +
+		keyOld.Line("op@example.com,op-relay", `valid-before="20250101000000Z"`) +
+		keyNew.Line("op@example.com,op-relay", `valid-after="20960101000000Z"`) +
+		keyR.Line("op@example.com,op-relay", "") +
+		keyFile.Line("op@example.com,op-relay", `namespaces="file"`) +
+		keyNeg.Line("!op@example.com,*@example.com,op-relay", `namespaces="git,file"`)
+}
+
+var plainPolicy = mpolicy{maxFile: 8 << 20, skew: 300, clock: 600}
+
+func with(change func(p *mpolicy)) mpolicy {
+	p := plainPolicy
+	change(&p)
+	return p
+}
+
+// policies are the policy files that are tried, and what they mean by
+// spec/policy.md. "" is no file.
+var policies = map[string]mpolicy{
+	"":                                       plainPolicy,
+	"version: 1\n":                           plainPolicy,
+	"version: 1\nrevoked: .bridge/revoked\n": with(func(p *mpolicy) { p.revoked = revokedFile }),
+	"version: 1\nrequire-signed: all\n":      with(func(p *mpolicy) { p.requireAll = true }),
+	"version: 1\nrequire-signed: all\nforge-commits: allow-empty-merge\n":            with(func(p *mpolicy) { p.requireAll, p.emptyMerge = true, true }),
+	"version: 1\nprotect: [main, \"release/*\"]\nother-refs: deny\n":                 with(func(p *mpolicy) { p.protect, p.otherDeny = []string{"main", "release/*"}, true }),
+	"version: 1\nprotect: [\"**\"]\nallow-refs: [\"refs/notes/*\"]\n":                with(func(p *mpolicy) { p.protect, p.allow = []string{"**"}, []string{"refs/notes/*"} }),
+	"version: 1\nprotect: [main, \"release/*\"]\nrelay:\n  nonce-scope: refs\n":      with(func(p *mpolicy) { p.protect, p.nonceRefs = []string{"main", "release/*"}, true }),
+	"version: 1\nenvelopes:\n  outside: deny\n":                                      with(func(p *mpolicy) { p.outsideDeny = true }),
+	"version: 1\nlimits:\n  file: 700\nclock:\n  skew: 100 s\nrelay:\n  clock: 60\n": with(func(p *mpolicy) { p.maxFile, p.skew, p.clock = 700, 100, 60 }),
+	"version: 1\nrules:\n  envelope-schema: warning\n  append-only: warning\n":       with(func(p *mpolicy) { p.lowered = []string{"envelope-schema", "append-only"} }),
+}
+
+// noPolicies are files that no policy may be.
+var noPolicies = []string{"version: 2\n", "versoin: 1\n", "version: 1\nrules:\n  relay-nonce: off\n", "[", "version: 1\nprotect: main\n"}
+
+func newWorld(t testing.TB, seed uint64, now int64, policy string) *world {
+	home := gittest.TempDir(t)
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 7)), now: now, home: home, env: gittest.Environ(home),
+		server: filepath.Join(home, "server.git"), extra: filepath.Join(home, "extra"), client: filepath.Join(home, "client.git"),
+		tips: map[string]string{}, trees: map[string]tree{}, dates: map[string]int64{}, written: map[string]object{}, policy: policy}
+	r := &gittest.Repo{T: t, Dir: home, Home: home, Env: w.env}
+	for _, dir := range []string{w.server, w.client} {
+		r.Run("init", "-q", "--bare", "-b", "main", "--template=", dir)
+	}
+	if err := os.MkdirAll(w.extra, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(w.client, "objects/info/alternates"), w.extra+"\n"+w.server+"/objects\n")
+	// The history that is there: signers, two threads, one relay.
+	first := tree{}
+	w.put(first, signersFile, fixedSigners())
+	w.put(first, revokedFile, keyR.Authorized()+"\n")
+	if policy != "" {
+		w.put(first, policyFile, policy)
+	}
+	w.put(first, "README.md", "# Nobody's business\n")
+	w.put(first, "docs/guide.md", "no envelope\n")
+	w.put(first, "t-one/REQUEST.md", w.request("t-one", "Is the release ready?\n").text())
+	w.put(first, "other/REQUEST.md", w.request("other", "Who is on call?\n").text())
+	root := w.commit(&draft{tree: first, when: now - 3000, key: keyA})
+	f := w.relay("t-one", bodyHash("Is the release ready?\n"), now-2000)
+	second := w.copy(root)
+	w.put(second, "t-one/RELAY.md", f.text())
+	relay := w.commit(&draft{parents: []string{root}, tree: second, when: now - 2000, key: keyA})
+	third := w.copy(relay)
+	w.put(third, "t-one/RESPONSE.md", w.request("t-one", "Yes.\n").text())
+	tip := w.commit(&draft{parents: []string{relay}, tree: third, when: now - 1000, key: keyA})
+	w.accept()
+	for _, ref := range []string{"refs/heads/main", "refs/heads/release/1"} {
+		id := tip
+		if ref != "refs/heads/main" {
+			id = relay
+		}
+		write(t, filepath.Join(w.server, ref), id+"\n")
+		w.tips[ref] = id
+	}
+	return w
+}
+
+func write(t testing.TB, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// object writes a loose object where the attacker keeps them.
+func (w *world) object(typ string, data []byte) string {
+	full := append(fmt.Appendf(nil, "%s %d\x00", typ, len(data)), data...)
+	sum := sha1.Sum(full)
+	id := hex.EncodeToString(sum[:])
+	if _, ok := w.written[id]; !ok {
+		w.written[id] = object{typ, full}
+		w.loose(w.extra, id, full)
+	}
+	return id
+}
+
+func (w *world) loose(dir, id string, full []byte) {
+	file := filepath.Join(dir, id[:2], id[2:])
+	if _, err := os.Stat(file); err == nil {
+		return
+	}
+	var b bytes.Buffer
+	z := zlib.NewWriter(&b)
+	_, _ = z.Write(full)
+	_ = z.Close()
+	write(w.t, file, b.String())
+}
+
+// accept moves what was written to the server.
+func (w *world) accept() {
+	for id, o := range w.written {
+		w.loose(filepath.Join(w.server, "objects"), id, o.data)
+	}
+	clear(w.written)
+}
+
+func (w *world) put(t tree, path, text string) {
+	t[path] = mentry{"100644", w.object("blob", []byte(text))}
+}
+
+func (w *world) copy(commit string) tree {
+	t := tree{}
+	for p, e := range w.trees[commit] {
+		t[p] = e
+	}
+	return t
+}
+
+// writeTree writes the objects of a flat tree. Where a path is both a file and
+// a directory, the tree has the name twice.
+func (w *world) writeTree(t tree, odd int) string {
+	type item struct{ mode, name, id, key string }
+	var items []item
+	below := map[string]tree{}
+	for p, e := range t {
+		dir, rest, ok := strings.Cut(p, "/")
+		if !ok {
+			items = append(items, item{e.mode, p, e.id, p})
+			continue
+		}
+		if below[dir] == nil {
+			below[dir] = tree{}
+		}
+		below[dir][rest] = e
+	}
+	for dir, sub := range below {
+		items = append(items, item{"40000", dir, w.writeTree(sub, 0), dir + "/"})
+	}
+	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.key, b.key) })
+	if n := len(items); n > 1 {
+		switch odd {
+		case 1: // out of order
+			items[0], items[n-1] = items[n-1], items[0]
+		case 2: // the same name twice
+			items = append(items, items[n-1])
+		case 3: // a name with a slash
+			items = append(items, item{"100644", "zz/REQUEST.md", items[0].id, ""})
+		case 4: // no name
+			items = slices.Insert(items, 0, item{"100644", "", w.object("blob", nil), ""})
+		case 5: // a file that is a tree
+			items[n-1].mode = "100644"
+			if !strings.HasSuffix(items[n-1].key, "/") {
+				items[n-1].mode = "40000"
+			}
+		case 6: // a mode of old
+			items[n-1].mode = "0" + items[n-1].mode
+		}
+	}
+	var b bytes.Buffer
+	for _, it := range items {
+		raw, _ := hex.DecodeString(it.id)
+		fmt.Fprintf(&b, "%s %s\x00%s", it.mode, it.name, raw)
+	}
+	return w.object("tree", b.Bytes())
+}
+
+// A draft is a commit before it is written.
+type draft struct {
+	parents           []string
+	tree              tree
+	author, committer string // "name <email>"
+	when              int64
+	key               *testkeys.Key // nil: unsigned
+	headers, message  string
+	sign              func(payload []byte) []byte // in place of key
+	raw               func([]byte) []byte         // the last word
+	odd               int
+}
+
+const op = "Op <op@example.com>"
+
+func (w *world) commit(d *draft) string {
+	w.serial++
+	if d.committer == "" {
+		d.committer = op
+	}
+	if d.author == "" {
+		d.author = d.committer
+	}
+	if d.message == "" {
+		d.message = fmt.Sprintf("Change %d\n", w.serial)
+	}
+	date := fmt.Sprintf(" %d +0000", d.when)
+	raw := testkeys.Commit{Tree: w.writeTree(d.tree, d.odd), Parents: d.parents, Author: d.author + date, Committer: d.committer + date,
+		Headers: d.headers, Message: d.message}.Bytes()
+	switch {
+	case d.sign != nil:
+		raw = d.sign(raw)
+	case d.key != nil:
+		raw = testkeys.SignCommit(raw, d.key)
+	}
+	if d.raw != nil {
+		raw = d.raw(raw)
+	}
+	id := w.object("commit", raw)
+	w.trees[id], w.dates[id] = d.tree, d.when
+	return id
+}
+
+// Fields of an envelope, in order; a value may be anything.
+type envelopeText struct {
+	keys       []string
+	v          map[string]string
+	body       string
+	head, tail string // fences
+	mangle     func(string) string
+}
+
+func (e *envelopeText) set(key, value string) {
+	if !slices.Contains(e.keys, key) {
+		e.keys = append(e.keys, key)
+	}
+	e.v[key] = value
+}
+
+func (e *envelopeText) drop(key string) {
+	e.keys = slices.DeleteFunc(e.keys, func(k string) bool { return k == key })
+}
+
+func (e *envelopeText) text() string {
+	var b strings.Builder
+	b.WriteString(e.head)
+	for _, k := range e.keys {
+		b.WriteString(k + ":" + e.v[k] + "\n")
+	}
+	b.WriteString(e.tail + e.body)
+	if e.mangle != nil {
+		return e.mangle(b.String())
+	}
+	return b.String()
+}
+
+// request is a good envelope of a rig.
+func (w *world) request(thread, body string) *envelopeText {
+	e := &envelopeText{v: map[string]string{}, body: body, head: "---\n", tail: "---\n"}
+	for _, kv := range [][2]string{{"from", " rig-a"}, {"to", " rig-z"}, {"date", " 2026-01-05"}, {"status", " ▶ Going on"}, {"type", " REQUEST"},
+		{"thread", " " + thread}, {"body_hash", ` "` + bodyHash(body) + `"`}} {
+		e.set(kv[0], kv[1])
+	}
+	return e
+}
+
+const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+func (w *world) nonce() string {
+	b := []byte{crockford[w.rng.IntN(8)]}
+	for range 25 {
+		b = append(b, crockford[w.rng.IntN(32)])
+	}
+	w.nonces = append(w.nonces, string(b))
+	return string(b)
+}
+
+// relay is a good relay by the operator.
+func (w *world) relay(thread, reply string, at int64) *envelopeText {
+	w.serial++
+	e := w.request(thread, fmt.Sprintf("Decided, %d.\n", w.serial))
+	e.set("from", " op-relay")
+	e.set("type", " DECISIONS")
+	e.set("in_reply_to", ` "`+reply+`"`)
+	e.set("attested_by", " "+keyA.Fingerprint())
+	e.set("attested_at", " "+stamp(at, 0))
+	e.set("nonce", " "+w.nonce())
+	return e
+}

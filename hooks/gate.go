@@ -159,7 +159,7 @@ func (g *gate) within(ctx context.Context, run func(context.Context) error) {
 		}
 		err = u
 	}
-	g.report.Problem, g.report.Hint = err, policy.HintOf(err)
+	g.report.Problem, g.report.Hint = err, Hint(g.env, g.repo, g.kind == policy.PreReceive || g.kind == policy.Update, err)
 }
 
 func (g *gate) open(ctx context.Context) (err error) {

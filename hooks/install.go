@@ -114,12 +114,13 @@ func Install(dir, program string, names []string) (done []Installed, err error) 
 		if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) {
 			return done, writeProblem(file, readErr)
 		}
+		_, linkErr := os.Lstat(file) // a link that leads nowhere is a foreign hook, too
 		kept := file + ChainedSuffix
 		_, statErr := os.Lstat(kept)
 		chained := statErr == nil
 		did := "installed"
 		switch {
-		case readErr != nil:
+		case readErr != nil && linkErr != nil:
 			undo = append(undo, func() { os.Remove(file) })
 		case IsShim(old):
 			if bytes.Equal(old, Shim(name, program, chained)) && Executable(file) {

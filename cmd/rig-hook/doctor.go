@@ -38,10 +38,18 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 	} else if set {
 		d.say(true, "core.hooksPath is %s", finding.Quote(custom))
 	}
+	if err := hooksPlace(ctx, env, r, dir); err != nil {
+		return fail(env, "doctor", err)
+	}
 	d.say(true, "git looks for hooks in %s", filepath.ToSlash(dir))
 	for _, name := range names {
 		d.hook(r, dir, name)
 	}
+	judged, err := judgedBy(env, r, f.has("--server"))
+	if err != nil {
+		return fail(env, "doctor", err)
+	}
+	d.say(true, "%s", judged)
 	if d.bad == 0 {
 		if err := d.canary(ctx, dir, r.WorkTree(), f.has("--server")); err != nil {
 			return fail(env, "doctor", err)

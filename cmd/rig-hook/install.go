@@ -18,6 +18,9 @@ import (
 // openAt opens the repository of this directory, or the bare one that
 // --server names.
 func openAt(ctx context.Context, env *hooks.Env, f flags) (*gitrepo.Repo, []string, error) {
+	if err := modernGit(ctx, env); err != nil {
+		return nil, nil, err
+	}
 	if !f.has("--server") {
 		r, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
 		if err == nil && r.Bare() {
@@ -57,6 +60,9 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 	if err != nil {
 		return fail(env, "install", err)
 	}
+	if err := hooksPlace(ctx, env, r, dir); err != nil {
+		return fail(env, "install", err)
+	}
 	if custom, set, err := r.ConfigLast("core.hooksPath"); err != nil {
 		return fail(env, "install", err)
 	} else if set && !f.has("--into-hooks-path") {
@@ -71,11 +77,6 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 			Hint:    huskyHint("pre-commit") + ", and so for commit-msg and pre-push",
 		})
 	}
-	if f.has("--bootstrap") {
-		if err := setBootstrap(ctx, env, r, "rigward.bootstrap", "true"); err != nil {
-			return fail(env, "install", err)
-		}
-	}
 	if database, _, err := r.ConfigLast("rigward.controlPlane"); err != nil {
 		return fail(env, "install", err)
 	} else if database != "" && f.has("--server") {
@@ -83,7 +84,12 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 	}
 	done, err := hooks.Install(dir, env.Executable, names)
 	if err != nil {
-		return fail(env, "install", err)
+		return fail(env, "install", unwritable(dir, err))
+	}
+	if f.has("--bootstrap") {
+		if err := setBootstrap(ctx, env, r, "rigward.bootstrap", "true"); err != nil {
+			return fail(env, "install", err)
+		}
 	}
 	for _, d := range done {
 		note := ""
@@ -165,7 +171,7 @@ func uninstall(ctx context.Context, env *hooks.Env, f flags) int {
 	}
 	done, err := hooks.Uninstall(dir, names)
 	if err != nil {
-		return fail(env, "uninstall", err)
+		return fail(env, "uninstall", unwritable(dir, err))
 	}
 	for _, d := range done {
 		if d.Did != "absent" {

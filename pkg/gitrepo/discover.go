@@ -144,7 +144,7 @@ func askPlace(ctx context.Context, env Env, git string) (place, error) {
 		return place{}, err
 	}
 	lines := strings.Split(strings.TrimSuffix(string(stdout), "\n"), "\n")
-	if code == 129 {
+	if code == 129 || lines[0] == "--path-format=absolute" { // an old git repeats what it doesn't know
 		return place{}, (&session{ctx: ctx, env: env, git: git}).tooOld()
 	}
 	if code != 0 && (code != 128 || len(lines) != 5 || lines[2] != "false") {

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -83,7 +84,9 @@ func (l *Loader) policy(tree string) (*Policy, error) {
 		if name != "" {
 			data, err := l.ReadFile(name)
 			if err != nil {
-				return nil, &Undecided{Message: "the policy file " + finding.Quote(name) + " cannot be read", Hint: "git config rigward.policy names it", Cause: err}
+				u := undecided("the policy file "+finding.Quote(name)+" cannot be read", err)
+				u.Hint = "let the user of the hooks read it, or name another: git config rigward.policy FILE"
+				return nil, u
 			}
 			if l.server, err = DecodeFile(data, FromServer, name); err != nil {
 				return nil, err
@@ -188,7 +191,11 @@ func (l *Loader) trust(p *Policy, tree string) (*Trust, error) {
 				s, err = l.Repo.Blob(signers, MaxTrustBytes)
 			}
 			if err != nil {
-				return nil, nil, undecided("the signers file "+source+" cannot be read", err)
+				u := undecided("the signers file "+source+" cannot be read", err)
+				if name != "" {
+					u.Hint = "let the user of the hooks read it, or name another: git config rigward.allowedSigners FILE"
+				}
+				return nil, nil, u
 			}
 			if p.Revoked == "" {
 				return s, nil, nil
@@ -219,10 +226,15 @@ func DecodeFile(data []byte, from Origin, name string) (*Policy, error) {
 	return p, err
 }
 
-func undecided(message string, cause error) error {
+func undecided(message string, cause error) *Undecided {
 	var e *gitrepo.Error
-	if errors.As(cause, &e) {
+	switch {
+	case errors.As(cause, &e):
 		message += ": " + e.Message
+	case errors.Is(cause, fs.ErrPermission):
+		message += ": permission denied"
+	case errors.Is(cause, fs.ErrNotExist):
+		message += ": no such file"
 	}
 	return &Undecided{Message: message, Hint: gitrepo.Hint(cause), Cause: cause}
 }

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+)
+
+// modernGit refuses a git that is too old for the hooks, before any of them is
+// relied on.
+func modernGit(ctx context.Context, env *hooks.Env) error {
+	run := gitrepo.Runner{Env: gitrepo.Env{Environ: env.Environ, Dir: env.Dir}}
+	res, err := run.Run(ctx, gitrepo.Command{Args: []string{"version"}})
+	if err != nil {
+		return err
+	}
+	version := strings.TrimPrefix(strings.TrimSpace(string(res.Stdout)), "git version ")
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil || res.Code != 0 {
+		return &policy.Undecided{Message: "git version says " + finding.QuoteMax(version, 80) + ", expected a version", Hint: "install git 2.36 or newer"}
+	}
+	if major < 2 || major == 2 && minor < 36 {
+		return &policy.Undecided{Message: "git " + finding.Path(version) + " is too old, 2.36 or newer is needed", Hint: "install git 2.36 or newer"}
+	}
+	return nil
+}
+
+// hooksPlace tells why git can run no hook out of dir, however it is filled.
+func hooksPlace(ctx context.Context, env *hooks.Env, r *gitrepo.Repo, dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || info.IsDir() {
+		return nil
+	}
+	u := &policy.Undecided{
+		Message: "git looks for hooks in " + finding.Quote(dir) + ", which is no directory, so it runs none",
+		Hint:    "rm " + finding.Path(filepath.ToSlash(dir)),
+	}
+	if custom, set, err := r.ConfigLast("core.hooksPath"); err != nil {
+		return err
+	} else if set {
+		u.Message = "core.hooksPath is " + finding.Quote(custom) + ", which is no directory, so git runs no hook"
+		u.Hint = "unset GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS, which set it"
+		run := gitrepo.Runner{Env: r.Env()}
+		res, err := run.Run(ctx, gitrepo.Command{Args: []string{"config", "--show-scope", "--get", "core.hooksPath"}})
+		if err != nil {
+			return err
+		}
+		scope, _, _ := strings.Cut(string(res.Stdout), "\t")
+		if slices.Contains([]string{"system", "global", "local", "worktree"}, scope) {
+			u.Hint = "git config --" + scope + " --unset-all core.hooksPath"
+		}
+	}
+	return u
+}
+
+// unwritable adds what helps to an error of a hooks directory that takes no
+// file.
+func unwritable(dir string, err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return &policy.Undecided{Message: err.Error(), Hint: "run it as the user who owns " + finding.Path(filepath.ToSlash(dir)) + ", or: chmod u+wx " + finding.Path(filepath.ToSlash(dir)), Cause: err}
+}
+
+// judgedBy reads what the gates of a repository judge by now: policy, the
+// client's own one, and signers.
+func judgedBy(env *hooks.Env, r *gitrepo.Repo, server bool) (text string, err error) {
+	l := &policy.Loader{Repo: r, ReadFile: func(name string) ([]byte, error) { return hooks.ReadConfigured(r, name) }}
+	if !server {
+		if l.Own, err = hooks.OwnPolicy(r); err != nil {
+			return "", err
+		}
+	}
+	_, head, err := r.HEAD()
+	if err != nil {
+		return "", err
+	}
+	_, trust, err := l.AtCommit(head)
+	if err == nil && trust.Exists() {
+		_, _, err = trust.Signers()
+	}
+	if err != nil {
+		return "", &policy.Undecided{Message: err.Error(), Hint: hooks.Hint(env, r, server, err), Cause: err}
+	}
+	if !trust.Exists() {
+		return "the policy can be read; there is no signers file, so nothing that must be signed is accepted", nil
+	}
+	return "policy and signers can be read", nil
+}

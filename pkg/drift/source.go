@@ -18,7 +18,7 @@ import (
 const (
 	maxBlob  = 256 << 20 // bytes of one file
 	maxBytes = 1 << 30   // bytes of all files that are opened
-	maxItems = 1 << 20   // entries of all directories that are listed
+	maxItems = 1 << 18   // entries of all directories that are listed
 )
 
 // objects gives package bundle the objects of a repository.

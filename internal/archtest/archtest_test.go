@@ -138,6 +138,31 @@ func TestArrowsCanFail(t *testing.T) {
 	}
 }
 
+// TestDriversAreApart holds the databases' drivers, which cost every start of a
+// process that links them, in rig-control, which links them.
+func TestDriversAreApart(t *testing.T) {
+	drivers := func(p pkg) (found []string) {
+		for _, d := range p.Deps {
+			if strings.HasPrefix(d, "modernc.org/") || strings.HasPrefix(d, "github.com/jackc/") {
+				found = append(found, d)
+			}
+		}
+		return found
+	}
+	all := load(t)
+	for name, p := range all {
+		if name == "cmd/rig-control" || name == "pkg/controlplane" || strings.HasPrefix(name, "internal/") {
+			continue
+		}
+		if d := drivers(p); len(d) > 0 {
+			t.Errorf("%s depends on %s", name, d[0])
+		}
+	}
+	if len(drivers(all["cmd/rig-control"])) < 2 {
+		t.Error("rig-control links no driver, so nothing was tested")
+	}
+}
+
 // forbidden names what only main may touch: the process, its environment and
 // the clock.
 var forbidden = map[string][]string{

@@ -37,7 +37,7 @@ type command struct {
 }
 
 var commands = map[string]command{
-	"check":     {"--all --stdin --policy= --format= --timeout=", 1, check},
+	"check":     {"--all --stdin --policy= --format= --report= --timeout=", 1, check},
 	"install":   {"--server= --into-hooks-path --bootstrap", 0, install},
 	"uninstall": {"--server=", 0, uninstall},
 	"doctor":    {"--server=", 0, doctor},
@@ -107,13 +107,14 @@ func index(env *hooks.Env) int {
 // flags are the flags and words of a command line.
 type flags struct {
 	value map[string]string
+	list  map[string][]string // all values of a flag, in their order
 	words []string
 }
 
 func (f flags) has(name string) bool { _, ok := f.value[name]; return ok }
 
 func parseFlags(args, known []string) (flags, error) {
-	f := flags{value: map[string]string{}}
+	f := flags{value: map[string]string{}, list: map[string][]string{}}
 	for len(args) > 0 {
 		arg := args[0]
 		args = args[1:]
@@ -140,6 +141,7 @@ func parseFlags(args, known []string) (flags, error) {
 				value, args = args[0], args[1:]
 			}
 			f.value[name] = value
+			f.list[name] = append(f.list[name], value)
 		default:
 			return f, fmt.Errorf("unknown flag %s", finding.QuoteMax(name, 40))
 		}

@@ -24,7 +24,16 @@ func check(ctx context.Context, env *hooks.Env, f flags) int {
 	if v, ok := f.value["--format"]; ok {
 		format = v
 	}
-	rep := report.Report{Gate: "check", Fail: finding.Error}
+	rep := report.Report{Gate: "check", Fail: finding.Error, Rules: hooks.Rules()}
+	draw := report.Draws(format)
+	var targets []report.Target
+	for _, v := range f.list["--report"] {
+		t, err := report.ParseTarget(v)
+		if err != nil {
+			return fail(env, "check", err)
+		}
+		targets, draw = append(targets, t), draw || report.Draws(t.Format)
+	}
 	if v, ok := f.value["--timeout"]; ok {
 		d, err := time.ParseDuration(v)
 		if err != nil || d <= 0 {
@@ -34,17 +43,21 @@ func check(ctx context.Context, env *hooks.Env, f flags) int {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	if err := judgeRange(ctx, env, f, &rep); err != nil {
+	if err := judgeRange(ctx, env, f, draw, &rep); err != nil {
 		rep.Problem, rep.Hint = err, policy.HintOf(err)
 	}
 	finding.Sort(rep.Findings)
-	if err := report.Write(env.Stdout, &rep, format); err != nil {
+	err := hooks.WriteReports(env.Dir, &rep, targets)
+	if format == "github" { // annotations are few: the log holds the full list
+		err = errors.Join(err, report.Write(env.Stdout, &rep, "text"))
+	}
+	if err := errors.Join(err, report.Write(env.Stdout, &rep, format)); err != nil {
 		return fail(env, "check", err)
 	}
 	return rep.ExitCode()
 }
 
-func judgeRange(ctx context.Context, env *hooks.Env, f flags, rep *report.Report) (err error) {
+func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *report.Report) (err error) {
 	repo, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
 	if err != nil {
 		return err
@@ -128,6 +141,9 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, rep *report.Report
 				err = &policy.Undecided{Message: fmt.Sprintf("%d of %d commits checked, then the time was up", j.Commits, j.Total), Hint: "raise --timeout", Cause: err}
 			}
 			return err
+		}
+		if draw {
+			hooks.AddThreads(ctx, repo, r, rep)
 		}
 		if err := judgeBundles(ctx, f, repo, l, j, r, rep); err != nil {
 			return err

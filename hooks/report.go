@@ -1,0 +1,65 @@
+package hooks
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/report"
+)
+
+// WriteReports writes a report into files; relative names are relative to dir.
+// A file is made or replaced. The error names the file that could not be
+// written.
+func WriteReports(dir string, r *report.Report, targets []report.Target) error {
+	for _, t := range targets {
+		var b bytes.Buffer
+		if err := report.Write(&b, r, t.Format); err != nil {
+			return err
+		}
+		name := t.File
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
+			return &policy.Undecided{Message: "the report " + finding.Quote(t.File) + " cannot be written", Cause: err}
+		}
+	}
+	return nil
+}
+
+// AddThreads adds to a report what a judged range brings to each thread. A
+// drawing is no verdict: where it fails, the report gets a note.
+func AddThreads(ctx context.Context, repo *gitrepo.Repo, r policy.Range, rep *report.Report) {
+	threads, notes, err := Threads(ctx, repo, r)
+	if err != nil {
+		notes = append(notes, "the threads are not drawn: "+err.Error())
+	}
+	for _, t := range threads { // several refs may add the same turns
+		i := slices.IndexFunc(rep.Threads, func(o report.Thread) bool { return o.ID == t.ID })
+		if i < 0 {
+			rep.Threads = append(rep.Threads, t)
+			continue
+		}
+		for _, u := range t.Turns {
+			if !slices.ContainsFunc(rep.Threads[i].Turns, func(o report.Turn) bool { return o.Path == u.Path }) {
+				rep.Threads[i].Turns = append(rep.Threads[i].Turns, u)
+			}
+		}
+	}
+	rep.Notes = append(rep.Notes, notes...)
+}
+
+// Rules tells formats what the rules say.
+func Rules() []report.Rule {
+	var rules []report.Rule
+	for _, r := range policy.Rules() {
+		rules = append(rules, report.Rule{ID: r.ID, Default: r.Default, Says: r.Says})
+	}
+	return rules
+}

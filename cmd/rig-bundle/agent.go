@@ -51,6 +51,7 @@ func agentVerbs() []*verb {
 			flagSpec{name: "--cache", value: "DIR", help: "where built bundles are kept under their keys"},
 			flagSpec{name: "--build-cmd", value: "CMD", help: "command that leaves one bundle in $RIG_BUNDLE_OUT"},
 			flagSpec{name: "--print-key", help: "print the key of the build and stop"})},
+		{name: "sign", format: "agent", args: "FILE…", short: "write FILE.sig, a detached SSH signature", run: sshSign(agent.Namespace), flags: []flagSpec{jsonFlag, signKey}},
 	}
 }
 
@@ -364,7 +365,7 @@ func agentInspect(ctx context.Context, c *call) int {
 		return status
 	}
 	c.print("file size %d, tar size %d, %v", d.FileSize, d.TarSize, r.Archive.Compression)
-	c.print("%d files, %d directories, %d symlinks, %d bytes", d.Counts.Files, d.Counts.Directories, d.Counts.Symlinks, d.Counts.Bytes)
+	c.print("%s, %s, %s, %s", count(d.Counts.Files, "file"), plural(d.Counts.Directories, "directory", "directories"), count(d.Counts.Symlinks, "symlink"), count(d.Counts.Bytes, "byte"))
 	if d.Manifest != nil {
 		c.print("manifest %s", d.Manifest)
 	}

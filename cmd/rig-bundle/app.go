@@ -184,6 +184,16 @@ func (c *call) fail(err error) int {
 	return exitUnknown
 }
 
+// count is a number with what is counted, whose plural ends in s.
+func count[N int | int64](n N, what string) string { return plural(n, what, what+"s") }
+
+func plural[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 // errorText is the text of an error with what came from outside escaped.
 func errorText(err error) string {
 	var pe *fs.PathError

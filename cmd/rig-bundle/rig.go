@@ -297,7 +297,7 @@ func (c *call) printRigInspection(r *rig.Inspection) {
 		}
 	}
 	if r.Counts != nil {
-		c.print("Contents: %d files, %d bytes", r.Counts.Files, r.Counts.Bytes)
+		c.print("Contents: %s, %s", count(r.Counts.Files, "file"), count(r.Counts.Bytes, "byte"))
 	}
 	for _, f := range r.Largest {
 		c.print("Largest: %d bytes %s", f.Size, p(f.Path))
@@ -684,7 +684,7 @@ func (c *call) tellInstall(r *rig.InstallResult, file string, runs []string) int
 		case c.has("--plan") && (r.OK() || len(r.Plan) > 0):
 			c.printPlan(r, runs)
 		case r.OK():
-			c.print("installed %s %s in %s: %d files", bundle.EscapeLine(r.Name), bundle.EscapeLine(r.Version), finding.Path(target), len(r.Plan))
+			c.print("installed %s %s in %s: %s", bundle.EscapeLine(r.Name), bundle.EscapeLine(r.Version), finding.Path(target), count(len(r.Plan), "file"))
 		default:
 			c.print("%s", rejected(&r.Result, file))
 		}
@@ -733,7 +733,7 @@ func rigUninstall(ctx context.Context, c *call) int {
 			c.print("%s", rejected(&r.Result, c.args[0]))
 			return
 		}
-		c.print("removed %s: %d files", bundle.EscapeLine(r.Name), len(r.Plan))
+		c.print("removed %s: %s", bundle.EscapeLine(r.Name), count(len(r.Plan), "file"))
 		for _, p := range r.Paths {
 			c.print("%s %s: changed since it was installed, kept", rig.InstallModified, finding.Path(p))
 		}

@@ -97,7 +97,7 @@ func (c *call) textDiff(d *rig.Comparison) {
 	dir := "."
 	for i, ch := range d.Files {
 		if i == shownChanges {
-			c.print("and %d more files", len(d.Files)-i)
+			c.print("and %s", count(len(d.Files)-i, "more file"))
 			break
 		}
 		if at := path.Dir(ch.Path); at != dir {
@@ -124,7 +124,7 @@ func (c *call) markdownDiff(d *rig.Comparison) {
 		c.print("The contents are the same.")
 		return
 	}
-	c.print("%d files and %d manifest fields differ.", len(d.Files), len(d.Manifest))
+	c.print("%s and %s differ.", count(len(d.Files), "file"), count(len(d.Manifest), "manifest field"))
 	if len(d.Manifest) > 0 {
 		c.print("\n| manifest field | before | after |\n|---|---|---|")
 		for _, m := range d.Manifest {
@@ -135,7 +135,7 @@ func (c *call) markdownDiff(d *rig.Comparison) {
 		c.print("\n| change | file | |\n|---|---|---|")
 		for i, ch := range d.Files {
 			if i == shownChanges {
-				c.print("\nand %d more files", len(d.Files)-i)
+				c.print("\nand %s", count(len(d.Files)-i, "more file"))
 				break
 			}
 			c.print("| %s | %s | %s |", ch.Change, markdownCode(ch.Path), changeText(ch))

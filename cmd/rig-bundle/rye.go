@@ -215,7 +215,7 @@ func ryeVerify(_ context.Context, c *call) int {
 	if c.has("--json") {
 		c.json(r)
 	} else {
-		c.print("%s %s: %d files, %d ok, %d missing, %d tampered, %d extra", r.Status, finding.Path(r.ID), r.FilesChecked, r.FilesOK, len(r.FilesMissing), len(r.FilesTampered), len(r.FilesExtra))
+		c.print("%s %s: %s, %d ok, %d missing, %d tampered, %d extra", r.Status, finding.Path(r.ID), count(r.FilesChecked, "file"), r.FilesOK, len(r.FilesMissing), len(r.FilesTampered), len(r.FilesExtra))
 		if r.Signer != nil {
 			c.print("  signer %s, trust %s", *r.Signer, r.Trust)
 		}
@@ -512,7 +512,7 @@ func ryeCreate(_ context.Context, c *call) int {
 	if c.has("--json") {
 		c.json(rep)
 	} else if out != nil {
-		c.print("created %s %s: %d files, %d items signed", finding.Path(rep.ID), rep.Version, rep.Files, len(rep.Signed))
+		c.print("created %s %s: %s, %s signed", finding.Path(rep.ID), rep.Version, count(rep.Files, "file"), count(len(rep.Signed), "item"))
 		c.print("  %s", finding.Path(rep.Manifest))
 		c.print("  manifest_digest %s", rep.Digest)
 	}

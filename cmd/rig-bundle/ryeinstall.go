@@ -62,7 +62,7 @@ func ryeInstall(ctx context.Context, c *call) int {
 	if c.has("--json") {
 		c.json(r)
 	} else {
-		c.print("%s %s: %d files written, %d removed, %d kept, %d skipped", r.Status, finding.Path(r.ID), r.FilesWritten, r.FilesRemoved, len(r.FilesKept), len(r.FilesSkipped))
+		c.print("%s %s: %s written, %d removed, %d kept, %d skipped", r.Status, finding.Path(r.ID), count(r.FilesWritten, "file"), r.FilesRemoved, len(r.FilesKept), len(r.FilesSkipped))
 	}
 	c.tellRye(r.Findings, r.Notes)
 	return ryeStatus(r.Findings)
@@ -84,7 +84,7 @@ func ryeUninstall(ctx context.Context, c *call) int {
 	if c.has("--json") {
 		c.json(r)
 	} else {
-		c.print("%s %s: %d files removed, %d kept", r.Status, finding.Path(r.ID), r.FilesRemoved, len(r.FilesKept))
+		c.print("%s %s: %s removed, %d kept", r.Status, finding.Path(r.ID), count(r.FilesRemoved, "file"), len(r.FilesKept))
 	}
 	c.tellRye(r.Findings, r.Notes)
 	return ryeStatus(r.Findings)

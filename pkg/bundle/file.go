@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -39,7 +40,11 @@ func OpenFile(name string) (*os.File, int64, error) {
 // that name is the old file or the whole new one. If check is set it judges
 // the temporary file before the rename; its error leaves nothing behind.
 func WriteFile(name string, mode os.FileMode, write func(io.Writer) error, check func(f *os.File, size int64) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(name), ".rigward-*")
+	dir := filepath.Dir(name)
+	f, err := os.CreateTemp(dir, ".rigward-*")
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("the directory %s does not exist", finding.QuoteMax(dir, 200))
+	}
 	if err != nil {
 		return err
 	}

@@ -105,7 +105,7 @@ func writeHTML(w io.Writer, r *Report) error {
 			p.Omitted = len(r.Findings) - i
 			break
 		}
-		p.Findings = append(p.Findings, pageFinding{f.Severity.String(), place(f), clean(f.Message), clean(f.Hint), f.Rule, clean(short(f.Commit)), ruleURI(f.Rule)})
+		p.Findings = append(p.Findings, pageFinding{f.Severity.String(), place(f), clean(f.Message), clean(f.Hint), f.Rule, short(f.Commit), ruleURI(f.Rule)})
 	}
 	for i, t := range r.Threads {
 		p.Threads = append(p.Threads, threadOf(i+1, t))
@@ -133,7 +133,7 @@ func threadOf(number int, t Thread) pageThread {
 		}
 		p.Turns = append(p.Turns, pageTurn{
 			Type: clean(typeOf(u)), From: clean(u.From), To: clean(strings.Join(u.To, ", ")), Date: clean(u.Date),
-			TLDR: clean(u.TLDR), Path: clean(u.Path), Commit: clean(short(u.Commit)), New: u.New, Relay: u.Relay, Ties: strings.Join(said[i], "; "),
+			TLDR: clean(u.TLDR), Path: clean(u.Path), Commit: short(u.Commit), New: u.New, Relay: u.Relay, Ties: strings.Join(said[i], "; "),
 		})
 	}
 	p.Said = fmt.Sprintf("%s, %d of them new, and %s between them. The list says the same in words.", plural(len(t.Turns), "turn"), news, plural(len(ties), "tie"))

@@ -173,10 +173,7 @@ func placeOf(f finding.Finding) string {
 }
 
 func short(id string) string {
-	if len(id) > 12 {
-		return id[:12]
-	}
-	return id
+	return clean(id[:min(len(id), 12)])
 }
 
 func writeText(w io.Writer, r *Report) error {

@@ -2,8 +2,9 @@ package bridge
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+
+	"github.com/rigward/rigward/pkg/report"
 )
 
 // An edge says that message from points at message to, by index, and how:
@@ -96,39 +97,19 @@ func asciiGraph(ms []*message) string {
 	return b.String()
 }
 
-// mermaid is the same graph in the flowchart language of Mermaid. Text goes
-// into quoted labels as character references, so that it cannot end them.
+// mermaid is the same graph in the flowchart language of Mermaid.
 func mermaid(ms []*message) string {
-	var b strings.Builder
-	b.WriteString("flowchart TD\n")
+	t := report.Thread{Turns: make([]report.Turn, len(ms))}
 	for i, m := range ms {
-		typ := m.env.Type
-		if typ == "" {
-			typ = "(unknown)"
-		}
-		fmt.Fprintf(&b, "  m%d[\"%s<br/>%s from %s\"]\n", i+1, mermaidText(m.file), mermaidText(typ), mermaidText(m.env.From))
+		t.Turns[i] = report.Turn{Path: m.file, Type: m.env.Type, From: m.env.From}
 	}
-	es := edges(ms)
-	slices.SortStableFunc(es, func(x, y edge) int { return x.from - y.from })
-	for _, e := range es {
-		arrow := "-->"
-		if e.how == "refers" {
-			arrow = "-.->"
-		}
-		fmt.Fprintf(&b, "  m%d %s|%s| m%d\n", e.from+1, arrow, e.how, e.to+1)
-	}
-	return b.String()
-}
-
-func mermaidText(s string) string {
-	var b strings.Builder
-	for _, r := range escapeLine(s) {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '.', r == ' ', r == '(', r == ')':
-			b.WriteRune(r)
-		default:
-			fmt.Fprintf(&b, "#%d;", r)
+	for _, e := range edges(ms) {
+		u := &t.Turns[e.from]
+		if e.how == "answers" {
+			u.Answers = append(u.Answers, ms[e.to].file)
+		} else {
+			u.Names = append(u.Names, ms[e.to].file)
 		}
 	}
-	return b.String()
+	return report.Mermaid(t)
 }

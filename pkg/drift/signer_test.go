@@ -7,8 +7,8 @@ import (
 	"github.com/rigward/rigward/pkg/policy"
 )
 
-// TestSigner: a policy that names a signer wants a signature beside the
-// bundle, and without trusted signers nothing is decided.
+// TestSigner: where the policy names a signer, nothing is decided without
+// trusted signers.
 func TestSigner(t *testing.T) {
 	r := start(t, agentFiles)
 	b := agentBundle

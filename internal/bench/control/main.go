@@ -1,0 +1,255 @@
+// Command control measures the control plane and prints a Markdown table: what
+// a post-receive adds to a push of one envelope, the rebuild of a whole
+// history, and each query.
+//
+//	go run ./internal/bench/control [-n 100000] [-rounds 20] [-dir DIR]
+//
+// The repository is made once in DIR and used again.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/internal/bench/corpus"
+	"github.com/rigward/rigward/pkg/controlplane"
+	"github.com/rigward/rigward/pkg/envelope"
+)
+
+func main() {
+	n := flag.Int("n", 100_000, "envelopes of the repository")
+	rounds := flag.Int("rounds", 20, "runs of each kind; the median counts")
+	dir := flag.String("dir", "", "where the repository is kept; default a scratch directory")
+	flag.Parse()
+	if err := run(*n, *rounds, *dir); err != nil {
+		fmt.Fprintln(os.Stderr, "control:", err)
+		os.Exit(1)
+	}
+}
+
+func run(n, rounds int, dir string) error {
+	scratch, err := os.MkdirTemp("", "rigward-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	if dir == "" {
+		dir = scratch
+	}
+	for _, name := range []string{"rig-hook", "rig-control"} {
+		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(scratch, name), "github.com/rigward/rigward/cmd/"+name)
+		build.Stderr = os.Stderr
+		if err := build.Run(); err != nil {
+			return err
+		}
+	}
+	o := corpus.Options{Envelopes: n, Relays: true, Signed: true}
+	source := filepath.Join(dir, fmt.Sprintf("signed-%d.git", n))
+	if _, err := os.Stat(source); err != nil {
+		if err := corpus.Generate(source, o); err != nil {
+			return err
+		}
+	}
+	repo, bare := filepath.Join(scratch, "control.git"), filepath.Join(scratch, "bare.git")
+	for _, c := range []string{repo, bare} {
+		if _, err := corpus.Git("", "clone", "-q", "--bare", "--local", source, c); err != nil {
+			return err
+		}
+	}
+	for _, kv := range [][2]string{{"rigward.controlPlane", "sqlite:control.db"}, {"rigward.repository", "bench"}} {
+		if _, err := corpus.Git(repo, "config", kv[0], kv[1]); err != nil {
+			return err
+		}
+	}
+	fmt.Println("| envelopes | what | time |")
+	fmt.Println("|---|---|---|")
+	row := func(what string, d time.Duration) {
+		fmt.Printf("| %d | %s | %.1f ms |\n", n, what, float64(d.Microseconds())/1000)
+	}
+	hook, control := filepath.Join(scratch, "rig-hook"), filepath.Join(scratch, "rig-control")
+	whole, err := timed(repo, "", hook, "index", "--all")
+	if err != nil {
+		return err
+	}
+	row("`rig-hook index --all` into a new SQLite database", whole)
+	if whole, err = timed(repo, "", hook, "index", "--check"); err != nil {
+		return err
+	}
+	row("`rig-hook index --check`", whole)
+
+	// The hook by itself, with one envelope to write and with none, beside
+	// the starts of the processes that it consists of.
+	var write, idle, off, gitFloor, hookFloor, controlFloor, with, without []time.Duration
+	for i := range rounds + 1 {
+		one, err := advance(bare, repo, n, i, o, filepath.Join(repo, "hooks", "post-receive"), hook)
+		if err != nil {
+			return err
+		}
+		steps := []struct {
+			into *[]time.Duration
+			dir  string
+			args []string
+		}{
+			{&write, repo, []string{hook, "post-receive"}},
+			{&idle, repo, []string{hook, "post-receive"}},
+			{&off, bare, []string{hook, "post-receive"}},
+			{&gitFloor, repo, []string{"git", "--version"}},
+			{&hookFloor, repo, []string{hook, "--version"}},
+			{&controlFloor, repo, []string{control, "--version"}},
+		}
+		for _, s := range steps {
+			d, err := timed(s.dir, "x", s.args[0], s.args[1:]...)
+			if err != nil {
+				return err
+			}
+			if i > 0 {
+				*s.into = append(*s.into, d)
+			}
+		}
+		if i > 0 {
+			with, without = append(with, one.with), append(without, one.without)
+		}
+	}
+	row("push of one envelope, no hook", median(without))
+	row("push of one envelope, post-receive to SQLite", median(with))
+	row("added to the push (difference of the medians)", median(with)-median(without))
+	row("`rig-hook post-receive`, one envelope to write", median(write))
+	row("`rig-hook post-receive`, nothing to write", median(idle))
+	row("`rig-hook post-receive`, no database configured", median(off))
+	row("floor: `git --version`", median(gitFloor))
+	row("floor: `rig-hook --version`", median(hookFloor))
+	row("floor: `rig-control --version`", median(controlFloor))
+	floor := median(hookFloor) + median(controlFloor)
+	row("post-receive of one envelope above the starts of rig-hook and rig-control", median(write)-floor)
+	return queries(repo, n, rounds, row)
+}
+
+type pushed struct{ with, without time.Duration }
+
+// advance pushes one new envelope to a copy without a hook and to the one with
+// the control plane, and then moves the latter's branch by another one without
+// telling the hook.
+func advance(bare, repo string, n, i int, o corpus.Options, hookFile, hook string) (p pushed, err error) {
+	client := filepath.Join(filepath.Dir(bare), "client.git")
+	if i == 0 {
+		if _, err := corpus.Git("", "clone", "-q", "--bare", "--shared", bare, client); err != nil {
+			return p, err
+		}
+	}
+	commit := func(k int) (string, error) {
+		old, err := corpus.Git(client, "rev-parse", "main")
+		if err != nil {
+			return "", err
+		}
+		path, data := corpus.Envelope(n+k*10, o)
+		cmd := exec.Command("git", "-C", client, "fast-import", "--quiet", "--force")
+		cmd.Stdin = strings.NewReader(fmt.Sprintf("commit refs/heads/main\ncommitter %s <%s> %d +0000\ndata 5\nSend\n\nfrom %s\nM 100644 inline %s\ndata %d\n%s\n",
+			corpus.OperatorName, corpus.OperatorEmail, corpus.Start.Unix()+int64(n+k)*15, strings.TrimSpace(old), path, len(data), data))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("fast-import: %w: %s", err, out)
+		}
+		id, err := corpus.Git(client, "rev-parse", "main")
+		if err != nil {
+			return "", err
+		}
+		return corpus.SignTip(client, strings.TrimSpace(id))
+	}
+	tip, err := commit(2 * i)
+	if err != nil {
+		return p, err
+	}
+	if p.without, err = timed(client, "", "git", "push", "-q", bare, tip+":refs/heads/main"); err != nil {
+		return p, err
+	}
+	script := "#!/bin/sh\nexec '" + hook + "' post-receive\n"
+	if err := os.WriteFile(hookFile, []byte(script), 0o755); err != nil {
+		return p, err
+	}
+	if p.with, err = timed(client, "", "git", "push", "-q", repo, tip+":refs/heads/main"); err != nil {
+		return p, err
+	}
+	if err := os.Remove(hookFile); err != nil {
+		return p, err
+	}
+	if tip, err = commit(2*i + 1); err != nil {
+		return p, err
+	}
+	for _, c := range []string{bare, repo} {
+		if _, err := timed(client, "", "git", "push", "-q", c, tip+":refs/heads/main"); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// queries asks each question, in this process.
+func queries(repo string, n, rounds int, row func(string, time.Duration)) error {
+	ctx := context.Background()
+	target, err := controlplane.ParseTarget("sqlite:control.db", repo)
+	if err != nil {
+		return err
+	}
+	db, err := controlplane.Open(ctx, target, false)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	hash := envelope.BodyHash(envelope.NormalizeBody(corpus.Body(n / 2)))
+	now := corpus.Start.Add(time.Duration(n) * 15 * time.Second)
+	for _, q := range controlplane.Queries() {
+		for _, limit := range []int{100, 0} {
+			if limit == 0 && q.Hash {
+				continue
+			}
+			p := controlplane.Parameters{Repo: "bench", Now: now, Hash: hash, Limit: limit}
+			if q.Name == "idle" {
+				p.Since = now
+			}
+			var ds []time.Duration
+			count := 0
+			for range rounds {
+				start := time.Now()
+				rows, _, err := db.Ask(ctx, q, p)
+				if err != nil {
+					return err
+				}
+				ds, count = append(ds, time.Since(start)), len(rows)
+			}
+			what := fmt.Sprintf("query %s, at most %d rows (%d)", q.Name, limit, count)
+			if limit == 0 {
+				what = fmt.Sprintf("query %s, all rows (%d)", q.Name, count)
+			}
+			row(what, median(ds))
+		}
+	}
+	return nil
+}
+
+func timed(dir, stdin, name string, args ...string) (time.Duration, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	start := time.Now()
+	err := cmd.Run()
+	took := time.Since(start)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return 0, fmt.Errorf("%s %s: %w: %.400s", filepath.Base(name), strings.Join(args, " "), err, out.String())
+	}
+	return took, err
+}
+
+func median(ds []time.Duration) time.Duration {
+	slices.Sort(ds)
+	return ds[len(ds)/2]
+}

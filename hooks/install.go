@@ -147,9 +147,11 @@ func Install(dir, program string, names []string) (done []Installed, err error) 
 }
 
 // Uninstall removes our shims from dir and puts foreign hooks back under
-// their own names. Foreign files are left alone.
+// their own names. Foreign files are left alone. A directory that is empty
+// then goes, too: git does without one, and Install makes it.
 func Uninstall(dir string, names []string) ([]Installed, error) {
 	var done []Installed
+	gone := 0
 	for _, name := range names {
 		file := filepath.Join(dir, name)
 		data, err := os.ReadFile(file)
@@ -173,8 +175,13 @@ func Uninstall(dir string, names []string) ([]Installed, error) {
 			}
 		} else if err := os.Remove(file); err != nil {
 			return done, writeProblem(file, err)
+		} else {
+			gone++
 		}
 		done = append(done, Installed{name, did})
+	}
+	if info, err := os.Lstat(dir); err == nil && info.IsDir() && gone > 0 {
+		_ = os.Remove(dir) // fails where there is anything in it
 	}
 	return done, nil
 }

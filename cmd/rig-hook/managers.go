@@ -24,6 +24,9 @@ var managers = [...]manager{
 
 // managerOf returns the manager that wrote a hook, nil if none did.
 func managerOf(hook []byte) *manager {
+	if !strings.HasPrefix(string(hook), "#!") {
+		return nil // a program, perhaps this one, which holds the marks itself
+	}
 	for i := range managers {
 		if strings.Contains(string(hook), managers[i].mark) {
 			return &managers[i]

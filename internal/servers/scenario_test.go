@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -160,29 +159,19 @@ func together(a, b func() gittest.Result) (resA, resB gittest.Result) {
 // bulk is how many commits a big push brings.
 const bulk = 5000
 
-// big is a repository with two branches on top of what pushes has put on main
-// at every site alike: bulk, with bulk good commits; and worse, which leaves it
-// near its end and has one bad commit in between. It is made once.
-var big = sync.OnceValues(func() (string, error) {
-	dir := filepath.Join(bin, "big.git")
-	cmd := exec.Command("git", "init", "-q", "--bare", dir)
-	cmd.Env = gittest.Environ(bin)
-	return dir, cmd.Run()
-})
-
-// thousands returns a client with the branches of big.
+// thousands returns a repository with two branches on top of what pushes has
+// put on main: bulk, with bulk good commits; and worse, which leaves it near its
+// end and has one bad commit in between. Sites of the same main share it.
 func thousands(t *testing.T, c *gittest.Repo, base string) *gittest.Repo {
 	t.Helper()
 	making.Lock()
 	defer making.Unlock()
-	dir, err := big()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := filepath.Join(bin, "big-"+base[:12])
 	r := &gittest.Repo{T: t, Dir: dir, Home: c.Home, Env: c.Env}
-	if r.Try(nil, "rev-parse", "-q", "--verify", "worse").Code == 0 {
+	if _, err := os.Stat(dir); err == nil {
 		return r
 	}
+	c.Run("init", "-q", "--bare", dir)
 	r.Run("fetch", "-q", c.Run("remote", "get-url", "origin"), "main")
 	var in bytes.Buffer
 	commit := func(branch string, i int, kind, from string) {

@@ -53,7 +53,7 @@ func TestSSH(t *testing.T) {
 
 	// In a big push one bad commit is found; there is time enough for all.
 	s.repo.Run("config", "rigward.timeout", "60s")
-	many := thousands(t, s.client(), s.tip("main"))
+	many := thousands(t, s.client(), s.repo.Run("rev-parse", "main~1"))
 	s.refused(many.Push(s.url, "worse"), "worse", "", "bulk-17/S5017.md:6:7", "[envelope-schema]")
 
 	// The way back leaves nothing of ours.

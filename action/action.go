@@ -1,0 +1,318 @@
+// Package action is the workflow step of rigward on GitHub: it turns an event
+// into a range of commits, lets the same rules judge it as every other gate,
+// and tells the result as annotations, job summary, outputs and report files.
+//
+// It reads the checkout and writes nothing to it, calls no API and needs no
+// permission but `contents: read`.
+package action
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sethvargo/go-githubactions"
+
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/report"
+)
+
+// Run judges what the event around it asks for and returns the exit code: 0
+// clean, 1 findings, 2 undecided. env.Args are not used: all inputs come from
+// the environment, as INPUT_ROOT, INPUT_POLICY, INPUT_SIGNERS,
+// INPUT_FAIL_LEVEL, INPUT_BUNDLES, INPUT_REPORTS, INPUT_BASE and INPUT_HEAD
+// (action.yml says what each means).
+func Run(ctx context.Context, env *hooks.Env) int {
+	s := &step{env: env, gh: githubactions.New(githubactions.WithWriter(env.Stdout), githubactions.WithGetenv(env.Getenv))}
+	s.report = report.Report{Gate: "action", Rules: hooks.Rules()}
+	if err := s.judge(ctx); err != nil {
+		s.report.Problem, s.report.Hint = err, policy.HintOf(err)
+	}
+	if s.check != nil {
+		s.check.Tell()
+	}
+	if s.failLevel != finding.Off {
+		s.report.Fail = s.failLevel
+	}
+	if err := s.tell(); err != nil {
+		fmt.Fprintln(env.Stderr, "rig-action: "+finding.QuoteMax(err.Error(), 300))
+		return report.ExitUndecided
+	}
+	return s.report.ExitCode()
+}
+
+type step struct {
+	env       *hooks.Env
+	gh        *githubactions.Action
+	report    report.Report
+	check     *hooks.Checker
+	workspace string
+	failLevel finding.Severity // of the input; Off if not given
+	targets   []report.Target
+}
+
+func (s *step) judge(ctx context.Context) error {
+	var err error
+	if s.workspace = s.env.Getenv("GITHUB_WORKSPACE"); s.workspace == "" {
+		s.workspace = s.env.Dir
+	}
+	if word := s.gh.GetInput("fail_level"); word != "" {
+		level, ok := finding.ParseSeverity(word)
+		if !ok || level == finding.Off {
+			return &policy.Undecided{Message: "the input fail-level is " + finding.QuoteMax(word, 40) + ", expected error or warning"}
+		}
+		s.failLevel = level
+	}
+	for _, word := range strings.Fields(s.gh.GetInput("reports")) {
+		t, err := report.ParseTarget(word)
+		if err != nil {
+			return &policy.Undecided{Message: "the input reports: " + err.Error()}
+		}
+		s.targets = append(s.targets, t)
+	}
+	bundles := true
+	if word := s.gh.GetInput("bundles"); word != "" {
+		if bundles, err = strconv.ParseBool(word); err != nil {
+			return &policy.Undecided{Message: "the input bundles is " + finding.QuoteMax(word, 40) + ", expected true or false"}
+		}
+	}
+	span, err := s.span()
+	if err != nil {
+		return err
+	}
+	root := s.workspace
+	if word := s.gh.GetInput("root"); word != "" {
+		if root = word; !filepath.IsAbs(root) {
+			root = filepath.Join(s.workspace, root)
+		}
+	}
+	idle, err := gitrepo.OpenIdle(ctx, gitrepo.Env{Environ: s.env.Environ, Dir: root})
+	if err != nil {
+		return err
+	}
+	tree := cmp.Or(idle.WorkTree(), root)
+	if err := idle.Close(); err != nil {
+		return err
+	}
+	environ, err := s.environ(tree)
+	if err != nil {
+		return err
+	}
+	repo, err := gitrepo.Open(ctx, gitrepo.Env{Environ: environ, Dir: tree})
+	if err != nil {
+		return err
+	}
+	defer repo.Close()
+	s.check = hooks.NewChecker(s.env, repo, &s.report)
+	s.check.Draw, s.check.Bundles = true, bundles
+	if span.Kind == Proposal {
+		s.check.Judge.Gate = policy.PullRequest
+	}
+	return s.lookUp(ctx, repo, span)
+}
+
+// environ is the environment of git: policy and signers of the inputs are told
+// as the configuration that a server would have.
+func (s *step) environ(tree string) ([]string, error) {
+	environ := slices.Clone(s.env.Environ)
+	n, _ := strconv.Atoi(s.env.Getenv("GIT_CONFIG_COUNT"))
+	for _, c := range []struct{ input, key string }{{"policy", "rigward.policy"}, {"signers", "rigward.allowedSigners"}} {
+		file, err := outside(s.workspace, tree, c.input, s.gh.GetInput(c.input))
+		if err != nil {
+			return nil, err
+		}
+		if file != "" {
+			environ = append(environ, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n, c.key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, file))
+			n++
+			environ = append(environ, "GIT_CONFIG_COUNT="+strconv.Itoa(n))
+		}
+	}
+	return environ, nil
+}
+
+// span is the event's, unless the inputs name base and head.
+func (s *step) span() (Span, error) {
+	base, head := s.gh.GetInput("base"), s.gh.GetInput("head")
+	if base != "" || head != "" {
+		if base == "" || head == "" {
+			return Span{}, &policy.Undecided{Message: "only one of the inputs base and head is set, expected both or neither"}
+		}
+		return Span{Base: base, Head: head}, nil
+	}
+	about, err := s.gh.Context()
+	if err != nil {
+		return Span{}, &policy.Undecided{Message: "the event's payload cannot be read", Hint: "GITHUB_EVENT_PATH must name the JSON file of the event", Cause: err}
+	}
+	return EventSpan(about.EventName, about.SHA, about.Ref, about.Event)
+}
+
+// lookUp finds the span's commits and has them judged.
+func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span Span) error {
+	c := s.check
+	if span.Kind == Deleted {
+		return s.moved(ctx, repo, span)
+	}
+	head, err := s.commit(ctx, repo, span.Head, "head")
+	if err != nil {
+		return err
+	}
+	r := policy.Range{Ref: span.Ref, New: head, History: true}
+	switch span.Kind {
+	case Proposal:
+		base, err := s.commit(ctx, repo, span.Base, "base")
+		if err != nil {
+			return err
+		}
+		bases, err := repo.MergeBases(ctx, base, head)
+		if err != nil {
+			return err
+		}
+		if len(bases) == 0 {
+			return &policy.Undecided{Message: "base and head have no common history", Hint: "set fetch-depth: 0 for actions/checkout, and open the pull request against the branch that it came from"}
+		}
+		r.Exclude = []string{base}
+	case Moved:
+		if r.Old, err = s.commit(ctx, repo, span.Base, "commit before the push"); err != nil {
+			return err
+		}
+		r.Exclude = []string{r.Old}
+		if err := s.moved(ctx, repo, span); err != nil {
+			return err
+		}
+	case Created:
+		from, err := tip(ctx, repo, span.Branch)
+		if err != nil {
+			return err
+		}
+		if from == "" || span.Ref == "refs/heads/"+span.Branch {
+			r.First = true // nothing was there before
+		} else {
+			r.Exclude = []string{from}
+		}
+	case Whole:
+		r.First = true
+	}
+	if r.First {
+		c.All = true
+	}
+	return c.Range(ctx, r)
+}
+
+// moved judges how a branch moved, by the policy of the commit where it was.
+func (s *step) moved(ctx context.Context, repo *gitrepo.Repo, span Span) error {
+	old, err := s.commit(ctx, repo, span.Base, "commit before the push")
+	if err != nil {
+		return err
+	}
+	p, _, err := s.check.Loader.AtCommit(old)
+	if err != nil {
+		return err
+	}
+	after := span.Head
+	if span.Kind == Deleted {
+		after = strings.Repeat("0", len(span.Base))
+	}
+	s.report.Refs++
+	u := change.RefUpdate{Ref: span.Ref, Old: span.Base, New: after}
+	s.check.Judge.Ref(p, u, p.Protected(span.Ref, "refs/heads/"+span.Branch))
+	return nil
+}
+
+// commit looks up what the event or an input names.
+func (s *step) commit(ctx context.Context, repo *gitrepo.Repo, name, what string) (string, error) {
+	id, err := repo.Resolve(ctx, name)
+	if errors.Is(err, gitrepo.ErrMissing) {
+		return "", &policy.Undecided{
+			Message: "the " + what + " " + finding.QuoteMax(name, 64) + " is not in this checkout: the history is cut, or was rewritten",
+			Hint:    "set fetch-depth: 0 for actions/checkout; if the branch was forced or the checkout is of the base: git fetch origin " + finding.QuoteMax(name, 64),
+			Cause:   err,
+		}
+	}
+	return id, err
+}
+
+// tell writes log, annotations, summary, report files and outputs.
+func (s *step) tell() error {
+	var written []string
+	err := hooks.WriteReports(s.workspace, &s.report, s.targets)
+	if err == nil {
+		for _, t := range s.targets {
+			written = append(written, finding.Path(t.File))
+		}
+	} else if s.report.Problem == nil {
+		s.report.Problem, s.report.Hint = err, policy.HintOf(err)
+	}
+	for _, format := range []string{"text", "github"} {
+		if err := report.Write(s.env.Stdout, &s.report, format); err != nil {
+			return err
+		}
+	}
+	if err := s.append("GITHUB_STEP_SUMMARY", "markdown"); err != nil {
+		return err
+	}
+	if s.env.Getenv("GITHUB_OUTPUT") == "" {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.outputs(nil))) {
+		s.gh.SetOutput(name, s.outputs(written)[name])
+	}
+	return nil
+}
+
+// outputs are values of one line each, of our own words, ids and quoted names.
+func (s *step) outputs(written []string) map[string]string {
+	result := map[int]string{report.ExitClean: "clean", report.ExitFindings: "findings"}[s.report.ExitCode()]
+	if result == "" {
+		result = "undecided"
+	}
+	var changed, digests []string
+	for _, b := range s.report.Bundles {
+		name := finding.Path(b.Name)
+		if b.Base != b.Rebuilt {
+			changed = append(changed, name)
+		}
+		if b.Rebuilt != "" {
+			digests = append(digests, name+"="+b.Rebuilt)
+		}
+	}
+	return map[string]string{
+		"result":          result,
+		"findings":        strconv.Itoa(len(s.report.Findings)),
+		"commits":         strconv.Itoa(s.report.Commits),
+		"checked":         strconv.Itoa(s.report.Envelopes),
+		"bundles-changed": strings.Join(changed, " "),
+		"digests":         strings.Join(digests, " "),
+		"reports":         strings.Join(written, " "),
+	}
+}
+
+// append adds a rendered report to the file that a variable names.
+func (s *step) append(variable, format string) error {
+	name := s.env.Getenv(variable)
+	if name == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := report.Write(&b, &s.report, format); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: %w", variable, err)
+	}
+	_, err = io.Copy(f, &b)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,92 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rigward/rigward/pkg/drift"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/report"
+)
+
+// A Checker judges commits that are in a repository already, range by range:
+// what `rig-hook check` and the action do.
+type Checker struct {
+	Repo    *gitrepo.Repo
+	Loader  *policy.Loader
+	Judge   *policy.Judge // with Gate Check
+	Report  *report.Report
+	Draw    bool   // fill Report.Threads
+	Now     bool   // judge a whole history by the policy of Head, not of the time
+	Head    string // commit
+	All     bool   // judge all bundles, as they are at the end of the range
+	Bundles bool   // judge bundles
+}
+
+// NewChecker returns a Checker for an open repository. What its policy names
+// by a path is read as the hooks read it.
+func NewChecker(env *Env, repo *gitrepo.Repo, rep *report.Report) *Checker {
+	return &Checker{
+		Repo: repo, Report: rep, Bundles: true,
+		Loader: &policy.Loader{Repo: repo, ReadFile: func(name string) ([]byte, error) { return ReadConfigured(repo, name) }},
+		Judge:  &policy.Judge{Repo: repo, Gate: policy.Check, Now: env.Now()},
+	}
+}
+
+// Range judges one range and adds what was found to the report. Policy and
+// signers come from the commit before the range: from r.Old, else the first of
+// r.Exclude; a whole history is judged by those of the time. An error means
+// that it could not be decided.
+func (c *Checker) Range(ctx context.Context, r policy.Range) (err error) {
+	base := r.Old
+	if base == "" && len(r.Exclude) > 0 {
+		base = r.Exclude[0]
+	}
+	if c.Now {
+		base = c.Head
+	} else if len(r.Exclude) == 0 {
+		c.Judge.OfTheTime = c.Loader.At
+	}
+	if r.Policy, r.Trust, err = c.Loader.AtCommit(base); err != nil {
+		return err
+	}
+	if c.Report.Fail == finding.Off || r.Policy.FailLevel < c.Report.Fail {
+		c.Report.Fail = r.Policy.FailLevel
+	}
+	if len(r.Exclude) > 0 {
+		c.Judge.Nonces = Nonces(c.Repo, r.Policy)
+	}
+	if err := c.Judge.Range(ctx, r); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = &policy.Undecided{Message: fmt.Sprintf("%d of %d commits checked, then the time was up", c.Judge.Commits, c.Judge.Total), Hint: "raise --timeout", Cause: err}
+		}
+		return err
+	}
+	if c.Draw {
+		AddThreads(ctx, c.Repo, r, c.Report)
+	}
+	if !c.Bundles {
+		return nil
+	}
+	d := drift.Judge{Repo: c.Repo, Now: c.Judge.Now}
+	if c.All {
+		// Those that the newest policy names, as they are now.
+		d.All, d.Trusted = true, r.New
+		if r.Policy, r.Trust, err = c.Loader.AtCommit(r.New); err != nil {
+			return err
+		}
+	}
+	err = d.Range(ctx, r)
+	c.Report.Bundles = append(c.Report.Bundles, d.Bundles...)
+	c.Judge.Findings = append(c.Judge.Findings, d.Findings...)
+	return err
+}
+
+// Tell moves what the judge found into the report.
+func (c *Checker) Tell() {
+	c.Report.Findings, c.Report.Commits, c.Report.Envelopes = c.Judge.Findings, c.Judge.Commits, c.Judge.Envelopes
+	finding.Sort(c.Report.Findings)
+}

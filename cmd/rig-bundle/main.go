@@ -9,8 +9,10 @@ package main
 
 import (
 	"context"
+	"math"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -18,6 +20,11 @@ import (
 )
 
 func main() {
+	// What is live fits in half of it: garbage does not make a large bundle cost
+	// more than 64 MiB. GOMEMLIMIT says otherwise.
+	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
+		debug.SetMemoryLimit(48 << 20)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	dir, err := os.Getwd()
 	if err != nil {

@@ -71,7 +71,7 @@ func (g *gate) prePush(ctx context.Context) error {
 		if !g.judge.Ref(p, u, protected(u.Ref)) {
 			continue
 		}
-		r := policy.Range{Ref: u.Ref, History: true, Policy: p, Trust: trust}
+		r := policy.Range{Ref: u.Ref, History: true, Policy: p, Trust: trust, From: known[head]}
 		if r.New, err = g.commit(u.New); err != nil {
 			return err
 		}

@@ -99,7 +99,7 @@ func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 		if !g.judge.Ref(p, u, protected(u.Ref)) {
 			continue
 		}
-		r := policy.Range{Ref: u.Ref, History: true, Policy: p, Trust: trust}
+		r := policy.Range{Ref: u.Ref, History: true, Policy: p, Trust: trust, From: headID}
 		if r.New, err = g.commit(u.New); err != nil {
 			return err
 		}

@@ -592,6 +592,32 @@ func TestReviewed(t *testing.T) {
 		s := newScene(t)
 		s.refused(s.commit(opts{key: keyA, files: map[string]string{".bridge/policy.yaml": "version: 1\noops: 1\n"}}), true, []string{"signers-change"})
 	})
+	t.Run("a new ref whose merge changes the signers", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		s.accepted(s.commit(opts{key: keyA, at: s.now.Add(-2 * time.Second), files: map[string]string{".bridge/policy.yaml": "version: 1\nrevoked: .bridge/revoked\nprotect: [main, a1, a2]\n"}}))
+		fork := s.base
+		if res := s.push(s.commit(opts{files: map[string]string{"a1.txt": "x"}}), "refs/heads/a1"); res.Code != 0 {
+			t.Fatalf("%s", res.Stderr)
+		}
+		// a1 comes before main, and none of the merged sides contains it.
+		sides := []string{s.commit(opts{parents: []string{fork}, files: map[string]string{"b.txt": "x"}}), s.commit(opts{parents: []string{fork}, files: map[string]string{"c.txt": "x"}})}
+		merge := s.commit(opts{parents: sides, files: map[string]string{"c.txt": "x", ".bridge/allowed_signers": nobody.Line("*@example.com", "")}})
+		res := s.push(merge, "refs/heads/a2")
+		if got := told(res.Stderr); res.Code == 0 || !slices.Contains(got, "commit-signed") || !slices.Contains(got, "signers-change") {
+			t.Errorf("exit %d\n%s", res.Code, res.Stderr)
+		}
+		// Control: the same merge without the change, and with it when signed.
+		for i, o := range []opts{
+			{parents: sides, files: map[string]string{"c.txt": "x"}},
+			{parents: sides, key: keyA, files: map[string]string{"c.txt": "x", ".bridge/allowed_signers": sceneSigners(s.now) + nobody.Line("n@example.com", "")}},
+		} {
+			if res := s.push(s.commit(o), "refs/heads/a2"); res.Code != 0 {
+				t.Errorf("control %d: %s", i, res.Stderr)
+			}
+			s.server.Run("update-ref", "-d", "refs/heads/a2")
+		}
+	})
 	t.Run("one ref's old policy does not speak for another", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)

@@ -129,6 +129,7 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *re
 		} else if len(r.Exclude) == 0 {
 			j.OfTheTime = l.At
 		}
+		r.From = base
 		if r.Policy, r.Trust, err = l.AtCommit(base); err != nil {
 			return err
 		}

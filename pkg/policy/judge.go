@@ -85,6 +85,7 @@ type Judge struct {
 
 	threads map[string]*thread
 	bounds  []bound             // the commits just outside the range
+	trusted map[string]bool     // those of bounds that are or contain the commit whose policy counts
 	rules   map[string]ruleSet  // that the trees of commits hold, where OfTheTime is set
 	oddDirs map[string]bool     // root entries that another one could be mistaken for
 	parents map[string][]string // of the commits of the range
@@ -118,6 +119,9 @@ type Range struct {
 
 	Policy *Policy
 	Trust  *Trust
+	// From is the commit whose files Policy and Trust are, where that is not
+	// Old: the tip of the default branch, for a ref that is new.
+	From string
 }
 
 // Range judges one range, and adds what it finds to j. An error means that it
@@ -133,6 +137,9 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 	j.Total += len(revs)
 	j.begin(revs)
 	if err := j.boundary(revs); err != nil {
+		return err
+	}
+	if err := j.trustedBounds(ctx, r, revs); err != nil {
 		return err
 	}
 	var batch []*commit
@@ -244,7 +251,7 @@ func (j *Judge) walk(ctx context.Context, r Range) ([]gitrepo.Rev, error) {
 
 func (j *Judge) begin(revs []gitrepo.Rev) {
 	j.threads = map[string]*thread{}
-	j.bounds, j.oddDirs, j.rules = nil, nil, map[string]ruleSet{}
+	j.bounds, j.trusted, j.oddDirs, j.rules = nil, nil, nil, map[string]ruleSet{}
 	j.dates = map[string]int64{}
 	j.treeOf = make(map[string]string, len(revs))
 	j.parents = make(map[string][]string, len(revs))
@@ -368,7 +375,7 @@ func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
 			e.parse(batch[i].policy)
 		}
 	})
-	if err := j.verify(r, batch); err != nil {
+	if err := j.verify(batch); err != nil {
 		return err
 	}
 	for _, c := range batch {

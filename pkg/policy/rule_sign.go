@@ -21,11 +21,11 @@ const policyPath = ".bridge/policy.yaml"
 
 // mustSign tells whether a commit needs a signature, and whether it is for
 // changing who is trusted.
-func (j *Judge) mustSign(r Range, c *commit) (sign, change bool) {
+func (j *Judge) mustSign(c *commit) (sign, change bool) {
 	if c.obj == nil {
 		return false, false
 	}
-	change = len(j.trustChanges(r, c)) > 0
+	change = len(j.trustChanges(c)) > 0
 	if change && !c.trust.Exists() {
 		// Nobody is trusted yet who could sign for it: the first files come
 		// in unsigned, at a server only with its consent (see Bootstrap).
@@ -39,10 +39,12 @@ func (j *Judge) mustSign(r Range, c *commit) (sign, change bool) {
 
 // trustChanges returns the paths of policy, signers and revocation file that a
 // commit changes. A merge changes them, too, if it takes them from another side
-// than the one that the ref comes from: so a list could be rolled back.
-func (j *Judge) trustChanges(r Range, c *commit) (paths []string) {
+// than the one that the ref comes from: so a list could be rolled back. If no
+// side comes from there, every side counts.
+func (j *Judge) trustChanges(c *commit) (paths []string) {
+	some := slices.ContainsFunc(c.parents, j.fromTrusted)
 	for i, d := range c.diffs {
-		if len(c.diffs) > 1 && !j.trusted(r, c, i) {
+		if len(c.diffs) > 1 && (j.OfTheTime != nil && i > 0 || j.OfTheTime == nil && some && !j.fromTrusted(c.parents[i])) {
 			continue
 		}
 		for _, ch := range d.Changes {
@@ -58,21 +60,34 @@ func (p *Policy) trustPath(path string) bool {
 	return path == policyPath || path == p.Signers || p.Revoked != "" && path == p.Revoked
 }
 
-// trusted tells whether parent i of a merge holds the files that count: those
-// of the ref's old commit, or of a commit that descends from it.
-func (j *Judge) trusted(r Range, c *commit, i int) bool {
-	if j.OfTheTime != nil {
-		return i == 0
+// fromTrusted tells whether a parent is the commit whose policy and signers
+// count, or descends from it.
+func (j *Judge) fromTrusted(parent string) bool {
+	if part, inside := j.below[parent]; inside {
+		return slices.ContainsFunc(part, func(id string) bool { return j.trusted[id] })
 	}
-	base := r.Old
-	if base == "" && len(r.Exclude) > 0 {
-		base = r.Exclude[0]
+	return j.trusted[parent]
+}
+
+// trustedBounds finds the commits just outside the range that are or contain
+// the one whose policy and signers count. Only merges ask.
+func (j *Judge) trustedBounds(ctx context.Context, r Range, revs []gitrepo.Rev) error {
+	j.trusted = map[string]bool{}
+	if r.Old != "" {
+		j.trusted[r.Old] = true // what does not contain it lies below it
+		return nil
 	}
-	if base == "" {
-		return true
+	if r.From == "" || !slices.ContainsFunc(revs, func(rev gitrepo.Rev) bool { return len(rev.Parents) > 1 }) {
+		return nil
 	}
-	p := c.parents[i]
-	return p == base || slices.Contains(j.below[p], base)
+	for _, b := range j.bounds {
+		ok, err := j.Repo.IsAncestor(ctx, r.From, b.id)
+		if err != nil {
+			return err
+		}
+		j.trusted[b.id] = ok
+	}
+	return nil
 }
 
 // trustFiles judges that policy, signers and revocation files can be read: the
@@ -142,10 +157,10 @@ func (c *commit) relays() int {
 
 // verify judges the signatures of those commits of a batch that need one, on
 // all cores.
-func (j *Judge) verify(r Range, batch []*commit) error {
+func (j *Judge) verify(batch []*commit) error {
 	var todo []*commit
 	for _, c := range batch {
-		if sign, _ := j.mustSign(r, c); sign {
+		if sign, _ := j.mustSign(c); sign {
 			if _, _, err := c.trust.Signers(); err != nil {
 				return err
 			}
@@ -178,9 +193,9 @@ func (j *Judge) signed(_ context.Context, r Range, c *commit) error {
 		if err := j.commitClock(c, add); err != nil {
 			return err
 		}
-		j.bootstrap(r, c, add)
+		j.bootstrap(c, add)
 	}
-	sign, change := j.mustSign(r, c)
+	sign, change := j.mustSign(c)
 	if !sign {
 		return nil
 	}
@@ -295,11 +310,11 @@ const lastSecond = 253402300799
 
 // bootstrap refuses, at a server, policy and signers files where nobody is
 // trusted yet, unless the server says that it takes them.
-func (j *Judge) bootstrap(r Range, c *commit, add func(rule, message, hint string)) {
+func (j *Judge) bootstrap(c *commit, add func(rule, message, hint string)) {
 	if c.trust.Exists() || j.Bootstrap {
 		return
 	}
-	for _, path := range j.trustChanges(r, c) {
+	for _, path := range j.trustChanges(c) {
 		add("signers-change", "nobody is trusted yet who could sign for a change of "+finding.Quote(path),
 			"on the server, for the push that brings it: git config rigward.bootstrap true")
 		return

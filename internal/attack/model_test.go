@@ -52,6 +52,7 @@ type model struct {
 	out  *bufio.Reader
 	cmd  *exec.Cmd
 	objs map[string]mobj
+	head string // the branch that HEAD names
 
 	trees   map[string]mtree
 	commits map[string]*mcommit
@@ -76,7 +77,18 @@ func newModel(dir string, env []string) (*model, error) {
 		return nil, err
 	}
 	m.out = bufio.NewReader(out)
+	m.head = strings.TrimSpace(m.git("symbolic-ref", "HEAD"))
 	return m, m.cmd.Start()
+}
+
+func (m *model) git(args ...string) string {
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Env = m.dir, append([]string{"GIT_DIR=."}, m.env...)
+	out, err := cmd.Output()
+	if err != nil {
+		panic(err)
+	}
+	return string(out)
 }
 
 func (m *model) close() {
@@ -109,18 +121,9 @@ func (m *model) get(id string) mobj {
 
 type mref struct{ id, target string }
 
-func (m *model) refs() (refs map[string]mref, head string) {
-	git := func(args ...string) string {
-		cmd := exec.Command("git", args...)
-		cmd.Dir, cmd.Env = m.dir, append([]string{"GIT_DIR=."}, m.env...)
-		out, err := cmd.Output()
-		if err != nil {
-			panic(err)
-		}
-		return string(out)
-	}
-	refs = map[string]mref{}
-	for line := range strings.Lines(git("for-each-ref", "--format=%(refname) %(objectname) %(symref)")) {
+func (m *model) refs() map[string]mref {
+	refs := map[string]mref{}
+	for line := range strings.Lines(m.git("for-each-ref", "--format=%(refname) %(objectname) %(symref)")) {
 		f := strings.Fields(line)
 		r := mref{id: f[1]}
 		if len(f) > 2 {
@@ -128,7 +131,7 @@ func (m *model) refs() (refs map[string]mref, head string) {
 		}
 		refs[f[0]] = r
 	}
-	return refs, strings.TrimSpace(git("symbolic-ref", "HEAD"))
+	return refs
 }
 
 // A tree, flat: every path that is no directory.
@@ -253,10 +256,6 @@ func (m *model) parseCommit(id string) *mcommit {
 		}
 		c.parents = append(c.parents, p)
 	}
-	for key, p := range map[string]*mperson{"author": &c.author, "committer": &c.committer} {
-		_ = key
-		_ = p
-	}
 	for _, who := range []struct {
 		key string
 		p   *mperson
@@ -345,9 +344,6 @@ func parseSigners(text string) ([]msigner, bool) {
 		s := msigner{principals: strings.Split(f[0], ","), git: true, after: -1 << 60, before: 1 << 60}
 		f = f[1:]
 		if len(f) > 0 && optionRe.MatchString(f[0]) {
-			for _, o := range strings.SplitAfter(f[0], `"`) {
-				_ = o
-			}
 			for _, o := range regexp.MustCompile(`[a-z-]+="[^"]*"`).FindAllString(f[0], -1) {
 				key, val, _ := strings.Cut(strings.TrimSuffix(o, `"`), `="`)
 				switch key {
@@ -584,6 +580,7 @@ type menv struct {
 	rules          []string // broken by the content alone
 	schema         bool     // satisfies the schema
 	v              map[string]string
+	fits           map[string]bool // keys whose values satisfy the schema
 	hash           string
 }
 
@@ -595,7 +592,7 @@ var (
 	hash64   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	nonceRe  = regexp.MustCompile(`^[0-7][0-9A-HJKMNP-TV-Z]{9}(-[0-9A-HJKMNP-TV-Z]{10}|[0-9A-HJKMNP-TV-Z]{16})$`)
 	statusRe = regexp.MustCompile("^(▶|⏸|🎯|✅|❌)[ \u00a0].+$")
-	keyRe    = regexp.MustCompile(`^([a-z_]+):(?: (.*))?$`)
+	keyRe    = regexp.MustCompile(`^([A-Za-z_]+):(?: (.*))?$`)
 	types    = []string{"REQUEST", "HANDOFF", "RESPONSE", "ACK", "RESOLUTION", "STATE", "RESULT", "RECOVERY", "VERIFY", "DECISIONS"}
 	fields   = []string{"from", "to", "date", "status", "type", "thread", "display_name", "tldr", "references", "body_hash", "in_reply_to", "attested_by", "attested_at", "nonce"}
 	required = fields[:6]
@@ -754,6 +751,10 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 		str("date", dateRe.MatchString)
 		str("attested_at", func(s string) bool { return dateRe.MatchString(s) && strings.Contains(s, "T") })
 		e.schema = !slices.Contains(e.rules, "envelope-schema")
+		e.fits = map[string]bool{}
+		for k := range kind {
+			e.fits[k] = kind[k] != "bad"
+		}
 		for _, k := range []string{"date", "attested_at"} {
 			if kind[k] == "string" {
 				if _, form, ok := instant(e.v[k]); form && !ok {
@@ -766,7 +767,7 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 		}
 		if e.relay() {
 			if e.suffix() != e.attested() {
-				if _, has := kind["from"]; has {
+				if kind["from"] == "string" {
 					e.rules = append(e.rules, "relay-suffix")
 				}
 			}
@@ -859,7 +860,7 @@ func anyRef(patterns []string, ref string) bool {
 // judge says what a server must say of a push at a time.
 func (m *model) judge(updates []mupdate, now int64) *verdict {
 	v := &verdict{rules: map[string]bool{}}
-	refs, head := m.refs()
+	refs, head := m.refs(), m.head
 	headID := refs[head].id
 	var top mrules
 	if headID == "" {
@@ -1094,6 +1095,10 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 			if !judged {
 				continue
 			}
+			if regular(e) && !env.parses {
+				add("envelope-parse") // and nothing else is told of the file
+				continue
+			}
 			if e.mode != "100644" || !portable(path.Base(q)) || len(t) > 255 {
 				add("envelope-path")
 			}
@@ -1102,9 +1107,6 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 			}
 			for _, rule := range env.rules {
 				add(rule)
-			}
-			if !env.parses {
-				continue
 			}
 			if th, ok := env.v["thread"]; ok && threadID.MatchString(th) && (th != t || !portable(th) || th == "dist" || th == "node_modules") {
 				add("envelope-path")
@@ -1121,7 +1123,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 			introduced = append(introduced, relay{q, env})
 			if env.relay() {
 				relayCount++
-				if env.schema {
+				if env.schema || slices.Contains(r.p.lowered, "envelope-schema") {
 					relays = append(relays, relay{q, env})
 				}
 			}
@@ -1234,7 +1236,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 					name == "rig-bridge" || name == "rigward" || strings.HasSuffix(name, "[bot]") {
 					add("relay-author")
 				}
-				if by := e.env.v["attested_by"]; by != "" {
+				if by := e.env.v["attested_by"]; e.env.fits["attested_by"] {
 					print := sha256.Sum256([]byte(blob))
 					names := "SHA256:" + base64.RawStdEncoding.EncodeToString(print[:])
 					literal := "ssh-ed25519 " + base64.StdEncoding.EncodeToString([]byte(blob))
@@ -1245,15 +1247,15 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 					}
 				}
 			}
-			if at, _, ok := instant(e.env.v["attested_at"]); ok {
+			if at, _, ok := instant(e.env.v["attested_at"]); ok && e.env.fits["attested_at"] {
 				if d := at - c.committer.when; d > r.p.clock || d < -r.p.clock {
 					add("relay-clock")
 				}
 			}
-			if want, ok := e.env.v["in_reply_to"]; ok && !m.answered(c, threadOf(e.path), want, r.p) {
+			if want := e.env.v["in_reply_to"]; e.env.fits["in_reply_to"] && !m.answered(c, threadOf(e.path), want, r.p) {
 				add("relay-reply")
 			}
-			if n := e.env.v["nonce"]; nonceRe.MatchString(n) {
+			if n := e.env.v["nonce"]; e.env.fits["nonce"] && nonceRe.MatchString(n) {
 				if fresh[n] == nil {
 					fresh[n] = map[use]bool{}
 				}

@@ -49,7 +49,7 @@ func (w *world) spoil(e *envelopeText) {
 	case 0:
 		e.set("from", pick(w, " Rig-A", " rig_a", "", " 12", ` "rig-a"`, " op", " x-relay", " rig-b", " -relay", " bob-relay"))
 	case 1:
-		e.set("to", pick(w, " Rig-Z", "\n  - rig-z\n  - rig-y", "\n  - rig-z\n  - 12", "", " [rig-z"))
+		e.set("to", pick(w, " Rig-Z", "\n  - rig-z\n  - rig-y", "\n  - rig-z\n  - 12", "", " rig-z rig-y"))
 	case 2:
 		e.set("date", pick(w, " 2026-13-01", " 2026-02-30", " 20260105", " 2026-01-05 10:00", " 0000-01-01", ` "2026-01-05T10:00:00+02:00"`, ` "2026-01-05T25:00:00Z"`))
 	case 3:
@@ -67,7 +67,7 @@ func (w *world) spoil(e *envelopeText) {
 	case 9:
 		e.keys = append(e.keys, pick(w, e.keys...))
 	case 10:
-		e.set("tldr", pick(w, " &a x", " *a", " !!str x", " {a: 1}", " | ", " a: b", " 'x", ` ""`, ` "unfinished`, " 61e9540", " short and sweet"))
+		e.set("tldr", pick(w, " &a x", " *a", " !!str x", " | ", " a: b", " 'x", ` ""`, ` "unfinished`, " 61e9540", " short and sweet"))
 	case 11:
 		e.head = pick(w, "", "--- \n", "----\n", "\ufeff---\n", "---\r\n", "\n---\n")
 	case 12:
@@ -215,7 +215,7 @@ func (w *world) change(m *model, base string) *draft {
 		}
 		d.when = max(d.when, w.now-60)
 	case n < 21: // many or deep
-		if w.one(2) {
+		if w.one(4) {
 			for i := range 40 {
 				w.put(d.tree, fmt.Sprintf("third/n-%d-%d.md", w.serial, i), w.request("third", fmt.Sprintf("Many %d %d\n", w.serial, i)).text())
 			}

@@ -40,6 +40,7 @@ type Txn struct {
 	ops    []op
 	staged int  // numbers given out
 	made   bool // the private directory is there
+	buf    []byte
 }
 
 // op is one step of the journal. The numbered files new/N and old/N lie in
@@ -173,7 +174,10 @@ func (t *Txn) Stage(name string, mode uint32, content io.Reader) error {
 		return err
 	}
 	h := sha256.New()
-	_, err = io.Copy(f, io.TeeReader(content, h))
+	if t.buf == nil {
+		t.buf = make([]byte, 64<<10)
+	}
+	_, err = io.CopyBuffer(struct{ io.Writer }{f}, io.TeeReader(content, h), t.buf)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}

@@ -102,7 +102,8 @@ type assembly struct {
 	lists  contentLists
 	specs  []string // source files that go in rewritten
 	cached int64
-	clean  bool // every source file is equal to HEAD
+	buf    []byte // of readHashed
+	clean  bool   // every source file is equal to HEAD
 }
 
 // cacheBudget bounds the contents that are kept between hashing and writing.
@@ -766,10 +767,12 @@ func (a *assembly) readHashed(f *file) (data []byte, d bundle.Digest, size int64
 	defer r.Close()
 	h := newSHA256()
 	if f.size <= cacheFile && a.cached+f.size <= cacheBudget {
-		if data, err = io.ReadAll(io.LimitReader(r, f.size+1)); err != nil {
+		data = make([]byte, f.size+1)
+		n, err := io.ReadFull(r, data)
+		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 			return nil, d, 0, err
 		}
-		if int64(len(data)) != f.size {
+		if data = data[:n]; int64(n) != f.size {
 			return nil, d, 0, fmt.Errorf("%s changed its size while it was read", finding.QuoteMax(f.src, 200))
 		}
 		if strings.HasPrefix(string(data[:min(len(data), len(lfsPrefix))]), lfsPrefix) && len(data) <= 1024 {
@@ -788,7 +791,10 @@ func (a *assembly) readHashed(f *file) (data []byte, d bundle.Digest, size int64
 			a.note(NoteLFSPointer, f.dest, "the file is a Git LFS pointer, not the content", false)
 		}
 	}
-	n, err := io.Copy(h, r)
+	if a.buf == nil {
+		a.buf = make([]byte, 64<<10)
+	}
+	n, err := io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{r}, a.buf)
 	h.Sum(d[:0])
 	return nil, d, size + n, err
 }

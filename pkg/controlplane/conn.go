@@ -226,6 +226,8 @@ func told(ctx context.Context, t Target, err error) error {
 		if lite.Code()&0xff == 26 || lite.Code()&0xff == 11 {
 			u.Hint = "delete the file, then rig-hook index --all"
 		}
+	case errors.Is(ctx.Err(), context.Canceled):
+		u.Message += "was left before all was written; what was written is kept"
 	case ctx.Err() != nil:
 		u.Message += "did not answer in time"
 		if t.path != "" {

@@ -176,11 +176,12 @@ func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span Span) error 
 		if err != nil {
 			return err
 		}
+		// Whether a cut history matters is for the range to say.
 		bases, err := repo.MergeBases(ctx, base, head)
-		if err != nil {
+		if err != nil && !errors.Is(err, gitrepo.ErrCut) {
 			return err
 		}
-		if len(bases) == 0 {
+		if err == nil && len(bases) == 0 {
 			return &policy.Undecided{Message: "base and head have no common history", Hint: "set fetch-depth: 0 for actions/checkout, and open the pull request against the branch that it came from"}
 		}
 		r.Exclude = []string{base}

@@ -50,6 +50,7 @@ func (c *Checker) Range(ctx context.Context, r policy.Range) (err error) {
 	} else if len(r.Exclude) == 0 {
 		c.Judge.OfTheTime = c.Loader.At
 	}
+	r.From = base
 	if r.Policy, r.Trust, err = c.Loader.AtCommit(base); err != nil {
 		return err
 	}

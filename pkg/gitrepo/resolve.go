@@ -2,6 +2,7 @@ package gitrepo
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -14,8 +15,11 @@ func (r *Repo) Resolve(ctx context.Context, rev string) (ID, error) {
 	if rev == "" || strings.HasPrefix(rev, "-") || strings.ContainsAny(rev, "\x00\n") {
 		return "", invalid("a revision", rev)
 	}
-	stdout, _, code, err := r.env.output(ctx, r.git, nil, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
+	stdout, stderr, code, err := r.env.output(ctx, r.git, nil, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
 	if err != nil {
+		return "", err
+	}
+	if err := failure(ctx, "git rev-parse", stderr, nil); errors.Is(err, ErrUnsafe) || errors.Is(err, ErrNotRepository) {
 		return "", err
 	}
 	id := strings.TrimSuffix(string(stdout), "\n")

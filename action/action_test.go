@@ -1,0 +1,305 @@
+package action_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rigward/rigward/action"
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/pkg/envelope"
+)
+
+// turn renders an envelope; edit changes its text.
+func turn(thread, name, from string, edit ...string) map[string]string {
+	body := envelope.NormalizeBody([]byte("x\n"))
+	text, err := envelope.Render(envelope.Fields{From: from, To: []string{"rig-b"}, Date: "2026-01-05", Status: "▶ x", Type: "STATE", Thread: thread, Body: body, BodyHash: envelope.BodyHash(body)})
+	if err != nil {
+		panic(err)
+	}
+	return map[string]string{thread + "/" + name: strings.NewReplacer(edit...).Replace(string(text))}
+}
+
+// A run is one step of a workflow and what it left behind.
+type run struct {
+	code            int
+	log, summary    string
+	outputs         map[string]string
+	stderr, reports string
+}
+
+// step runs the action as the runner does.
+func step(t *testing.T, r *gittest.Repo, event string, payload []byte, vars ...string) run {
+	t.Helper()
+	dir := gittest.TempDir(t)
+	file := func(name string, data []byte) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	var out, errs bytes.Buffer
+	summary, outputs := file("summary", nil), file("outputs", nil)
+	environ := append(r.Env, "GITHUB_EVENT_NAME="+event, "GITHUB_EVENT_PATH="+file("event.json", payload), "GITHUB_WORKSPACE="+r.Dir,
+		"GITHUB_STEP_SUMMARY="+summary, "GITHUB_OUTPUT="+outputs, "GITHUB_REF=refs/heads/main", "GITHUB_SHA="+r.Try(nil, "rev-parse", "HEAD").Stdout)
+	for i := range environ {
+		environ[i] = strings.TrimSuffix(environ[i], "\n")
+	}
+	code := action.Run(t.Context(), &hooks.Env{
+		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Environ: append(environ, vars...), Dir: r.Dir,
+		Now: func() time.Time { return time.Unix(r.Now, 0) },
+	})
+	read := func(name string) string {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	res := run{code: code, log: out.String(), summary: read(summary), stderr: errs.String(), outputs: map[string]string{}}
+	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+)<<(\S+)\n(.*)\n(\S+)$`).FindAllStringSubmatch(read(outputs), -1) {
+		if m[2] != m[4] {
+			t.Errorf("output %s is not one line", m[1])
+		}
+		res.outputs[m[1]] = m[3]
+	}
+	return res
+}
+
+// payload fills in a fixture.
+func payload(t *testing.T, name string, fill ...string) []byte {
+	t.Helper()
+	b, err := os.ReadFile("testdata/events/" + name + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []byte(strings.NewReplacer(append(fill, "@ZERO@", strings.Repeat("0", 40))...).Replace(string(b)))
+}
+
+func (r run) check(t *testing.T, code int, result string, words ...string) {
+	t.Helper()
+	if r.code != code || r.outputs["result"] != result {
+		t.Errorf("exit code %d and result %q, expected %d and %q\n%s%s", r.code, r.outputs["result"], code, result, r.log, r.stderr)
+	}
+	flat := strings.Join(strings.Fields(r.log), " ")
+	for _, w := range words {
+		if !strings.Contains(flat, w) {
+			t.Errorf("the log does not say %q:\n%s", w, r.log)
+		}
+	}
+	if r.summary == "" || r.log == "" {
+		t.Error("no summary or no log")
+	}
+}
+
+// bridge has a base commit, a good proposal and a bad one, as a clone of what
+// GitHub has.
+func bridge(t *testing.T) (r *gittest.Repo, base, good, bad string) {
+	r = gittest.New(t, gittest.Options{})
+	r.Commit("policy", map[string]string{".bridge/policy.yaml": "version: 1\n"})
+	base = r.Commit("base", turn("talk", "REQUEST.md", "rig-a"))
+	r.Run("update-ref", "refs/remotes/origin/main", base)
+	good = r.Commit("good", turn("talk", "STATE-1.md", "rig-b"))
+	bad = r.Commit("bad", turn("talk", "STATE-2.md", "rig-b", "type: STATE", "type: ORDER"))
+	return r, base, good, bad
+}
+
+func TestEvents(t *testing.T) {
+	r, base, good, bad := bridge(t)
+	for _, c := range []struct {
+		name, event, fixture string
+		base, head           string
+		code                 int
+		result, says         string
+	}{
+		{"B11 push", "push", "push", base, good, 0, "clean", "1 commit, 1 envelope checked"},
+		{"B11 push, bad", "push", "push", base, bad, 1, "findings", "type is \"ORDER\""},
+		{"B11 push of a new branch, with no commit in the payload", "push", "push_new_branch", "", bad, 1, "findings", "type is \"ORDER\""},
+		{"B11 push of a new branch, control", "push", "push_new_branch", "", good, 0, "clean", "1 commit, 1 envelope checked"},
+		{"B11 first push", "push", "push_first", "", good, 0, "clean", "3 commits, 2 envelopes checked"},
+		{"B11 push that deletes a protected branch", "push", "push_deleted", "", good, 1, "findings", "[fast-forward]"},
+		{"B11 push of a tag", "push", "push_tag", "", bad, 1, "findings", "type is \"ORDER\""},
+		{"B11 push by force", "push", "push_forced", bad, base, 1, "findings", "[fast-forward]"},
+		{"B13 pull request", "pull_request", "pull_request", base, good, 0, "clean", "1 commit, 1 envelope checked"},
+		{"B13 pull request, bad", "pull_request", "pull_request", base, bad, 1, "findings", "type is \"ORDER\""},
+		{"G09 pull request of a fork, with the base's rights", "pull_request_target", "pull_request_target", base, bad, 1, "findings", "type is \"ORDER\""},
+		{"B12 merge group behind another", "merge_group", "merge_group", good, bad, 1, "findings", "1 commit, 1 envelope checked"},
+		{"B11 by hand", "workflow_dispatch", "workflow_dispatch", "", "", 1, "findings", "4 commits, 3 envelopes checked"},
+		{"B11 by the clock", "schedule", "schedule", "", "", 1, "findings", "4 commits, 3 envelopes checked"},
+		{"B11 release", "release", "release", "", "", 1, "findings", "4 commits, 3 envelopes checked"},
+		{"B11 an event that says nothing of commits", "issues", "schedule", "", "", 2, "undecided", "the event \"issues\" says nothing of which commits are to be judged"},
+		{"B11 the payload of another event", "pull_request", "push", base, good, 2, "undecided", "has no pull_request.base.sha"},
+		{"B12 merge group without its base", "merge_group", "pull_request", base, good, 2, "undecided", "has no merge_group.base_sha"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			step(t, r, c.event, payload(t, c.fixture, "@BASE@", c.base, "@HEAD@", c.head, "@REF@", "main")).check(t, c.code, c.result, c.says)
+		})
+	}
+	t.Run("B11 push that deletes a free branch", func(t *testing.T) {
+		step(t, r, "push", payload(t, "push_deleted", "@HEAD@", good, "@REF@", "topic")).check(t, 0, "clean")
+	})
+	t.Run("B13 the merge that GitHub makes is nobody's", func(t *testing.T) {
+		r := r.Copy(t)
+		r.Run("checkout", "-q", "--detach", base)
+		r.Run("merge", "-q", "--no-ff", "-m", "Merge", good)
+		r.Run("update-ref", "refs/remotes/pull/7/merge", "HEAD")
+		res := step(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", good, "@MERGE@", r.Run("rev-parse", "HEAD")))
+		res.check(t, 0, "clean", "1 commit, 1 envelope checked")
+	})
+	t.Run("an event without a payload", func(t *testing.T) {
+		step(t, r, "push", []byte("{")).check(t, 2, "undecided", "payload cannot be read")
+	})
+}
+
+func TestCutHistory(t *testing.T) {
+	r, base, _, bad := bridge(t)
+	shallow := func(t *testing.T, depth int, rev string) *gittest.Repo {
+		c := gittest.New(t, gittest.Options{})
+		c.Run("fetch", "-q", fmt.Sprintf("--depth=%d", depth), "file://"+r.Dir, rev)
+		c.Run("checkout", "-q", "--detach", "FETCH_HEAD")
+		return c
+	}
+	r.Run("config", "uploadpack.allowAnySHA1InWant", "true")
+	t.Run("B07 only the tip is there", func(t *testing.T) {
+		c := shallow(t, 1, bad)
+		step(t, c, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", bad)).check(t, 2, "undecided", "fetch-depth: 0")
+	})
+	t.Run("B07 base and tip are there, what lies between is not", func(t *testing.T) {
+		c := shallow(t, 1, bad)
+		c.Run("fetch", "-q", "--depth=1", "file://"+r.Dir, base)
+		step(t, c, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", bad)).check(t, 2, "undecided", "fetch-depth: 0")
+	})
+	t.Run("B08 a full clone that a later fetch cut still has every commit", func(t *testing.T) {
+		r := r.Copy(t)
+		r.Run("checkout", "-q", "--detach", base)
+		moved := r.Commit("moved on", turn("talk", "STATE-9.md", "rig-a"))
+		c := gittest.New(t, gittest.Options{})
+		c.Run("fetch", "-q", "file://"+r.Dir, bad)
+		c.Run("checkout", "-q", "--detach", "FETCH_HEAD")
+		c.Run("fetch", "-q", "--depth=1", "file://"+r.Dir, moved)
+		step(t, c, "pull_request", payload(t, "pull_request", "@BASE@", moved, "@HEAD@", bad)).check(t, 1, "findings", "2 commits, 2 envelopes checked")
+	})
+	t.Run("B09 a shallow file of no importance", func(t *testing.T) {
+		c := shallow(t, 3, bad)
+		step(t, c, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", bad)).check(t, 1, "findings", "type is \"ORDER\"")
+	})
+	t.Run("no common history", func(t *testing.T) {
+		r := r.Copy(t)
+		r.Run("checkout", "-q", "--orphan", "other")
+		other := r.Commit("other", nil)
+		step(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", other)).check(t, 2, "undecided", "no common history")
+	})
+}
+
+func TestInputs(t *testing.T) {
+	r, base, good, bad := bridge(t)
+	strict := filepath.Join(gittest.TempDir(t), "policy.yaml")
+	if err := os.WriteFile(strict, []byte("version: 1\nrequire-signed: all\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	pr := payload(t, "pull_request", "@BASE@", base, "@HEAD@", good)
+	for _, c := range []struct {
+		name   string
+		vars   []string
+		code   int
+		result string
+		says   string
+	}{
+		{"base and head", []string{"INPUT_BASE=" + good, "INPUT_HEAD=" + bad}, 1, "findings", "type is \"ORDER\""},
+		{"base without head", []string{"INPUT_BASE=" + good}, 2, "undecided", "only one of the inputs"},
+		{"a head that is an option", []string{"INPUT_BASE=" + good, "INPUT_HEAD=--all"}, 2, "undecided", ""},
+		{"a policy beside the work tree", []string{"INPUT_POLICY=" + strict}, 2, "undecided", ""},
+		{"G09 a policy in the work tree", []string{"INPUT_POLICY=.bridge/policy.yaml"}, 2, "undecided", "would judge itself"},
+		{"G09 signers in the work tree, by another way", []string{"INPUT_SIGNERS=../" + filepath.Base(r.Dir) + "/.bridge/policy.yaml"}, 2, "undecided", "would judge itself"},
+		{"G07 an unknown fail level", []string{"INPUT_FAIL_LEVEL=none"}, 2, "undecided", "expected error or warning"},
+		{"an unknown report", []string{"INPUT_REPORTS=pdf=x.pdf"}, 2, "undecided", "pdf"},
+		{"a report that cannot be written", []string{"INPUT_REPORTS=html=none/x.html"}, 2, "undecided", "cannot be written"},
+		{"bundles neither yes nor no", []string{"INPUT_BUNDLES=maybe"}, 2, "undecided", "expected true or false"},
+		{"no root", []string{"INPUT_ROOT=none"}, 2, "undecided", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			step(t, r, "pull_request", pr, c.vars...).check(t, c.code, c.result, c.says)
+		})
+	}
+	t.Run("G06 reports do not change the exit code", func(t *testing.T) {
+		dir := gittest.TempDir(t)
+		bad := payload(t, "pull_request", "@BASE@", base, "@HEAD@", bad)
+		res := step(t, r, "pull_request", bad, "INPUT_REPORTS=sarif="+dir+"/a.sarif\nhtml="+dir+"/a.html junit="+dir+"/a.xml")
+		res.check(t, 1, "findings")
+		for _, name := range []string{"a.sarif", "a.html", "a.xml"} {
+			if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(b), "envelope-schema") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if want := dir + "/a.sarif " + dir + "/a.html " + dir + "/a.xml"; res.outputs["reports"] != want {
+			t.Errorf("reports %q, expected %q", res.outputs["reports"], want)
+		}
+	})
+	t.Run("G07 fail level", func(t *testing.T) {
+		r := r.Copy(t)
+		r.Run("checkout", "-q", "--detach", base)
+		// Without body_hash there is a warning.
+		head := r.Commit("warned", turn("talk", "STATE-3.md", "rig-b", "body_hash: ", "tldr: "))
+		pr := payload(t, "pull_request", "@BASE@", base, "@HEAD@", head)
+		step(t, r, "pull_request", pr).check(t, 0, "clean", "warning")
+		step(t, r, "pull_request", pr, "INPUT_FAIL_LEVEL=warning").check(t, 1, "findings")
+	})
+	t.Run("G08 a repository that is none", func(t *testing.T) {
+		r := &gittest.Repo{T: t, Dir: gittest.TempDir(t), Env: r.Env}
+		step(t, r, "pull_request", pr).check(t, 2, "undecided", "not a git repository")
+	})
+	t.Run("G11 a repository of somebody else", func(t *testing.T) {
+		if os.Getuid() != 0 {
+			t.Skip("only root can give a directory away")
+		}
+		r := r.Copy(t)
+		if err := os.Chown(r.Dir, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(r.Dir+"/.git", 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		step(t, r, "pull_request", pr).check(t, 2, "undecided", "safe.directory")
+	})
+}
+
+// G01, G02: what a proposal names itself reaches log and annotations only in
+// quotes, and at most ten annotations of a level are made.
+func TestHostileNames(t *testing.T) {
+	r, base, _, _ := bridge(t)
+	files := map[string]string{}
+	for _, name := range []string{"x\n::add-mask::a.md", "a,line=1.md", "100%.md", "b::c.md"} {
+		for n, text := range turn("talk", name, "rig-b", "type: STATE", "type: \"::stop-commands::x\"") {
+			files[n] = text
+		}
+	}
+	for i := range 30 {
+		for n, text := range turn("talk", fmt.Sprintf("STATE-1%d.md", i), "rig-b", "type: STATE", "type: ORDER") {
+			files[n] = text
+		}
+	}
+	head := r.Commit("hostile", files)
+	res := step(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", head))
+	res.check(t, 1, "findings")
+	commands := map[string]int{}
+	for line := range strings.Lines(res.log) {
+		if word, _, ok := strings.Cut(strings.TrimPrefix(line, "::"), " "); ok && strings.HasPrefix(line, "::") {
+			commands[word]++
+		}
+	}
+	for word, n := range commands {
+		if word != "error" && word != "warning" && word != "notice" || n > 11 {
+			t.Errorf("%d commands %q in the log", n, word)
+		}
+	}
+	if commands["error"] == 0 {
+		t.Errorf("no annotation:\n%s", res.log)
+	}
+}

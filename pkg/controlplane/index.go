@@ -191,27 +191,36 @@ func (x *Indexer) span(ctx context.Context, recorded map[string][]string, all bo
 	}
 	if !s.fresh {
 		s.known = old
-		if !slices.Equal(old, heads) {
-			if err := x.leave(ctx, s, heads); err != nil {
+	}
+	if len(heads) > 0 && !slices.Equal(s.known, heads) {
+		for rev, err := range x.Repo.RevList(ctx, heads, s.known, gitrepo.RevListOptions{Reverse: true}) {
+			if err != nil {
 				return nil, err
 			}
+			s.revs = append(s.revs, rev)
 		}
-	}
-	if len(heads) == 0 || !s.fresh && slices.Equal(s.known, heads) {
-		return s, nil
-	}
-	for rev, err := range x.Repo.RevList(ctx, heads, s.known, gitrepo.RevListOptions{Reverse: true}) {
-		if err != nil {
+		if err := x.Repo.CutIn(s.revs, s.known); err != nil {
 			return nil, err
 		}
-		s.revs = append(s.revs, rev)
 	}
-	return s, x.Repo.CutIn(s.revs, s.known)
+	return s, x.leave(ctx, s, heads)
 }
 
 // leave finds the recorded commits that the refs no longer reach, and what
 // remains recorded without them.
 func (x *Indexer) leave(ctx context.Context, s *span, heads []string) error {
+	kept := map[string]bool{}
+	for _, id := range heads {
+		kept[id] = true
+	}
+	for _, rev := range s.revs {
+		for _, id := range rev.Parents {
+			kept[id] = true
+		}
+	}
+	if !slices.ContainsFunc(s.known, func(id string) bool { return !kept[id] }) {
+		return nil // the refs moved forward, as they should
+	}
 	gone := map[string]bool{}
 	var parents []string
 	for rev, err := range x.Repo.RevList(ctx, s.known, heads, gitrepo.RevListOptions{}) {

@@ -132,12 +132,13 @@ func TestTwentyPushesAtOnce(t *testing.T) {
 		bare, clone := server(t, "team", database())
 		must(t, bare, "index")
 		var wg sync.WaitGroup
-		results := make([]result, 20)
-		for i := range results {
-			clone.Commit("x", map[string]string{fmt.Sprintf("build/STATE-%d.md", i): say("STATE", "build", "rig-b", "rig-a", fmt.Sprint(i))})
-			if p := clone.Push("-q", "origin", "main"); p.Code != 0 {
-				t.Fatal(p.Stderr)
-			}
+		results, tips := make([]result, 20), make([]string, 20)
+		for i := range tips {
+			tips[i] = clone.Commit("x", map[string]string{fmt.Sprintf("build/STATE-%d.md", i): say("STATE", "build", "rig-b", "rig-a", fmt.Sprint(i))})
+		}
+		clone.Run("push", "-q", "origin", "main:refs/heads/all")
+		for i, tip := range tips {
+			bare.Run("update-ref", "refs/heads/main", tip)
 			wg.Go(func() { results[i] = control(bare, "post-receive") })
 		}
 		wg.Wait()

@@ -4,6 +4,7 @@ package change
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -33,7 +34,13 @@ const MaxInput = 16 << 20
 
 // ParseReceive reads what git gives pre-receive and post-receive on standard
 // input (githooks(5)): one "<old id> <new id> <ref>" a line.
+//
+// A last line without a line feed is an error: git ends every line with one, so
+// the input was cut, and with it perhaps the name of a ref.
 func ParseReceive(data []byte) ([]RefUpdate, error) {
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		return nil, errors.New("the last line of standard input has no line feed, so it may be cut")
+	}
 	var out []RefUpdate
 	err := eachLine(data, func(n int, line string) error {
 		f := strings.SplitN(line, " ", 3)

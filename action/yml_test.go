@@ -1,0 +1,129 @@
+package action_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/rigward/rigward/action"
+)
+
+// G12: no expression is expanded in a shell, and every action is pinned.
+func TestDefinition(t *testing.T) {
+	files, err := filepath.Glob("../.github/workflows/*.yml")
+	if err != nil || len(files) < 3 {
+		t.Fatal(files, err)
+	}
+	type steps []struct {
+		Uses, Run, Shell string
+		Env              map[string]string
+	}
+	var def struct {
+		Inputs map[string]struct{ Description string }
+		Runs   struct {
+			Using string
+			Steps steps
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "../action.yml")), &def); err != nil {
+		t.Fatal(err)
+	}
+	if def.Runs.Using != "composite" {
+		t.Errorf("the action runs by %q", def.Runs.Using)
+	}
+	all := def.Runs.Steps
+	passed := map[string]bool{}
+	for _, s := range def.Runs.Steps {
+		for _, v := range s.Env {
+			passed[v] = true
+		}
+	}
+	for name := range def.Inputs {
+		if !passed["${{ inputs."+name+" }}"] {
+			t.Errorf("the input %s reaches no step by env", name)
+		}
+	}
+	for _, f := range files {
+		var w struct {
+			Permissions any
+			Jobs        map[string]struct{ Steps steps }
+		}
+		if err := yaml.Unmarshal([]byte(read(t, f)), &w); err != nil {
+			t.Fatal(f, err)
+		}
+		if w.Permissions == nil {
+			t.Errorf("%s has no permissions", f)
+		}
+		for _, j := range w.Jobs {
+			all = append(all, j.Steps...)
+		}
+	}
+	pin := regexp.MustCompile(`^[\w./-]+@[0-9a-f]{40}$`)
+	for _, s := range all {
+		if strings.Contains(s.Run, "${{") {
+			t.Errorf("an expression in a shell: %q", s.Run)
+		}
+		if s.Uses != "" && s.Uses != "./" && !pin.MatchString(s.Uses) {
+			t.Errorf("%s is not pinned by a commit", s.Uses)
+		}
+	}
+}
+
+// actionlint has nothing to say of our workflows.
+func TestActionlint(t *testing.T) {
+	cmd := exec.Command("go", "tool", "-modfile=internal/tools/go.mod", "actionlint", "-no-color", "-shellcheck=", "-pyflakes=")
+	cmd.Dir = ".."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// G13: the matcher is in the action's directory and reads our lines.
+func TestMatcher(t *testing.T) {
+	var m struct {
+		ProblemMatcher []struct {
+			Pattern []struct{ Regexp string }
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, "matcher.json")), &m); err != nil {
+		t.Fatal(err)
+	}
+	re := regexp.MustCompile(m.ProblemMatcher[0].Pattern[0].Regexp)
+	for line, want := range map[string]string{
+		`talk/STATE.md:6:7: error: type is "ORDER", expected one of REQUEST [envelope-schema]`: "talk/STATE.md 6 7 error envelope-schema",
+		`"a\nb.md": warning: no body_hash [body-hash]`:                                         `"a\nb.md"   warning body-hash`,
+	} {
+		got := re.FindStringSubmatch(line)
+		if got == nil {
+			t.Errorf("no match: %s", line)
+			continue
+		}
+		if s := strings.Join([]string{got[1], got[2], got[3], got[4], got[6]}, " "); s != want {
+			t.Errorf("%q, expected %q", s, want)
+		}
+	}
+	for _, line := range []string{"check: refused, 1 error: 1 commit, 1 envelope checked", "\x1b[31mtalk/STATE.md:6:7: error: x\x1b[0m"} {
+		if re.MatchString(line) {
+			t.Errorf("a match: %q", line)
+		}
+	}
+}
+
+// B11: the table names each event that it knows, and no other is known.
+func TestTable(t *testing.T) {
+	for _, event := range action.Events() {
+		if _, err := action.EventSpan(event, "", "", nil); err == nil || strings.Contains(err.Error(), "says nothing of which commits") {
+			t.Errorf("%s without a payload: %v", event, err)
+		}
+	}
+	for _, event := range []string{"", "issues", "Push", "workflow_run"} {
+		if _, err := action.EventSpan(event, strings.Repeat("a", 40), "refs/heads/main", nil); err == nil {
+			t.Errorf("%q is no event of the table", event)
+		}
+	}
+}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/pkg/change"
-	"github.com/rigward/rigward/pkg/drift"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -46,7 +45,6 @@ func check(ctx context.Context, env *hooks.Env, f flags) int {
 	if err := judgeRange(ctx, env, f, draw, &rep); err != nil {
 		rep.Problem, rep.Hint = err, policy.HintOf(err)
 	}
-	finding.Sort(rep.Findings)
 	err := hooks.WriteReports(env.Dir, &rep, targets)
 	if format == "github" { // annotations are few: the log holds the full list
 		err = errors.Join(err, report.Write(env.Stdout, &rep, "text"))
@@ -63,15 +61,14 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *re
 		return err
 	}
 	defer repo.Close()
-	l := &policy.Loader{Repo: repo, ReadFile: func(name string) ([]byte, error) { return hooks.ReadConfigured(repo, name) }}
-	j := &policy.Judge{Repo: repo, Gate: policy.Check, Now: env.Now()}
+	c := hooks.NewChecker(env, repo, rep)
+	c.Draw, c.Now, c.All = draw, f.value["--policy"] == "now", f.has("--all")
+	j := c.Judge
 	if env.StderrTTY {
 		j.Progress = func(done, total int) { fmt.Fprintf(env.Stderr, "\r%d of %d commits", done, total) }
 		defer func() { fmt.Fprint(env.Stderr, "\r\x1b[K") }()
 	}
-	defer func() {
-		rep.Findings, rep.Commits, rep.Envelopes = j.Findings, j.Commits, j.Envelopes
-	}()
+	defer c.Tell()
 	switch when := f.value["--policy"]; {
 	case f.has("--policy") && when != "now" && when != "then":
 		return &policy.Undecided{Message: "--policy is " + finding.Quote(when) + ", expected now or then"}
@@ -119,54 +116,13 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *re
 		}
 		ranges = append(ranges, r)
 	}
+	c.Head = head
 	for _, r := range ranges {
-		base := r.Old
-		if base == "" && len(r.Exclude) > 0 {
-			base = r.Exclude[0]
-		}
-		if f.value["--policy"] == "now" {
-			base = head
-		} else if len(r.Exclude) == 0 {
-			j.OfTheTime = l.At
-		}
-		r.From = base
-		if r.Policy, r.Trust, err = l.AtCommit(base); err != nil {
-			return err
-		}
-		rep.Fail = min(rep.Fail, r.Policy.FailLevel)
-		if len(r.Exclude) > 0 {
-			j.Nonces = hooks.Nonces(repo, r.Policy)
-		}
-		if err := j.Range(ctx, r); err != nil {
-			if errors.Is(err, context.DeadlineExceeded) {
-				err = &policy.Undecided{Message: fmt.Sprintf("%d of %d commits checked, then the time was up", j.Commits, j.Total), Hint: "raise --timeout", Cause: err}
-			}
-			return err
-		}
-		if draw {
-			hooks.AddThreads(ctx, repo, r, rep)
-		}
-		if err := judgeBundles(ctx, f, repo, l, j, r, rep); err != nil {
+		if err := c.Range(ctx, r); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// judgeBundles judges the bundles that a range touches. With --all they are
-// those that the newest policy names, as they are now.
-func judgeBundles(ctx context.Context, f flags, repo *gitrepo.Repo, l *policy.Loader, j *policy.Judge, r policy.Range, rep *report.Report) (err error) {
-	d := drift.Judge{Repo: repo, Now: j.Now}
-	if f.has("--all") {
-		d.All, d.Trusted = true, r.New
-		if r.Policy, r.Trust, err = l.AtCommit(r.New); err != nil {
-			return err
-		}
-	}
-	err = d.Range(ctx, r)
-	rep.Bundles = append(rep.Bundles, d.Bundles...)
-	j.Findings = append(j.Findings, d.Findings...)
-	return err
 }
 
 // named turns BASE..HEAD, BASE...HEAD or nothing (the upstream) into a range.

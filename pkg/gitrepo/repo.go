@@ -30,7 +30,7 @@ type place struct {
 	workTree          string // absolute; "" if there is none
 	bare              bool
 	format            string // "sha1" or "sha256"
-	plain             bool   // refs are files that go-git reads as git does
+	plain             bool   // refs are files that can be read without git
 }
 
 // Open finds the repository as git does from env: GIT_DIR, GIT_WORK_TREE and

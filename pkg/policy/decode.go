@@ -392,7 +392,7 @@ func (d *decoder) bundles(n *yamlprofile.Node) {
 					b.Root = "." // the top, not the directory of the RigSpec
 				}
 			},
-			"signer":  func(n *yamlprofile.Node) { b.Signer = d.text(n) },
+			"signer": func(n *yamlprofile.Node) { b.Signer = d.text(n) },
 			"options": func(n *yamlprofile.Node) {
 				if n.Kind != yamlprofile.Map {
 					d.want(n, "a mapping")

@@ -729,6 +729,7 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 				bad(k)
 			}
 		}
+		sender := kind["from"] == "string" && e.v["from"] != "" // an id or not
 		str("from", rigID.MatchString)
 		str("to", rigID.MatchString)
 		if kind["to"] == "list" {
@@ -767,7 +768,7 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 		}
 		if e.relay() {
 			if e.suffix() != e.attested() {
-				if kind["from"] == "string" {
+				if sender {
 					e.rules = append(e.rules, "relay-suffix")
 				}
 			}

@@ -28,10 +28,9 @@ func turn(thread, name, from string, edit ...string) map[string]string {
 
 // A run is one step of a workflow and what it left behind.
 type run struct {
-	code            int
-	log, summary    string
-	outputs         map[string]string
-	stderr, reports string
+	code                 int
+	log, summary, stderr string
+	outputs              map[string]string
 }
 
 // step runs the action as the runner does.

@@ -56,12 +56,25 @@ func TestDefinition(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(read(t, f)), &w); err != nil {
 			t.Fatal(f, err)
 		}
-		if w.Permissions == nil {
-			t.Errorf("%s has no permissions", f)
+		// G10: nothing but the contents, and those to read.
+		if p, _ := w.Permissions.(map[string]any); len(p) != 1 || p["contents"] != "read" {
+			t.Errorf("%s: permissions %v, expected contents: read", f, w.Permissions)
 		}
 		for _, j := range w.Jobs {
 			all = append(all, j.Steps...)
 		}
+	}
+	// G15: what runs is built from the action's own commit, so that no digest of a
+	// download can be missing from a list.
+	built := false
+	for _, s := range def.Runs.Steps {
+		if regexp.MustCompile(`\b(curl|wget|gh|docker|npx?|go (install|run|get))\b`).MatchString(s.Run) {
+			t.Errorf("a step fetches: %q", s.Run)
+		}
+		built = built || strings.Contains(s.Run, `go build -C "$GITHUB_ACTION_PATH"`)
+	}
+	if !built {
+		t.Error("no step builds the action from its own checkout")
 	}
 	pin := regexp.MustCompile(`^[\w./-]+@[0-9a-f]{40}$`)
 	for _, s := range all {

@@ -319,7 +319,6 @@ type mpolicy struct {
 	nonceRefs   bool
 	maxFile     int
 	lowered     []string // rules that are warnings, or off
-	frozen      bool
 	skew, clock int64
 }
 

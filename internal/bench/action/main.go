@@ -71,7 +71,7 @@ func run(n, rounds int) error {
 		return os.WriteFile(name, data, 0o644)
 	}
 	// Text that compresses to a bundle of about 1 MiB.
-	noise := make([]byte, 790<<10)
+	noise := make([]byte, 1000<<10)
 	rand.New(rand.NewSource(1)).Read(noise)
 	role := func(head string) []byte { return fmt.Appendf(nil, "%s\n%x\n", head, noise) }
 	for name, text := range map[string]string{

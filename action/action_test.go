@@ -241,6 +241,27 @@ func TestInputs(t *testing.T) {
 			t.Errorf("reports %q, expected %q", res.outputs["reports"], want)
 		}
 	})
+	t.Run("G09 a report's name that the checkout has made a link", func(t *testing.T) {
+		r := r.Copy(t)
+		outside := filepath.Join(gittest.TempDir(t), "victim")
+		if err := os.WriteFile(outside, []byte("mine"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for link, to := range map[string]string{"a.html": outside, "away": filepath.Dir(outside)} {
+			if err := os.Symlink(to, filepath.Join(r.Dir, link)); err != nil {
+				t.Skipf("no symbolic links here: %v", err)
+			}
+		}
+		step(t, r, "pull_request", pr, "INPUT_REPORTS=html=a.html").check(t, 0, "clean")
+		if b, err := os.ReadFile(filepath.Join(r.Dir, "a.html")); err != nil || !strings.Contains(string(b), "<html") {
+			t.Errorf("no report in the link's place: %v", err)
+		}
+		step(t, r, "pull_request", pr, "INPUT_REPORTS=html=away/victim").check(t, 2, "undecided", "cannot be written")
+		step(t, r, "pull_request", pr, "INPUT_REPORTS=html="+r.Dir+"/away/victim").check(t, 2, "undecided", "cannot be written")
+		if b, err := os.ReadFile(outside); err != nil || string(b) != "mine" {
+			t.Errorf("a file outside the checkout was written: %q, %v", b, err)
+		}
+	})
 	t.Run("G07 fail level", func(t *testing.T) {
 		r := r.Copy(t)
 		r.Run("checkout", "-q", "--detach", base)

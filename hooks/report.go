@@ -3,6 +3,8 @@ package hooks
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,23 +16,47 @@ import (
 )
 
 // WriteReports writes a report into files; relative names are relative to dir.
-// A file is made or replaced. The error names the file that could not be
-// written.
+// A file is made anew. Below dir, which may be a checkout of what is judged, no
+// symbolic link leads out of it, and a link of the file's name is replaced, not
+// followed. The error names the file that could not be written.
 func WriteReports(dir string, r *report.Report, targets []report.Target) error {
 	for _, t := range targets {
 		var b bytes.Buffer
 		if err := report.Write(&b, r, t.Format); err != nil {
 			return err
 		}
-		name := t.File
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(dir, name)
-		}
-		if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
+		if err := writeBelow(dir, t.File, b.Bytes()); err != nil {
 			return &policy.Undecided{Message: "the report " + finding.Quote(t.File) + " cannot be written", Cause: err}
 		}
 	}
 	return nil
+}
+
+func writeBelow(dir, name string, data []byte) error {
+	if filepath.IsAbs(name) {
+		if rel, err := filepath.Rel(dir, name); err == nil {
+			name = rel
+		}
+	}
+	if !filepath.IsLocal(name) { // chosen by whoever calls, not by the checkout
+		return os.WriteFile(filepath.Join(dir, name), data, 0o644)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if st, err := root.Lstat(name); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+		if err := root.Remove(name); err != nil {
+			return err
+		}
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
 }
 
 // AddThreads adds to a report what a judged range brings to each thread. A

@@ -2,6 +2,7 @@ package action_test
 
 import (
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -139,4 +140,31 @@ func TestTable(t *testing.T) {
 			t.Errorf("%q is no event of the table", event)
 		}
 	}
+}
+
+// A payload never makes an answer without commits of a known form.
+func FuzzEventSpan(f *testing.F) {
+	for _, name := range []string{"push", "push_deleted", "pull_request", "merge_group", "schedule", "release"} {
+		data, err := os.ReadFile("testdata/events/" + name + ".json")
+		if err != nil {
+			f.Fatal(err)
+		}
+		text := strings.NewReplacer("@BASE@", strings.Repeat("a", 40), "@HEAD@", strings.Repeat("b", 40), "@ZERO@", strings.Repeat("0", 40)).Replace(string(data))
+		f.Add(strings.SplitN(name, "_deleted", 2)[0], text)
+	}
+	f.Fuzz(func(t *testing.T, event, text string) {
+		var payload map[string]any
+		if json.Unmarshal([]byte(text), &payload) != nil {
+			return
+		}
+		s, err := action.EventSpan(event, strings.Repeat("c", 40), "refs/heads/main", payload)
+		if err != nil {
+			return
+		}
+		id := regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+		needBase := s.Kind == action.Proposal || s.Kind == action.Moved || s.Kind == action.Deleted
+		if needBase != id.MatchString(s.Base) || (s.Kind != action.Deleted) != id.MatchString(s.Head) {
+			t.Errorf("%s: %+v", event, s)
+		}
+	})
 }

@@ -52,6 +52,9 @@ func ParseTarget(text, dir string) (Target, error) {
 			// The text may hold a password, and so may the parser's error.
 			return Target{}, &policy.Undecided{Message: "the address of the PostgreSQL database is malformed", Hint: "postgres://HOST/DATABASE"}
 		}
+		if strings.Contains(u.Path, "@") { // of a password with a slash in it
+			return Target{}, &policy.Undecided{Message: "the address of the PostgreSQL database is malformed", Hint: "write / in a password as %2F, or use a pgpass file"}
+		}
 		host := u.Host
 		if h := u.Query().Get("host"); host == "" && h != "" {
 			host = h

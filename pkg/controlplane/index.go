@@ -397,7 +397,7 @@ func (x *Indexer) scan(ctx context.Context, s *span, chunk int, fn func(batch []
 				trusted[i] = keys{signers, revoked}
 			}
 		}
-		parallel(len(batch), func(i int) { batch[i].read(format, trusted[i].s, trusted[i].r) })
+		policy.Parallel(len(batch), func(i int) { batch[i].read(format, trusted[i].s, trusted[i].r) })
 		err := fn(batch, at)
 		batch = nil
 		return err

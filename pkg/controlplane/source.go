@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rigward/rigward/pkg/envelope"
@@ -230,24 +228,4 @@ func references(refs []string) *string {
 	}
 	s := text(string(data))
 	return &s
-}
-
-// parallel calls fn for 0 … n-1 on all cores.
-func parallel(n int, fn func(int)) {
-	workers := min(runtime.GOMAXPROCS(0), (n+15)/16)
-	if workers <= 1 {
-		for i := range n {
-			fn(i)
-		}
-		return
-	}
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			for i := w; i < n; i += workers {
-				fn(i)
-			}
-		})
-	}
-	wg.Wait()
 }

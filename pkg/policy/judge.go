@@ -370,7 +370,7 @@ func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
 	if err := j.read(batch); err != nil {
 		return err
 	}
-	parallel(len(batch), func(i int) {
+	Parallel(len(batch), func(i int) {
 		for _, e := range batch[i].entries {
 			e.parse(batch[i].policy)
 		}
@@ -494,8 +494,8 @@ func (j *Judge) Ref(p *Policy, u change.RefUpdate, protected bool) bool {
 	return false
 }
 
-// parallel calls fn for 0 … n-1 on all cores.
-func parallel(n int, fn func(int)) {
+// Parallel calls fn for 0 … n-1 on all cores, and returns when all calls have.
+func Parallel(n int, fn func(int)) {
 	workers := min(runtime.GOMAXPROCS(0), (n+15)/16)
 	if workers <= 1 {
 		for i := range n {

@@ -167,7 +167,7 @@ func (j *Judge) verify(batch []*commit) error {
 			todo = append(todo, c)
 		}
 	}
-	parallel(len(todo), func(i int) {
+	Parallel(len(todo), func(i int) {
 		c := todo[i]
 		s, r, _ := c.trust.Signers()
 		o := sshsign.Options{MinRSABits: c.policy.MinRSABits}

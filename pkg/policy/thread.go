@@ -122,7 +122,7 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 		return nil, err
 	}
 	envs = make([]*envelope.Envelope, len(objs))
-	parallel(len(objs), func(i int) {
+	Parallel(len(objs), func(i int) {
 		envs[i], _ = envelope.Parse(objs[i].Data, envelope.Options{Limits: p.envelopeLimits()})
 	})
 	for i, o := range objs {

@@ -4,16 +4,22 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/rigward/rigward/action"
+	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/hooks"
 )
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == "--version" {
+		fmt.Println("rig-action", version.String())
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	dir, _ := os.Getwd()
 	code := action.Run(ctx, &hooks.Env{

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rig"
@@ -177,9 +178,10 @@ func (c *call) fail(err error) int {
 			Message string `json:"message"`
 		}{"1.0", c.verb.name, code, msg})
 	}
-	c.say("rig-bundle %s: %s: %s", c.verb.name, code, msg)
+	command := strings.TrimSuffix("rig-bundle "+c.verb.name, " ")
+	c.say("%s: %s: %s", command, code, msg)
 	if code == codeUsage {
-		c.say("hint: rig-bundle %s --help", c.verb.name)
+		c.say("hint: %s --help", command)
 	}
 	return exitUnknown
 }
@@ -230,10 +232,13 @@ func Main(ctx context.Context, env Env) int {
 	case "man":
 		printMan(env.Stdout, all)
 		return exitOK
+	case "-v", "--version", "version":
+		fmt.Fprintf(env.Stdout, "rig-bundle %s\n", version.String())
+		return exitOK
 	}
 	candidates := named(all, name)
 	if len(candidates) == 0 {
-		c := &call{Env: env, verb: &verb{name: name}, set: map[string][]string{}}
+		c := &call{Env: env, verb: &verb{}, set: map[string][]string{}}
 		if slices.Contains(rest, "--json") {
 			c.set["--json"] = []string{"true"}
 		}

@@ -41,7 +41,7 @@ func printHelp(w io.Writer, all []*verb) {
 	for _, v := range all {
 		fmt.Fprintf(w, "  %-11s %s\n", v.name, v.label())
 	}
-	fmt.Fprint(w, "  completion  print the completions of a shell: bash, zsh, fish\n  man         print the manual page\n\n"+
+	fmt.Fprint(w, "  completion  print the completions of a shell: bash, zsh, fish\n  man         print the manual page\n  version     print the version\n\n"+
 		"rig-bundle COMMAND --help tells more. Exit status: 0 done and nothing found,\n1 findings, 2 could not decide.\n")
 }
 
@@ -80,7 +80,7 @@ func printMan(w io.Writer, all []*verb) {
 
 // completion prints a completion script for a shell.
 func completion(env Env, all []*verb, args []string) int {
-	names := []string{"completion", "help", "man"}
+	names := []string{"completion", "help", "man", "version"}
 	flags := map[string][]string{} // verb to its flags
 	for _, v := range all {
 		if !slices.Contains(names, v.name) {

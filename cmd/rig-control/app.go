@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/pkg/change"
 	"github.com/rigward/rigward/pkg/controlplane"
@@ -60,11 +60,7 @@ func Main(ctx context.Context, env *hooks.Env) int {
 		fmt.Fprint(env.Stdout, usage)
 		return report.ExitClean
 	case "-v", "--version", "version":
-		v := "(devel)"
-		if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-			v = info.Main.Version
-		}
-		fmt.Fprintf(env.Stdout, "rig-control %s\n", v)
+		fmt.Fprintf(env.Stdout, "rig-control %s\n", version.String())
 		return report.ExitClean
 	}
 	fmt.Fprintf(env.Stderr, "rig-control: unknown command %s\n%s", finding.QuoteMax(a.command, 40), usage)

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/cmd/internal/handover"
+	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
@@ -44,7 +44,7 @@ var commands = map[string]command{
 	"keys":      {"--file= --namespaces= --valid-after= --valid-before=", 3, keys},
 	"explain":   {"--list --policy-schema", 1, explain},
 	"demo":      {"--keep", 0, demo},
-	"version":   {"", 0, version},
+	"version":   {"", 0, printVersion},
 }
 
 // Main runs the program. Args[0] is the name it was called by.
@@ -158,11 +158,7 @@ func fail(env *hooks.Env, name string, err error) int {
 	return report.ExitUndecided
 }
 
-func version(_ context.Context, env *hooks.Env, _ flags) int {
-	v := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		v = info.Main.Version
-	}
-	fmt.Fprintf(env.Stdout, "rig-hook %s\n", v)
+func printVersion(_ context.Context, env *hooks.Env, _ flags) int {
+	fmt.Fprintf(env.Stdout, "rig-hook %s\n", version.String())
 	return report.ExitClean
 }

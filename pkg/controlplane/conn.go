@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"net"
@@ -21,12 +22,54 @@ import (
 )
 
 // A conn is one connection. Statements number their parameters $1, $2 …,
-// which both systems know.
+// which both systems know, or take them from values and list.
 type conn interface {
 	exec(ctx context.Context, statement string, args ...any) error
 	query(ctx context.Context, statement string, args ...any) (rows, error)
+	// keep says that a statement will be run again, and need be prepared
+	// only once.
+	keep(statement string)
 	close() error
 	postgres() bool
+}
+
+// values are the rows of a VALUES clause with n parameters each. SQLite looks
+// up parameters with names, which $1 is to it, by going through all of them;
+// it gets nameless ones.
+func values(c conn, rows, n int) string {
+	var b strings.Builder
+	for i := range rows * n {
+		switch {
+		case i > 0 && i%n == 0:
+			b.WriteString("), (")
+		case i > 0:
+			b.WriteString(", ")
+		default:
+			b.WriteByte('(')
+		}
+		if c.postgres() {
+			b.WriteString("$" + itoa(i+1))
+		} else {
+			b.WriteByte('?')
+		}
+	}
+	b.WriteByte(')')
+	return b.String()
+}
+
+// list is the set of the texts or keys in parameter $n, which is what listed
+// makes of them: a statement is the same for a list of any length.
+func list(c conn, n int, typ string) string {
+	if c.postgres() {
+		return "(SELECT value::" + typ + " FROM jsonb_array_elements_text($" + itoa(n) + "::jsonb))"
+	}
+	return "(SELECT value FROM json_each($" + itoa(n) + "))"
+}
+
+// listed is the value of a parameter for list.
+func listed[T string | int64](all []T) (string, error) {
+	data, err := json.Marshal(all)
+	return string(data), err
 }
 
 // rows is a result being read.
@@ -60,15 +103,16 @@ func dial(ctx context.Context, t Target, write bool) (conn, error) {
 }
 
 type sqliteConn struct {
-	db *sql.DB
-	c  *sql.Conn
+	db   *sql.DB
+	c    *sql.Conn
+	kept map[string]*sql.Stmt // nil until it is run
 }
 
 // memory is the path of a database that lives in this process only.
 const memory = ":memory:"
 
 func dialSQLite(ctx context.Context, t Target, write bool) (conn, error) {
-	q := url.Values{"_pragma": {"busy_timeout(2000)", "foreign_keys(1)", "recursive_triggers(1)", "synchronous(NORMAL)"}}
+	q := url.Values{"_pragma": {"busy_timeout(2000)", "foreign_keys(1)", "recursive_triggers(1)", "synchronous(NORMAL)", "temp_store(MEMORY)", "cache_size(-16384)"}}
 	if write {
 		q.Set("_txlock", "immediate")
 		if t.path != memory {
@@ -108,7 +152,7 @@ func dialSQLite(ctx context.Context, t Target, write bool) (conn, error) {
 		db.Close()
 		return nil, told(ctx, t, driver(err))
 	}
-	return &sqliteConn{db, c}, nil
+	return &sqliteConn{db, c, map[string]*sql.Stmt{}}, nil
 }
 
 func cannotOpen(t Target, err error) error {
@@ -128,13 +172,47 @@ func cannotOpen(t Target, err error) error {
 
 func (s *sqliteConn) postgres() bool { return false }
 
+func (s *sqliteConn) keep(statement string) {
+	if _, known := s.kept[statement]; !known {
+		s.kept[statement] = nil
+	}
+}
+
+// prepared returns the prepared form of a statement, nil if it is not kept.
+func (s *sqliteConn) prepared(ctx context.Context, statement string) (*sql.Stmt, error) {
+	p, kept := s.kept[statement]
+	if !kept || p != nil {
+		return p, nil
+	}
+	p, err := s.c.PrepareContext(ctx, statement)
+	if err == nil {
+		s.kept[statement] = p
+	}
+	return p, err
+}
+
 func (s *sqliteConn) exec(ctx context.Context, statement string, args ...any) error {
-	_, err := s.c.ExecContext(ctx, statement, args...)
+	p, err := s.prepared(ctx, statement)
+	switch {
+	case err != nil:
+	case p != nil:
+		_, err = p.ExecContext(ctx, args...)
+	default:
+		_, err = s.c.ExecContext(ctx, statement, args...)
+	}
 	return driver(err)
 }
 
 func (s *sqliteConn) query(ctx context.Context, statement string, args ...any) (rows, error) {
-	r, err := s.c.QueryContext(ctx, statement, args...)
+	p, err := s.prepared(ctx, statement)
+	var r *sql.Rows
+	switch {
+	case err != nil:
+	case p != nil:
+		r, err = p.QueryContext(ctx, args...)
+	default:
+		r, err = s.c.QueryContext(ctx, statement, args...)
+	}
 	if err != nil {
 		return nil, driver(err)
 	}
@@ -142,7 +220,15 @@ func (s *sqliteConn) query(ctx context.Context, statement string, args ...any) (
 }
 
 func (s *sqliteConn) close() error {
-	err := s.c.Close()
+	var err error
+	for _, p := range s.kept {
+		if p != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}
+	if e := s.c.Close(); err == nil {
+		err = e
+	}
 	if dbErr := s.db.Close(); err == nil {
 		err = dbErr
 	}
@@ -177,6 +263,8 @@ func dialPostgres(ctx context.Context, t Target, write bool) (conn, error) {
 }
 
 func (p *postgresConn) postgres() bool { return true }
+
+func (p *postgresConn) keep(string) {} // the driver keeps all
 
 func (p *postgresConn) exec(ctx context.Context, statement string, args ...any) error {
 	_, err := p.c.Exec(ctx, statement, args...)

@@ -64,6 +64,38 @@ type deriver struct {
 
 	rows   []newRow
 	events []event
+
+	// written are, of a run for which nothing counts that was in the database
+	// before, the rows that it wrote itself; else nil.
+	written keySet
+	limit   int  // of messages that are kept in memory
+	forgot  bool // threads are read from the database when they are needed
+}
+
+// A keySet is a set of keys, small where they are close together.
+type keySet map[int64]uint64
+
+func (s keySet) add(id int64) {
+	if id > 0 {
+		s[id>>6] |= 1 << (id & 63)
+	}
+}
+
+func (s keySet) has(id int64) bool { return s[id>>6]>>(id&63)&1 != 0 }
+
+// forget drops what is known of threads after a portion: at once where it came
+// from the database, else when it becomes too much.
+func (d *deriver) forget(fresh bool) {
+	if fresh && !d.forgot {
+		n := 0
+		for _, t := range d.threads {
+			n += len(t.facts)
+		}
+		d.forgot = n > d.limit
+	}
+	if !fresh || d.forgot {
+		d.threads = map[string]*thread{}
+	}
 }
 
 // A newRow waits to be written.

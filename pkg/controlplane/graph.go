@@ -12,54 +12,66 @@ import (
 // history without merges is answered by comparing two numbers.
 type graph struct {
 	index  map[string]int // of a commit in the range
-	chain  []int
-	height []int    // position in the chain
-	sides  [][]side // of each chain, by height: where others flow in
-	below  [][]string
-	memo   int // the commit that reached belongs to, -1 for none
-	best   map[int]int
+	chain  []int32
+	height []int32    // position in the chain
+	sides  [][]side   // of each chain, by height: where others flow in
+	below  []int32    // which of belows are the older commits it descends from
+	belows [][]string // of commits outside the range
+	memo   int        // the commit that best belongs to, -1 for none
+	best   map[int32]int32
 }
 
 // A side is a parent of a commit that is not the one below it in its chain.
-type side struct{ height, parent int }
+type side struct{ height, parent int32 }
 
 func newGraph(revs []gitrepo.Rev) *graph {
-	g := &graph{index: make(map[string]int, len(revs)), chain: make([]int, len(revs)), height: make([]int, len(revs)), below: make([][]string, len(revs)), memo: -1}
+	n := len(revs)
+	g := &graph{index: make(map[string]int, n), chain: make([]int32, n), height: make([]int32, n), below: make([]int32, n), belows: [][]string{nil}, memo: -1}
 	var tops []int // topmost commit of each chain
 	for i, rev := range revs {
 		g.index[rev.ID] = i
-		c := len(tops)
+		c := int32(len(tops))
 		if len(rev.Parents) > 0 {
 			if p, inside := g.index[rev.Parents[0]]; inside && tops[g.chain[p]] == p {
 				c = g.chain[p]
 				g.height[i] = g.height[p] + 1
 			}
 		}
-		if c == len(tops) {
+		if int(c) == len(tops) {
 			tops, g.sides = append(tops, i), append(g.sides, nil)
 		}
 		tops[c], g.chain[i] = i, c
 		for k, id := range rev.Parents {
 			p, inside := g.index[id]
 			if inside && (k > 0 || g.height[i] == 0) {
-				g.sides[c] = append(g.sides[c], side{g.height[i], p})
+				g.sides[c] = append(g.sides[c], side{g.height[i], int32(p)})
 			}
-			part := []string{id}
-			if inside {
-				part = g.below[p]
-			}
-			if k == 0 {
-				g.below[i] = part
-				continue
-			}
-			for _, b := range part {
-				if !slices.Contains(g.below[i], b) {
-					g.below[i] = append(g.below[i][:len(g.below[i]):len(g.below[i])], b)
-				}
+			switch {
+			case k == 0 && inside:
+				g.below[i] = g.below[p]
+			case inside:
+				g.descend(i, g.belows[g.below[p]])
+			default:
+				g.descend(i, []string{id})
 			}
 		}
 	}
 	return g
+}
+
+// descend adds older commits to those that commit i descends from.
+func (g *graph) descend(i int, older []string) {
+	all := g.belows[g.below[i]]
+	n := len(all)
+	for _, id := range older {
+		if !slices.Contains(all[:n], id) {
+			all = append(all[:len(all):len(all)], id)
+		}
+	}
+	if len(all) > n {
+		g.below[i] = int32(len(g.belows))
+		g.belows = append(g.belows, all)
+	}
 }
 
 // before tells whether commit a of the range is in the history of commit b of
@@ -79,9 +91,9 @@ func (g *graph) before(a, b int) bool {
 }
 
 // reach returns up to which height each chain is in the history of a commit.
-func (g *graph) reach(c int) map[int]int {
-	best := map[int]int{}
-	for todo := []int{c}; len(todo) > 0; {
+func (g *graph) reach(c int) map[int32]int32 {
+	best := map[int32]int32{}
+	for todo := []int32{int32(c)}; len(todo) > 0; {
 		n := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		chain, height := g.chain[n], g.height[n]

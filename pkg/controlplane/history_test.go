@@ -163,10 +163,16 @@ func TestIncrementalIsRebuild(t *testing.T) {
 			y := indexer(t, r, whole)
 			got := update(t, y)
 			same(t, portions, whole)
+			forgetful := open(t, target())
+			z := indexer(t, r, forgetful)
+			z.Chunk, z.remember = 1+rnd.IntN(30), 1+rnd.IntN(60)
+			update(t, z)
+			same(t, forgetful, whole)
 			clean(t, x)
 			if again := update(t, x); again != (Result{}) {
 				t.Errorf("nothing changed, and %+v was done", again)
 			}
+			x.remember = 1 + rnd.IntN(60)
 			if _, err := x.Rebuild(context.Background()); err != nil {
 				t.Fatal(err)
 			}

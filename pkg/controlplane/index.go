@@ -38,8 +38,10 @@ type Indexer struct {
 	// Chunk is how many commits are written in one transaction; 0: 1000.
 	Chunk int
 
+	remember int // messages in memory; 0: remembered
+
 	rules map[string]ruleSet // that the trees of commits hold
-	trees map[string]string  // of commits of the range
+	trees map[string]string  // of the latest commits of the range
 }
 
 // A ruleSet is what a tree says of itself.
@@ -312,9 +314,7 @@ func (x *Indexer) once(ctx context.Context, all bool) (res Result, err error) {
 		}
 		done = upTo
 		res.Left = len(s.revs) - done
-		if !s.fresh {
-			d.threads = map[string]*thread{}
-		}
+		d.forget(s.fresh)
 		return nil
 	})
 	if err == nil && !finished && !(len(s.revs) == 0 && len(s.lost) == 0 && x.upToDate(s, expected)) {
@@ -334,15 +334,25 @@ func (x *Indexer) upToDate(s *span, recorded map[string][]string) bool {
 	return equalRecord(next, recorded)
 }
 
+// remembered is how many messages a run keeps in memory at the most, besides
+// those of the portion at work, before it reads them back from the database.
+const remembered = 1 << 15
+
 // deriver makes the deriver of a run.
 func (x *Indexer) deriver(ctx context.Context, s *span) *deriver {
 	d := &deriver{rig: x.Rig, graph: newGraph(s.revs), threads: map[string]*thread{}}
+	if s.fresh {
+		d.written, d.limit = keySet{}, x.remember
+		if d.limit == 0 {
+			d.limit = remembered
+		}
+	}
 	beside := map[string]map[string]bool{} // by the older commits that one descends from
 	d.foreign = func(commit string, index int) (bool, error) {
 		if s.fresh {
 			return true, nil
 		}
-		below := slices.Clone(d.graph.below[index])
+		below := slices.Clone(d.graph.belows[d.graph.below[index]])
 		slices.Sort(below)
 		if !slices.ContainsFunc(s.known, func(id string) bool { return !slices.Contains(below, id) }) {
 			return false, nil
@@ -431,9 +441,16 @@ func (x *Indexer) scan(ctx context.Context, s *span, chunk int, fn func(batch []
 	return err
 }
 
+// nearby is of how many commits of the range the trees are kept.
+const nearby = 4096
+
 // ruleSet returns the policy and the trust of a commit's first parent, and
 // keeps those of its own tree for its children.
 func (x *Indexer) ruleSet(c *gitrepo.Scanned) (ruleSet, error) {
+	if len(x.trees) > nearby { // parents are mostly near; others are read again
+		clear(x.trees)
+		clear(x.rules)
+	}
 	x.trees[c.ID] = c.Tree
 	first := ""
 	if len(c.Parents) > 0 {
@@ -483,8 +500,8 @@ func (x *Indexer) at(tree string) (ruleSet, error) {
 
 // write derives and writes what a portion of commits brings.
 func (x *Indexer) write(ctx context.Context, s *span, d *deriver, batch []*landed) error {
-	if !s.fresh {
-		if err := x.load(ctx, d, batch); err != nil {
+	if !s.fresh || d.forgot {
+		if err := x.load(ctx, s, d, batch); err != nil {
 			return err
 		}
 	}
@@ -497,12 +514,17 @@ func (x *Indexer) write(ctx context.Context, s *span, d *deriver, batch []*lande
 	if err := x.writeRows(ctx, d.rows); err != nil {
 		return err
 	}
+	if s.fresh {
+		for _, n := range d.rows {
+			d.written.add(n.row.id)
+		}
+	}
 	return x.writeEvents(ctx, d.events)
 }
 
 // load reads the older messages of threads that need them: those of an ACK, a
 // RESOLUTION, a freeze or a merge wholly, of the others what closed them.
-func (x *Indexer) load(ctx context.Context, d *deriver, batch []*landed) error {
+func (x *Indexer) load(ctx context.Context, s *span, d *deriver, batch []*landed) error {
 	wholly := map[string]bool{}
 	for _, l := range batch {
 		for _, m := range l.messages {
@@ -528,6 +550,9 @@ func (x *Indexer) load(ctx context.Context, d *deriver, batch []*landed) error {
 	}
 	if err := x.loadThreads(ctx, d, whole, ""); err != nil {
 		return err
+	}
+	if s.fresh {
+		return nil // it is all of this run
 	}
 	// What another server brought, and this one lacks, is in no history here.
 	var commits []string
@@ -606,7 +631,7 @@ func (x *Indexer) writeRows(ctx context.Context, news []newRow) error {
   parent_refs = excluded.parent_refs, run_id = NULL, body_hash = excluded.body_hash, in_reply_to = excluded.in_reply_to, nonce = excluded.nonce,
   attested_by = excluded.attested_by, attested_at = excluded.attested_at, signer = excluded.signer, signer_principal = excluded.signer_principal,
   verified = excluded.verified, commit_time = excluded.commit_time,
-  lifecycle_state = CASE WHEN bridge_messages.lifecycle_state = 'superseded' THEN excluded.lifecycle_state ELSE bridge_messages.lifecycle_state END
+  lifecycle_state = CASE WHEN bridge_messages.lifecycle_state IN ('superseded', 'drafted', 'sent') THEN excluded.lifecycle_state ELSE bridge_messages.lifecycle_state END
 RETURNING id, commit_sha, thread, filename, to_rig`, func(r rows) error {
 			var k key
 			var id int64
@@ -664,14 +689,14 @@ type threadState struct {
 	closed     bool
 }
 
-// states are the states that the transport can see, each with the events that
-// lead to it; later ones win.
-var states = []string{"sent", "received", "acked", "resolved"}
+// states are the states that an event of another message leads to; later ones
+// win.
+var states = []string{"acked", "resolved"}
 
 // writeEvents inserts events, and raises the state of the rows.
 func (x *Indexer) writeEvents(ctx context.Context, events []event) error {
 	var args []any
-	reached := map[string][]any{}
+	reached := map[string][]int64{}
 	for _, e := range events {
 		if e.row.id < 0 {
 			continue
@@ -690,54 +715,43 @@ func (x *Indexer) writeEvents(ctx context.Context, events []event) error {
 		return err
 	}
 	for i, state := range states {
-		if i == 0 {
+		if len(reached[state]) == 0 {
 			continue
 		}
-		lower := "'" + strings.Join(append([]string{"drafted"}, states[:i]...), "', '") + "'"
-		for part := range slices.Chunk(reached[state], 2000) {
-			err := x.DB.conn.exec(ctx, "UPDATE bridge_messages SET lifecycle_state = '"+state+"' WHERE lifecycle_state IN ("+lower+") AND id IN ("+params(1, len(part))+")", part...)
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// insert runs an INSERT for rows of n values each, many in one statement, and
-// reads what it returns.
-func insert(ctx context.Context, c conn, head string, n int, args []any, tail string, returned func(rows) error) error {
-	for part := range slices.Chunk(args, n*100) {
-		var b strings.Builder
-		b.WriteString(head + " VALUES ")
-		for i := 0; i < len(part); i += n {
-			if i > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString("(" + params(i+1, n) + ")")
-		}
-		b.WriteString(" " + tail)
-		var err error
-		if returned != nil {
-			err = each(ctx, c, b.String(), part, returned)
-		} else {
-			err = c.exec(ctx, b.String(), part...)
-		}
+		lower := "'" + strings.Join(append([]string{"drafted", "sent", "received"}, states[:i]...), "', '") + "'"
+		keys, err := listed(reached[state])
 		if err != nil {
+			return err
+		}
+		statement := "UPDATE bridge_messages SET lifecycle_state = '" + state + "' WHERE lifecycle_state IN (" + lower + ") AND id IN " + list(x.DB.conn, 1, "bigint")
+		x.DB.conn.keep(statement)
+		if err := x.DB.conn.exec(ctx, statement, keys); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// params are n numbered parameters from $first on.
-func params(first, n int) string {
-	var b strings.Builder
-	for i := range n {
-		if i > 0 {
-			b.WriteString(", ")
+// portion is how many rows an INSERT has at the most.
+const portion = 50
+
+// insert runs an INSERT for rows of n values each, many in one statement, and
+// reads what it returns.
+func insert(ctx context.Context, c conn, head string, n int, args []any, tail string, returned func(rows) error) error {
+	for part := range slices.Chunk(args, n*portion) {
+		statement := head + " VALUES " + values(c, len(part)/n, n) + " " + tail
+		if len(part) == n*portion {
+			c.keep(statement)
 		}
-		b.WriteString("$" + itoa(first+i))
+		var err error
+		if returned != nil {
+			err = each(ctx, c, statement, part, returned)
+		} else {
+			err = c.exec(ctx, statement, part...)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return b.String()
+	return nil
 }

@@ -17,14 +17,19 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 	c := x.DB.conn
 	byID := map[int64]*row{}
 	for part := range slices.Chunk(names, 500) {
-		args := []any{x.Name}
-		for _, n := range part {
-			args = append(args, text(n))
+		clean := make([]string, len(part))
+		for i, n := range part {
+			clean[i] = text(n)
 		}
-		in := "repo = $1 AND thread IN (" + params(2, len(part)) + ") AND lifecycle_state <> 'superseded' " + also
+		threads, err := listed(clean)
+		if err != nil {
+			return err
+		}
+		args := []any{x.Name, threads}
+		in := "repo = $1 AND thread IN " + list(c, 2, "text") + " AND lifecycle_state <> 'superseded' " + also
 		type key struct{ thread, commit, file string }
 		facts := map[key]*fact{}
-		err := each(ctx, c, "SELECT id, thread, commit_sha, filename, message_type, from_rig, to_rig, body_hash, coalesce(in_reply_to, ''), coalesce(parent_refs, ''), commit_time FROM bridge_messages WHERE "+in+" ORDER BY id",
+		err = each(ctx, c, "SELECT id, thread, commit_sha, filename, message_type, from_rig, to_rig, body_hash, coalesce(in_reply_to, ''), coalesce(parent_refs, ''), commit_time FROM bridge_messages WHERE "+in+" ORDER BY id",
 			args, func(r rows) error {
 				var k key
 				w := &row{}
@@ -32,6 +37,9 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 				var refs string
 				if err := r.Scan(&w.id, &k.thread, &k.commit, &k.file, &f.typ, &f.from, &w.to, &f.hash, &f.reply, &refs, &f.time); err != nil {
 					return err
+				}
+				if d.written != nil && !d.written.has(w.id) {
+					return nil
 				}
 				byID[w.id] = w
 				if known := facts[k]; known != nil {
@@ -63,6 +71,9 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 				if err := r.Scan(&id, &rig, &commit); err != nil {
 					return err
 				}
+				if _, inside := d.graph.index[commit]; d.written != nil && !inside {
+					return nil
+				}
 				if w := byID[id]; w != nil && w.to == rig {
 					w.acks = append(w.acks, commit)
 				}
@@ -86,11 +97,12 @@ func stands(message, event string) string {
 func (x *Indexer) supersede(ctx context.Context, commits []string) error {
 	c := x.DB.conn
 	for part := range slices.Chunk(commits, 500) {
-		args := []any{x.Name}
-		for _, id := range part {
-			args = append(args, id)
+		lost, err := listed(part)
+		if err != nil {
+			return err
 		}
-		in := "repo = $1 AND commit_sha IN (" + params(2, len(part)) + ")"
+		args := []any{x.Name, lost}
+		in := "repo = $1 AND commit_sha IN " + list(c, 2, "text")
 		for _, statement := range []string{
 			"INSERT INTO bridge_message_events (message_id, event_type, rig, created_at, commit_sha) SELECT id, 'superseded', from_rig, commit_time, commit_sha FROM bridge_messages WHERE " + in + " ON CONFLICT DO NOTHING",
 			"UPDATE bridge_messages SET lifecycle_state = 'superseded' WHERE " + in,

@@ -70,7 +70,7 @@ func disagreement(v *verdict, a answer) string {
 		}
 	}
 	for rule := range a.rules {
-		if !v.rules[rule] {
+		if !v.rules[rule] && rule != v.may {
 			return "the model does not know of " + rule
 		}
 	}
@@ -92,8 +92,40 @@ func number(t *testing.T, name string, otherwise int) int {
 // is a real git push to a server with real hooks.
 const (
 	perWorld  = 40
-	realEvery = 50
+	realEvery = 25
 )
+
+// A tally counts pushes by how they ended, the rules that they broke, and what
+// was done to make them.
+type tally struct {
+	pushes, passed, refused, undecided, real, byGit, disagreements int
+	rules                                                          map[string]int
+	labels                                                         map[string]*[2]int // refused, passed
+}
+
+func (c *tally) add(w *world, passed bool) {
+	n := 0
+	if passed {
+		n = 1
+	}
+	seen := map[string]bool{}
+	for _, l := range slices.Concat(w.always, w.labels) {
+		if c.labels[l] == nil {
+			c.labels[l] = &[2]int{}
+		}
+		if !seen[l] {
+			c.labels[l][n]++
+		}
+		seen[l] = true
+	}
+}
+
+// wanted are things that must have passed, and must have been refused, in a
+// long run: else the generator proves nothing of them.
+var wanted = []string{"server: sha1", "server: sha256", "server: a policy of its own", "server: signers of its own", "server: relay-frozen is on", "server: a shallow file", "server: a replacement ref",
+	"change: a relay by ssh-ed25519", "change: a relay by ecdsa-sha2-nistp256", "change: a relay by ecdsa-sha2-nistp384", "change: a relay by ecdsa-sha2-nistp521", "change: a relay by ssh-rsa",
+	"change: a relay by sk-ssh-ed25519@openssh.com", "change: a relay of another person", "change: a freeze", "change: a merge", "change: a large or deep tree", "change: policy or signers",
+	"commit: by the forge", "push: several refs", "push: a deletion", "push: a ref below a deleted one", "push: an annotated tag", "push: refs/tags", "push: refs/notes"}
 
 func TestHostilePusher(t *testing.T) {
 	total, seed := number(t, "RIGWARD_ATTACK", 200), uint64(number(t, "RIGWARD_ATTACK_SEED", 1))
@@ -101,112 +133,194 @@ func TestHostilePusher(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", program, "github.com/rigward/rigward/cmd/rig-hook").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	count := map[string]int{}
-	for n := 0; n < total; seed++ {
-		if !t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { attackWorld(t, seed, &n, total, program, count) }) && len(count) > 0 {
-			if count["disagreements"] >= 10 {
-				break
+	c := &tally{rules: map[string]int{}, labels: map[string]*[2]int{}}
+	for ; c.pushes < total && c.disagreements < 10; seed++ {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { attackWorld(t, seed, total, program, c) })
+	}
+	for _, l := range sorted(c.labels) {
+		t.Logf("%6d passed %6d refused  %s", c.labels[l][1], c.labels[l][0], l)
+	}
+	var told []string
+	for _, k := range sorted(c.rules) {
+		told = append(told, fmt.Sprintf("%s %d", k, c.rules[k]))
+	}
+	t.Logf("refused by rule: %s", strings.Join(told, ", "))
+	t.Logf("%d pushes: %d passed, %d refused, %d undecided, %d disagreements; %d of them by git push, %d of which git itself refused",
+		c.pushes, c.passed, c.refused, c.undecided, c.disagreements, c.real, c.byGit)
+	if c.passed == 0 || c.refused == 0 {
+		t.Error("the generator makes pushes of one kind only")
+	}
+	if total >= 5000 {
+		for _, l := range wanted {
+			if n := c.labels[l]; n == nil || n[0] == 0 || n[1] == 0 {
+				t.Errorf("of %q, some must pass and some be refused: %v", l, n)
 			}
 		}
 	}
-	var told []string
-	for _, k := range sorted(count) {
-		told = append(told, fmt.Sprintf("%s %d", k, count[k]))
-	}
-	t.Logf("%s", strings.Join(told, ", "))
-	if count["passed"] == 0 || count["refused"] == 0 {
-		t.Error("the generator makes pushes of one kind only")
-	}
 }
 
-func attackWorld(t *testing.T, seed uint64, n *int, total int, program string, count map[string]int) {
-	texts := sorted(policies)
-	w := newWorld(t, seed, time.Now().Unix(), texts[seed%uint64(len(texts))])
+func attackWorld(t *testing.T, seed uint64, total int, program string, count *tally) {
+	w := newWorld(t, seed)
 	if _, err := hooks.Install(filepath.Join(w.server, "hooks"), program, hooks.ServerHooks); err != nil {
 		t.Fatal(err)
 	}
 	git := &gittest.Repo{T: t, Dir: w.server, Home: w.home, Env: w.env, Now: w.now}
 	git.Run("config", "rigward.timeout", "5m")
 	git.Run("config", "receive.denyDeleteCurrent", "ignore")
-	if seed%5 == 0 {
+	if w.alias = w.one(5); w.alias {
 		git.Run("symbolic-ref", "refs/heads/alias", "refs/heads/main")
 	}
-	w.pool = sorted(w.trees)
 	m, err := newModel(w.server, append([]string{"GIT_OBJECT_DIRECTORY=" + w.extra, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(w.server, "objects")}, w.env...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.close()
-	for k := 0; k < perWorld && *n < total; {
+	for k := 0; k < perWorld && count.pushes < total; {
+		w.labels = nil
 		updates := w.push(m)
 		if len(updates) == 0 {
 			continue
 		}
 		k++
-		*n++
-		now := w.now
-		v := m.judge(updates, now)
-		why := ""
-		var a answer
-		if *n%realEvery == 0 {
-			if later := m.judge(updates, time.Now().Unix()+30); later.pass() != v.pass() {
-				continue // it hangs on a second
-			}
-			a = w.realPush(git, updates)
-			count["real pushes"]++
-			if a.code == notOurs {
-				count["refused by git itself"]++
-				a.code = 1
-			} else if v.pass() != (a.code == 0) {
-				why = fmt.Sprintf("the model says pass %v, git push exits with %d", v.pass(), a.code)
-			}
-		} else {
-			a = w.receive(updates, now)
-			why = disagreement(v, a)
+		count.pushes++
+		// again says that a push is to be tried once more, as it would be when
+		// the server has been repaired.
+		again, undo := false, func() {}
+		real := count.pushes%realEvery == 0
+		if !real {
+			again, undo = w.trick(m)
+		}
+		v, a, why := w.try(git, m, updates, real, count)
+		undo()
+		if why == "" && again {
+			count.add(w, a.code == 0)
+			w.labels = w.labels[:len(w.labels)-1]
+			v, a, why = w.try(git, m, updates, real, count)
 		}
 		if why != "" {
-			count["disagreements"]++
-			t.Errorf("push %d of seed %d, policy %q: %s\nmodel: %v %s\nupdates: %v\nhook: exit %d %s\n%s", k, seed, w.policy, why, sorted(v.rules), v.undecided, updates, a.code, a.text, w.show(git, updates))
+			count.disagreements++
+			t.Errorf("push %d of seed %d, policy %q: %s\nmodel: %q %s\nupdates: %v\nhook: exit %d %s\n%s", k, seed, w.policy, why, v.where, v.undecided, updates, a.code, a.text, w.show(git, updates))
 			return
 		}
+		count.add(w, a.code == 0)
 		for rule := range v.rules {
-			count["["+rule+"]"]++
+			count.rules[rule]++
 		}
-		switch {
-		case a.code == 0:
-			count["passed"]++
+		switch a.code {
+		case 0:
+			count.passed++
 			w.accept()
-			for _, u := range updates {
-				ref := u.ref
-				if strings.HasPrefix(ref, "refs/heads/") && u.new != zero && m.get(u.new).typ != "commit" {
-					continue // git lets no branch be anything else
-				}
-				if ref == "refs/heads/alias" && seed%5 == 0 {
-					ref = "refs/heads/main"
-				}
-				if u.new == zero {
-					delete(w.tips, ref)
-				} else {
-					w.tips[ref] = u.new
-				}
-				if *n%realEvery != 0 {
-					w.move(git, ref, u.new)
-				}
-			}
+			w.apply(git, m, updates, !real)
+			m.moved()
 			if w.tips["refs/heads/main"] == "" {
 				return // HEAD was not protected, and is gone
 			}
-		case a.code == 1:
-			count["refused"]++
+		case 1:
+			count.refused++
 		default:
-			count["undecided"]++
+			count.undecided++
+		}
+	}
+}
+
+// try lets the model and the hook judge one push; why is empty if they agree.
+func (w *world) try(git *gittest.Repo, m *model, updates []mupdate, real bool, count *tally) (v *verdict, a answer, why string) {
+	if !real {
+		v, a = m.judge(updates, w.now), w.receive(updates, w.now)
+		return v, a, disagreement(v, a)
+	}
+	now := time.Now().Unix()
+	v = m.judge(updates, now)
+	a = w.realPush(git, updates)
+	count.real++
+	switch {
+	case a.code == notOurs:
+		count.byGit++
+		a.code = 1
+	case v.pass() == (a.code == 0):
+	case m.judge(updates, time.Now().Unix()+1).pass() != v.pass():
+		a.code = 1 // it hangs on a second
+	default:
+		why = fmt.Sprintf("the model says pass %v, git push exits with %d", v.pass(), a.code)
+	}
+	return v, a, why
+}
+
+// trick does something to the server itself, now and then. undo takes it back.
+func (w *world) trick(m *model) (again bool, undo func()) {
+	file := func(name, text, label string, again bool) (bool, func()) {
+		w.did(label)
+		write(w.t, filepath.Join(w.server, name), text)
+		m.moved()
+		return again, func() {
+			if err := os.Remove(filepath.Join(w.server, name)); err != nil {
+				w.t.Fatal(err)
+			}
+			m.moved()
+		}
+	}
+	rename := func(name, label string) (bool, func()) {
+		if name == "" {
+			return false, func() {}
+		}
+		w.did(label)
+		move := func(from, to string) {
+			if err := os.Rename(from, to); err != nil {
+				w.t.Fatal(err)
+			}
+		}
+		move(name, name+".away")
+		return true, func() { move(name+".away", name) }
+	}
+	tip := w.tips["refs/heads/main"]
+	switch w.rng.IntN(150) {
+	case 0:
+		return file("info/grafts", tip+"\n", "server: grafts", true)
+	case 1, 2, 3, 4, 5, 6:
+		return file("shallow", tip+"\n", "server: a shallow file", false)
+	case 7, 8, 9, 10, 11, 12:
+		for _, ref := range sorted(w.tips) {
+			if id := w.tips[ref]; id != tip && w.trees[id] != nil && w.tips["refs/replace/"+tip] == "" {
+				return file("refs/replace/"+tip, id+"\n", "server: a replacement ref", false)
+			}
+		}
+	case 13:
+		return rename(w.serverPolicy, "server: its policy is missing")
+	case 14:
+		return rename(w.serverSigners, "server: its signers are missing")
+	}
+	return false, func() {}
+}
+
+// apply moves the refs of a push that passed; files says that git has not.
+func (w *world) apply(git *gittest.Repo, m *model, updates []mupdate, files bool) {
+	for _, u := range updates {
+		ref := u.ref
+		if strings.HasPrefix(ref, "refs/heads/") && !zero(u.new) && m.get(u.new).typ != "commit" {
+			continue // git lets no branch be anything else
+		}
+		if ref == "refs/heads/alias" && w.alias {
+			ref = "refs/heads/main"
+		}
+		if !zero(u.new) && slices.ContainsFunc(sorted(w.tips), func(other string) bool {
+			return strings.HasPrefix(other, ref+"/") || strings.HasPrefix(ref, other+"/")
+		}) {
+			continue // a ref in the way
+		}
+		if zero(u.new) {
+			delete(w.tips, ref)
+		} else {
+			w.tips[ref] = u.new
+		}
+		if files {
+			w.move(git, ref, u.new)
 		}
 	}
 }
 
 // move puts a ref where the push wanted it.
 func (w *world) move(git *gittest.Repo, ref, id string) {
-	if id == zero {
+	if zero(id) {
 		git.Run("update-ref", "-d", ref)
 		return
 	}
@@ -224,7 +338,7 @@ func (w *world) realPush(server *gittest.Repo, updates []mupdate) answer {
 	c := &gittest.Repo{T: w.t, Dir: w.client, Home: w.home, Env: w.env, Now: w.now}
 	args := []string{"--no-thin", "--atomic", "--force", "file://" + w.server}
 	for _, u := range updates {
-		if u.new == zero {
+		if zero(u.new) {
 			args = append(args, ":"+u.ref)
 		} else {
 			args = append(args, u.new+":"+u.ref)
@@ -244,9 +358,9 @@ func (w *world) show(git *gittest.Repo, updates []mupdate) string {
 	g.Env = append(slices.Clone(w.env), "GIT_ALTERNATE_OBJECT_DIRECTORIES="+w.extra)
 	var b strings.Builder
 	for _, u := range updates {
-		if u.new != zero {
+		if !zero(u.new) {
 			args := []string{"log", "-m", "--raw", "--no-abbrev", "--format=raw", u.new}
-			if u.old != zero {
+			if !zero(u.old) {
 				args = append(args, "^"+u.old)
 			} else {
 				args = append(args, "-3")

@@ -3,7 +3,11 @@ package attack
 import (
 	"bufio"
 	"bytes"
+	"crypto"
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/base64"
@@ -11,8 +15,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"math"
+	"math/big"
+	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -28,6 +36,8 @@ import (
 // why it cannot be decided, if it cannot.
 type verdict struct {
 	rules     map[string]bool
+	where     []string // each rule with the commit and the path that break it
+	may       string   // a rule that may be told besides, of a file that is refused anyway
 	undecided string
 	// odd: an object is malformed. What else is told then depends on how far
 	// the reader came.
@@ -52,7 +62,11 @@ type model struct {
 	out  *bufio.Reader
 	cmd  *exec.Cmd
 	objs map[string]mobj
-	head string // the branch that HEAD names
+	head string          // the branch that HEAD names
+	size int             // of an object id in bytes
+	seen map[string]mref // refs, until they are known to have moved
+	// The files that the server's configuration names, "" for none.
+	serverPolicy, serverSigners string
 
 	trees   map[string]mtree
 	commits map[string]*mcommit
@@ -77,8 +91,28 @@ func newModel(dir string, env []string) (*model, error) {
 		return nil, err
 	}
 	m.out = bufio.NewReader(out)
-	m.head = strings.TrimSpace(m.git("symbolic-ref", "HEAD"))
+	m.head = m.git("symbolic-ref", "HEAD")
+	m.size = 20
+	if m.git("rev-parse", "--show-object-format") == "sha256" {
+		m.size = 32
+	}
+	m.serverPolicy = m.git("config", "--default", "", "rigward.policy")
+	m.serverSigners = m.git("config", "--default", "", "rigward.allowedSigners")
 	return m, m.cmd.Start()
+}
+
+// moved makes the model read the refs again.
+func (m *model) moved() { m.seen = nil }
+
+func zero(id string) bool { return strings.Trim(id, "0") == "" }
+
+// text reads a file of the server.
+func (m *model) text(name string) (string, bool) {
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(m.dir, name)
+	}
+	data, err := os.ReadFile(name)
+	return string(data), err == nil
 }
 
 func (m *model) git(args ...string) string {
@@ -88,7 +122,7 @@ func (m *model) git(args ...string) string {
 	if err != nil {
 		panic(err)
 	}
-	return string(out)
+	return strings.TrimSuffix(string(out), "\n")
 }
 
 func (m *model) close() {
@@ -122,6 +156,9 @@ func (m *model) get(id string) mobj {
 type mref struct{ id, target string }
 
 func (m *model) refs() map[string]mref {
+	if m.seen != nil {
+		return m.seen
+	}
 	refs := map[string]mref{}
 	for line := range strings.Lines(m.git("for-each-ref", "--format=%(refname) %(objectname) %(symref)")) {
 		f := strings.Fields(line)
@@ -131,6 +168,7 @@ func (m *model) refs() map[string]mref {
 		}
 		refs[f[0]] = r
 	}
+	m.seen = refs
 	return refs
 }
 
@@ -160,11 +198,11 @@ func (m *model) readTree(t mtree, prefix, id string) bool {
 	for rest := o.data; len(rest) > 0; {
 		head, tail, ok := bytes.Cut(rest, []byte{0})
 		mode, name, ok2 := strings.Cut(string(head), " ")
-		if !ok || !ok2 || len(tail) < 20 || name == "" || strings.Contains(name, "/") || seen[name] {
+		if !ok || !ok2 || len(tail) < m.size || name == "" || strings.Contains(name, "/") || seen[name] {
 			return false
 		}
-		child := hex.EncodeToString(tail[:20])
-		rest = tail[20:]
+		child := hex.EncodeToString(tail[:m.size])
+		rest = tail[m.size:]
 		seen[name] = true
 		key := name
 		if mode == "40000" {
@@ -202,7 +240,7 @@ type mcommit struct {
 }
 
 var (
-	hexID   = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	hexID   = regexp.MustCompile(`^[0-9a-f]+$`)
 	identRe = regexp.MustCompile(`^(|[^<>\n]* )<([^<>\n]*)> (0|[1-9][0-9]{0,18}) [-+][0-9]{4}$`)
 )
 
@@ -243,7 +281,8 @@ func (m *model) parseCommit(id string) *mcommit {
 		return v, ok
 	}
 	tree, ok := take("tree")
-	if !ok || !hexID.MatchString(tree) {
+	isID := func(s string) bool { return len(s) == 2*m.size && hexID.MatchString(s) }
+	if !ok || !isID(tree) {
 		return nil
 	}
 	for {
@@ -251,7 +290,7 @@ func (m *model) parseCommit(id string) *mcommit {
 		if !ok {
 			break
 		}
-		if !hexID.MatchString(p) {
+		if !isID(p) {
 			return nil
 		}
 		c.parents = append(c.parents, p)
@@ -318,6 +357,14 @@ type mpolicy struct {
 	revoked     string
 	nonceRefs   bool
 	maxFile     int
+	maxCommits  int
+	minRSA      int
+	forgeKeys   []string // fingerprints
+	signers     string
+	types       []string // of relays
+	pathKey     bool     // a path in attested_by is an error
+	frozen      bool
+	freeze      int64    // seconds
 	lowered     []string // rules that are warnings, or off
 	skew, clock int64
 }
@@ -330,6 +377,16 @@ type msigner struct {
 	blob          string
 }
 
+// keyBlob reads the two words of a key.
+func keyBlob(f []string) (string, bool) {
+	if len(f) != 2 {
+		return "", false
+	}
+	blob, err := base64.StdEncoding.Strict().DecodeString(f[1])
+	kind := binary.BigEndian.AppendUint32(nil, uint32(len(f[0])))
+	return string(blob), err == nil && bytes.HasPrefix(blob, append(kind, f[0]...))
+}
+
 var optionRe = regexp.MustCompile(`^(?:(?:namespaces|valid-after|valid-before)="[^"]*",?)+$`)
 
 func parseSigners(text string) ([]msigner, bool) {
@@ -340,7 +397,7 @@ func parseSigners(text string) ([]msigner, bool) {
 			continue
 		}
 		f := strings.Split(line, " ")
-		s := msigner{principals: strings.Split(f[0], ","), git: true, after: -1 << 60, before: 1 << 60}
+		s := msigner{principals: strings.Split(f[0], ","), git: true, after: math.MinInt64, before: math.MaxInt64}
 		f = f[1:]
 		if len(f) > 0 && optionRe.MatchString(f[0]) {
 			for _, o := range regexp.MustCompile(`[a-z-]+="[^"]*"`).FindAllString(f[0], -1) {
@@ -362,14 +419,11 @@ func parseSigners(text string) ([]msigner, bool) {
 			}
 			f = f[1:]
 		}
-		if len(f) != 2 || f[0] != "ssh-ed25519" {
+		blob, ok := keyBlob(f)
+		if !ok {
 			return nil, false
 		}
-		blob, err := base64.StdEncoding.Strict().DecodeString(f[1])
-		if err != nil || len(blob) != 51 {
-			return nil, false
-		}
-		s.blob = string(blob)
+		s.blob = blob
 		out = append(out, s)
 	}
 	return out, len(out) > 0
@@ -409,6 +463,7 @@ type mrules struct {
 
 const (
 	policyFile  = ".bridge/policy.yaml"
+	otherFile   = "keys/signers"
 	signersFile = ".bridge/allowed_signers"
 	revokedFile = ".bridge/revoked"
 )
@@ -422,15 +477,11 @@ func parseRevoked(text string) (map[string]bool, bool) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		f := strings.Split(line, " ")
-		if len(f) != 2 || f[0] != "ssh-ed25519" {
+		blob, ok := keyBlob(strings.Split(line, " "))
+		if !ok {
 			return nil, false
 		}
-		blob, err := base64.StdEncoding.Strict().DecodeString(f[1])
-		if err != nil || len(blob) != 51 {
-			return nil, false
-		}
-		out[string(blob)] = true
+		out[blob] = true
 	}
 	return out, any
 }
@@ -439,7 +490,18 @@ func regular(e mentry) bool { return e.mode == "100644" || e.mode == "100755" }
 
 func (m *model) rulesOf(t mtree) mrules {
 	r := mrules{p: policies[""]}
-	if e, ok := t[policyFile]; ok {
+	if m.serverPolicy != "" {
+		text, ok := m.text(m.serverPolicy)
+		p, known := policies[text]
+		if !known {
+			p, known = serverPolicies[text]
+		}
+		if !ok || !known {
+			r.policyBad = true
+			return r
+		}
+		r.p = p
+	} else if e, ok := t[policyFile]; ok {
 		p, known := policies[string(m.get(e.id).data)]
 		if !known || !regular(e) {
 			r.policyBad = true
@@ -447,29 +509,38 @@ func (m *model) rulesOf(t mtree) mrules {
 		}
 		r.p = p
 	}
-	r.trustedPath = []string{policyFile, signersFile}
+	r.trustedPath = []string{policyFile, r.p.signers}
 	if r.p.revoked != "" {
 		r.trustedPath = append(r.trustedPath, r.p.revoked)
+		if e, ok := t[r.p.revoked]; ok && !regular(e) {
+			r.policyBad = true
+			return r
+		}
 	}
-	e, ok := t[signersFile]
-	if !ok {
-		return r
+	text := ""
+	if m.serverSigners != "" {
+		r.exists = true
+		if text, r.ok = m.text(m.serverSigners); !r.ok {
+			return r
+		}
+	} else {
+		e, ok := t[r.p.signers]
+		if !ok {
+			return r
+		}
+		r.exists = true
+		if !regular(e) {
+			return r
+		}
+		text = string(m.get(e.id).data)
 	}
-	r.exists = true
-	if !regular(e) {
-		return r
-	}
-	if r.signers, r.ok = parseSigners(string(m.get(e.id).data)); !r.ok {
+	if r.signers, r.ok = parseSigners(text); !r.ok {
 		return r
 	}
 	if r.p.revoked != "" {
 		e, ok := t[r.p.revoked]
 		if !ok {
 			r.ok = false
-			return r
-		}
-		if !regular(e) {
-			r.policyBad = true
 			return r
 		}
 		r.revoked, r.ok = parseRevoked(string(m.get(e.id).data))
@@ -484,16 +555,21 @@ func (m *model) rulesOf(t mtree) mrules {
 	return r
 }
 
-// signature judges a commit's own signature. good lists the signers lines that
-// it satisfies.
-func (r mrules) signature(c *mcommit, now int64) (blob string, good []msigner) {
+// signature judges a commit's own signature. blob is the key of a signature
+// that is sound whoever made it, else ""; good lists the signers lines that it
+// satisfies.
+func (m *model) signature(r mrules, c *mcommit, now int64) (blob string, good []msigner) {
 	head, message, _ := strings.Cut(string(c.raw), "\n\n")
 	lines := strings.Split(head, "\n")
+	header := "gpgsig "
+	if m.size == 32 {
+		header = "gpgsig-sha256 "
+	}
 	at, count := -1, 0
 	for i, line := range lines {
 		if strings.HasPrefix(line, "gpgsig") {
 			count++
-			if strings.HasPrefix(line, "gpgsig ") {
+			if strings.HasPrefix(line, header) {
 				at = i
 			}
 		}
@@ -502,7 +578,7 @@ func (r mrules) signature(c *mcommit, now int64) (blob string, good []msigner) {
 		return "", nil
 	}
 	sig := slices.Clone(lines[at:])
-	sig[0] = strings.TrimPrefix(sig[0], "gpgsig")
+	sig[0] = " " + strings.TrimPrefix(sig[0], header)
 	for i, line := range sig {
 		if !strings.HasPrefix(line, " ") {
 			return "", nil // something follows the signature
@@ -520,57 +596,138 @@ func (r mrules) signature(c *mcommit, now int64) (blob string, good []msigner) {
 	}
 	text := strings.Join(body, "")
 	b, err := base64.StdEncoding.Strict().DecodeString(text)
-	if err != nil || base64.StdEncoding.EncodeToString(b) != text {
+	if err != nil || base64.StdEncoding.EncodeToString(b) != text || !bytes.HasPrefix(b, []byte("SSHSIG\x00\x00\x00\x01")) {
 		return "", nil
 	}
-	field := func() string {
-		if len(b) < 4 || int(binary.BigEndian.Uint32(b)) > len(b)-4 {
-			b = nil
-			return "\xff"
-		}
-		n := binary.BigEndian.Uint32(b)
-		v := string(b[4 : 4+n])
-		b = b[4+n:]
-		return v
-	}
-	if !bytes.HasPrefix(b, []byte("SSHSIG\x00\x00\x00\x01")) {
-		return "", nil
-	}
-	b = b[10:]
-	blob = field()
-	namespace, reserved, hash, inner := field(), field(), field(), field()
-	prefix := "\x00\x00\x00\x0bssh-ed25519"
-	if namespace != "git" || reserved != "" || len(b) != 0 || len(blob) != 51 || !strings.HasPrefix(blob, prefix+"\x00\x00\x00\x20") ||
-		len(inner) != 83 || !strings.HasPrefix(inner, prefix+"\x00\x00\x00\x40") {
+	f, rest := wire(b[10:], 5)
+	if f == nil || len(rest) > 0 || f[1] != "git" || f[2] != "" {
 		return "", nil
 	}
 	payload := strings.Join(lines[:at], "\n") + "\n\n" + message
-	var sum []byte
-	switch hash {
-	case "sha256":
-		s := sha256.Sum256([]byte(payload))
-		sum = s[:]
-	case "sha512":
-		s := sha512.Sum512([]byte(payload))
-		sum = s[:]
-	default:
+	sum := hashed(f[3], payload)
+	if sum == "" {
 		return "", nil
 	}
-	signed := []byte("SSHSIG")
-	for _, s := range []string{"git", "", hash, string(sum)} {
-		signed = binary.BigEndian.AppendUint32(signed, uint32(len(s)))
-		signed = append(signed, s...)
-	}
-	if r.revoked[blob] || !ed25519.Verify([]byte(blob[19:]), signed, []byte(inner[19:])) {
-		return blob, nil
+	signed := "SSHSIG" + words("git", "", f[3], sum)
+	if r.revoked[f[0]] || !sound(f[0], f[4], signed, r.p.minRSA) {
+		return "", nil
 	}
 	for _, s := range r.signers {
 		when := c.committer.when
-		if s.blob == blob && s.git && s.after <= when && when <= s.before && s.after <= now && now <= s.before {
+		if s.blob == f[0] && s.git && s.after <= when && when <= s.before && s.after <= now && now <= s.before {
 			good = append(good, s)
 		}
 	}
-	return blob, good
+	return f[0], good
+}
+
+// byForge tells whether a key that the policy names as a forge's made the
+// commit: one that no signers line has, or that a line lets sign now.
+func (r mrules) byForge(blob string, good []msigner) bool {
+	if blob == "" || !slices.Contains(r.p.forgeKeys, fingerprint(blob)) {
+		return false
+	}
+	return len(good) > 0 || !slices.ContainsFunc(r.signers, func(s msigner) bool { return s.blob == blob && s.git })
+}
+
+func fingerprint(blob string) string {
+	sum := sha256.Sum256([]byte(blob))
+	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:])
+}
+
+// wire reads n strings of the SSH wire format (RFC 4251 section 5), nil if
+// there are fewer.
+func wire(b []byte, n int) (f []string, rest []byte) {
+	for range n {
+		if len(b) < 4 || uint64(len(b)-4) < uint64(binary.BigEndian.Uint32(b)) {
+			return nil, nil
+		}
+		end := 4 + binary.BigEndian.Uint32(b)
+		f, b = append(f, string(b[4:end])), b[end:]
+	}
+	return f, b
+}
+
+// words writes strings of the SSH wire format.
+func words(f ...string) string {
+	var b []byte
+	for _, s := range f {
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
+	}
+	return string(b)
+}
+
+func hashed(name, s string) string {
+	switch name {
+	case "sha256":
+		sum := sha256.Sum256([]byte(s))
+		return string(sum[:])
+	case "sha512":
+		sum := sha512.Sum512([]byte(s))
+		return string(sum[:])
+	}
+	return ""
+}
+
+// sound tells whether a signature blob fits a key blob and what is signed.
+func sound(key, sig, signed string, minRSA int) bool {
+	k, krest := wire([]byte(key), 2)
+	s, srest := wire([]byte(sig), 2)
+	if k == nil || s == nil {
+		return false
+	}
+	switch k[0] {
+	case "ssh-ed25519":
+		return s[0] == k[0] && len(krest)+len(srest) == 0 && len(k[1]) == 32 && len(s[1]) == 64 && ed25519.Verify([]byte(k[1]), []byte(signed), []byte(s[1]))
+	case "sk-ssh-ed25519@openssh.com":
+		app, rest := wire(krest, 1)
+		if s[0] != k[0] || app == nil || len(rest) > 0 || len(k[1]) != 32 || len(s[1]) != 64 || len(srest) != 5 || srest[0]&1 == 0 {
+			return false
+		}
+		return ed25519.Verify([]byte(k[1]), []byte(hashed("sha256", app[0])+string(srest)+hashed("sha256", signed)), []byte(s[1]))
+	case "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521":
+		point, rest := wire(krest, 1)
+		rs, rest2 := wire([]byte(s[1]), 2)
+		if s[0] != k[0] || point == nil || rs == nil || len(rest)+len(rest2)+len(srest) > 0 {
+			return false
+		}
+		var sum []byte
+		curve := elliptic.P256()
+		switch k[1] {
+		case "nistp256":
+			sum = []byte(hashed("sha256", signed))
+		case "nistp384":
+			curve = elliptic.P384()
+			x := sha512.Sum384([]byte(signed))
+			sum = x[:]
+		case "nistp521":
+			curve = elliptic.P521()
+			sum = []byte(hashed("sha512", signed))
+		}
+		n := (curve.Params().BitSize + 7) / 8
+		q := point[0]
+		if len(q) != 1+2*n || q[0] != 4 {
+			return false
+		}
+		number := func(s string) *big.Int { return new(big.Int).SetBytes([]byte(s)) }
+		return ecdsa.Verify(&ecdsa.PublicKey{Curve: curve, X: number(q[1 : 1+n]), Y: number(q[1+n:])}, sum, number(rs[0]), number(rs[1]))
+	case "ssh-rsa":
+		n, rest := wire(krest, 1)
+		if n == nil || len(rest)+len(srest) > 0 {
+			return false
+		}
+		pub := &rsa.PublicKey{E: int(new(big.Int).SetBytes([]byte(k[1])).Int64()), N: new(big.Int).SetBytes([]byte(n[0]))}
+		if pub.N.BitLen() < minRSA {
+			return false
+		}
+		switch s[0] {
+		case "rsa-sha2-256":
+			return rsa.VerifyPKCS1v15(pub, crypto.SHA256, []byte(hashed("sha256", signed)), []byte(s[1])) == nil
+		case "rsa-sha2-512":
+			return rsa.VerifyPKCS1v15(pub, crypto.SHA512, []byte(hashed("sha512", signed)), []byte(s[1])) == nil
+		}
+	}
+	return false
 }
 
 // An envelope as far as the model reads one: lines of "key: value".
@@ -637,7 +794,7 @@ func bodyHash(body string) string {
 
 // envelope reads a blob; its own content alone is judged.
 func (m *model) envelope(id string, p mpolicy) *menv {
-	key := fmt.Sprint(id, p.maxFile)
+	key := fmt.Sprint(id, p.maxFile, p.types)
 	if e := m.envs[key]; e != nil {
 		return e
 	}
@@ -668,6 +825,8 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 				case strings.HasPrefix(v, `"`):
 					in, ok := strings.CutSuffix(v[1:], `"`)
 					return in, "string", ok && len(v) > 1 && !strings.ContainsAny(in, `"\`)
+				case strings.TrimRight(v, " ") == "|":
+					return "", "string", true // a block of no lines
 				case strings.ContainsAny(v[:1], "&*!{}[],#|>@%'`\t") || strings.HasPrefix(v, "- ") || strings.Contains(v, ": ") || strings.HasSuffix(v, ":"):
 					return "", "", false
 				case numberRe.MatchString(v):
@@ -777,7 +936,7 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 						e.rules = append(e.rules, "relay-fields")
 					}
 				}
-				if kind["type"] == "string" && !slices.Contains([]string{"DECISIONS", "RESPONSE", "ACK"}, e.v["type"]) {
+				if kind["type"] == "string" && !slices.Contains(p.types, e.v["type"]) {
 					e.rules = append(e.rules, "relay-fields")
 				}
 				if kind["nonce"] == "string" && !nonceRe.MatchString(e.v["nonce"]) {
@@ -843,8 +1002,6 @@ func (m *model) isThread(t mtree, dir string, p mpolicy) bool {
 
 type mupdate struct{ old, new, ref string }
 
-const zero = "0000000000000000000000000000000000000000"
-
 func matchRef(pattern, ref string) bool {
 	if !strings.HasPrefix(pattern, "refs/") {
 		pattern = "refs/heads/" + pattern
@@ -861,6 +1018,11 @@ func anyRef(patterns []string, ref string) bool {
 func (m *model) judge(updates []mupdate, now int64) *verdict {
 	v := &verdict{rules: map[string]bool{}}
 	refs, head := m.refs(), m.head
+	if text, _ := m.text("info/grafts"); text != "" {
+		v.cannot("grafts")
+		return v
+	}
+	shallow, _ := m.text("shallow")
 	headID := refs[head].id
 	var top mrules
 	if headID == "" {
@@ -915,7 +1077,7 @@ func (m *model) judge(updates []mupdate, now int64) *verdict {
 			}
 			continue
 		}
-		if u.new == zero {
+		if zero(u.new) {
 			v.add("fast-forward")
 			continue
 		}
@@ -926,14 +1088,18 @@ func (m *model) judge(updates []mupdate, now int64) *verdict {
 		}
 		var before map[string]bool
 		first := false
-		if u.old == zero {
+		if zero(u.old) {
 			before = m.history(tips...)
-			if first = len(tips) == 0; first {
+			if first = len(tips) == 0; first && m.serverPolicy == "" && m.serverSigners == "" {
 				v.cannot("the first push")
 			}
 		} else {
 			base = peel(u.old)
 			before = m.history(base)
+			if m.commit(base) == nil {
+				v.cannot("the old tip is malformed, or none")
+				continue
+			}
 			rules = m.rulesOf(m.commit(base).tree)
 			if rules.policyBad {
 				v.cannot("the policy of the old tip is none")
@@ -944,8 +1110,11 @@ func (m *model) judge(updates []mupdate, now int64) *verdict {
 		if rules.p.nonceRefs {
 			others = m.history(append(slices.Clone(tips), came...)...)
 		}
-		m.judgeRange(v, tip, u.old != zero, base, before, others, rules, now, first)
+		m.judgeRange(v, tip, !zero(u.old), base, before, others, rules, now, first)
 		came = append(came, tip)
+	}
+	if v.rules["relay-reply"] && shallow != "" {
+		v.cannot("the history is cut")
 	}
 	for _, r := range top.p.lowered {
 		delete(v.rules, r)
@@ -961,6 +1130,10 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 			news = append(news, id)
 		}
 	}
+	if len(news) > r.p.maxCommits {
+		v.cannot("too many commits")
+		return
+	}
 	for _, id := range news {
 		if m.commit(id) == nil {
 			v.add("commit-signed")
@@ -971,23 +1144,31 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 	if update && !all[base] {
 		v.add("fast-forward")
 	}
-	found := map[string]bool{}
+	at := "" // the commit and the path that are looked at, for a person
 	add := func(rule string) {
 		if !slices.Contains(r.p.lowered, rule) {
-			found[rule] = true
+			v.add(rule)
+			v.where = append(v.where, rule+" "+at)
 		}
 	}
 	roots := 0
 	// The trees in which a directory may already be a thread: just outside the
 	// range, and anywhere in it.
 	var around []mtree
+	near := map[string]bool{} // the range and the commits just outside
 	for _, id := range news {
 		c := m.commit(id)
+		near[id] = true
 		around = append(around, c.tree)
 		if len(c.parents) == 0 {
 			roots++
 		}
 		for _, p := range c.parents {
+			if m.commit(p) == nil { // accepted where nothing was protected
+				v.cannot("a malformed parent")
+				return
+			}
+			near[p] = true
 			around = append(around, m.commit(p).tree)
 		}
 	}
@@ -1016,6 +1197,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 		}
 	}
 	for _, id := range news {
+		at = id
 		c := m.commit(id)
 		var parents []*mcommit
 		for _, p := range c.parents {
@@ -1058,6 +1240,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 		for _, p := range parents {
 			for q, e := range p.tree {
 				if t := threadOf(q); t != "" && c.tree[q] != e && m.isThread(p.tree, t, r.p) {
+					at = id + ":" + q
 					add("append-only")
 				}
 			}
@@ -1071,6 +1254,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 		relayCount := 0
 		var introduced []relay
 		for _, q := range own {
+			at = id + ":" + q
 			e, ok := c.tree[q]
 			t := threadOf(q)
 			if !ok {
@@ -1086,6 +1270,9 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 			judged := t != "" && (env.fenced || isThread(t))
 			if r.p.outsideDeny && !judged && !ignored(q) {
 				add("outside-thread")
+			}
+			if r.p.outsideDeny && !env.fenced {
+				v.may = "outside-thread" // its directory may become a thread later in the push only
 			}
 			for other := range c.tree {
 				if other != q && fold(other) == fold(q) && (judged || threadOf(other) != "") {
@@ -1121,6 +1308,9 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 				continue
 			}
 			introduced = append(introduced, relay{q, env})
+			if r.p.frozen && (env.schema || slices.Contains(r.p.lowered, "envelope-schema")) && env.v["type"] != "ACK" && m.frozen(c, near, t, env.v["from"], r.p, now) {
+				add("relay-frozen")
+			}
 			if env.relay() {
 				relayCount++
 				if env.schema || slices.Contains(r.p.lowered, "envelope-schema") {
@@ -1128,6 +1318,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 				}
 			}
 		}
+		at = id
 		// Who is trusted may be changed by those who are.
 		change := false
 		counts := func(i int) bool { return true }
@@ -1166,7 +1357,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 			case policyFile:
 				_, known := policies[text]
 				fine = fine && known && text != ""
-			case signersFile:
+			case r.p.signers:
 				_, known := parseSigners(text)
 				fine = fine && known
 			default:
@@ -1188,14 +1379,18 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 			v.cannot("no signers")
 			must = false
 		}
-		if must && r.p.emptyMerge && len(parents) > 1 && len(own) == 0 && relayCount == 0 && !change {
-			must = false
+		if must && !change && relayCount == 0 {
+			if r.p.emptyMerge && len(parents) > 1 && len(own) == 0 {
+				must = false
+			} else if r.byForge(m.signature(r, c, now)) {
+				must = false
+			}
 		}
 		speaks := func(who string) bool {
 			return slices.ContainsFunc(good, func(s msigner) bool { return s.speaks(who) })
 		}
 		if must {
-			blob, good = r.signature(c, now)
+			blob, good = m.signature(r, c, now)
 			if len(good) == 0 {
 				add("commit-signed")
 				if change {
@@ -1205,7 +1400,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 				if !speaks(c.committer.email) {
 					add("signer-identity")
 				}
-				if relayCount == 0 && c.author.email != c.committer.email {
+				if relayCount == 0 && c.author.email != c.committer.email && len(r.p.forgeKeys) == 0 {
 					add("signer-identity")
 				}
 				if r.hasRigIDs {
@@ -1225,6 +1420,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 			n = len(own)
 		}
 		for _, e := range relays {
+			at = id + ":" + e.path
 			if len(parents) > 1 || n > 1 {
 				add("relay-commit")
 			}
@@ -1237,12 +1433,12 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 					add("relay-author")
 				}
 				if by := e.env.v["attested_by"]; e.env.fits["attested_by"] {
-					print := sha256.Sum256([]byte(blob))
-					names := "SHA256:" + base64.RawStdEncoding.EncodeToString(print[:])
-					literal := "ssh-ed25519 " + base64.StdEncoding.EncodeToString([]byte(blob))
+					names := fingerprint(blob)
+					kind, _ := wire([]byte(blob), 1)
+					literal := kind[0] + " " + base64.StdEncoding.EncodeToString([]byte(blob))
 					by = strings.TrimPrefix(by, "key::")
 					isPath := by[0] == '/' || by[0] == '~' || strings.HasSuffix(by, ".pub")
-					if strings.TrimSuffix(by, "=") != names && by != literal && !strings.HasPrefix(by, literal+" ") && !isPath {
+					if strings.TrimSuffix(by, "=") != names && by != literal && !strings.HasPrefix(by, literal+" ") && (!isPath || r.p.pathKey) {
 						add("relay-key")
 					}
 				}
@@ -1252,7 +1448,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 					add("relay-clock")
 				}
 			}
-			if want := e.env.v["in_reply_to"]; e.env.fits["in_reply_to"] && !m.answered(c, threadOf(e.path), want, r.p) {
+			if want := e.env.v["in_reply_to"]; e.env.fits["in_reply_to"] && !m.answered(c, near, threadOf(e.path), want, r.p) {
 				add("relay-reply")
 			}
 			if n := e.env.v["nonce"]; e.env.fits["nonce"] && nonceRe.MatchString(n) {
@@ -1267,20 +1463,73 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 		for u := range uses {
 			for o := range nonces[n] {
 				if o != u {
+					at = u.path + " and " + o.path
 					add("relay-nonce")
 				}
 			}
 		}
 	}
-	for rule := range found {
-		v.add(rule)
+}
+
+// frozen tells whether a freeze holds in a thread for what is from another
+// sender (spec/relay.md section 8).
+func (m *model) frozen(c *mcommit, near map[string]bool, thread, from string, p mpolicy, now int64) bool {
+	type relay struct {
+		path, blob string
+		env        *menv
 	}
+	relays := func(t mtree) (out []relay) {
+		for q, e := range t {
+			if threadOf(q) == thread && regular(e) {
+				if env := m.envelope(e.id, p); env.parses && env.schema && env.suffix() && env.attested() {
+					out = append(out, relay{q, e.id, env})
+				}
+			}
+		}
+		return out
+	}
+	freezes := func(e *menv) bool {
+		_, _, ok := instant(e.v["attested_at"])
+		return e.v["type"] == "ACK" && strings.HasPrefix(e.v["status"], "⏸") && ok
+	}
+	below := m.history(c.parents...)
+	for id := range below {
+		if slices.Contains(p.lowered, "append-only") && !near[id] {
+			continue
+		}
+		for _, z := range relays(m.commit(id).tree) {
+			at, _, _ := instant(z.env.v["attested_at"])
+			if !freezes(z.env) || z.env.v["from"] == from || now > at+p.freeze {
+				continue
+			}
+			thawed := false
+			for other := range below { // that brings a word of the same sender, knowing z
+				o := m.commit(other)
+				for _, y := range relays(o.tree) {
+					if y.env.v["from"] != z.env.v["from"] || freezes(y.env) || slices.ContainsFunc(o.parents, func(q string) bool { return m.commit(q).tree[y.path].id == y.blob }) {
+						continue
+					}
+					for knew := range m.history(o.parents...) {
+						thawed = thawed || m.commit(knew).tree[z.path].id == z.blob
+					}
+				}
+			}
+			if !thawed {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // answered tells whether some commit in the history below c holds an envelope
-// of the thread with that body hash.
-func (m *model) answered(c *mcommit, thread, hash string, p mpolicy) bool {
+// of the thread with that body hash. Where a policy has let envelopes be
+// deleted, one that was deleted before the push answers nothing.
+func (m *model) answered(c *mcommit, near map[string]bool, thread, hash string, p mpolicy) bool {
 	for id := range m.history(c.parents...) {
+		if slices.Contains(p.lowered, "append-only") && !near[id] {
+			continue
+		}
 		for q, e := range m.commit(id).tree {
 			if threadOf(q) == thread && regular(e) {
 				if env := m.envelope(e.id, p); env.parses && env.hash == hash {

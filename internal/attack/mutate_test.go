@@ -42,10 +42,19 @@ func (w *world) hashes(m *model, t tree, thread string) (out []string) {
 	return out
 }
 
+// spoils names what spoil does.
+var spoils = []string{"from", "to", "date", "status", "type", "thread", "body hash", "a key less", "an unknown key", "a key twice", "tldr", "opening fence", "closing fence",
+	"bytes of the body", "line ends", "a long file", "form of the nonce", "replayed nonce", "replayed nonce", "replayed nonce", "replayed nonce", "in_reply_to", "attested_by",
+	"attested_at", "attested_at", "form of attested_at", "an attestation field less", "from a relay without attestation", "attestation without relay", "no body", "display name", "references"}
+
 // spoil makes an envelope wrong, or odd.
 func (w *world) spoil(e *envelopeText) {
 	q := func(s string) string { return ` "` + s + `"` }
-	switch w.rng.IntN(44) {
+	n := w.rng.IntN(44)
+	if n < len(spoils) {
+		w.did("envelope: " + spoils[n])
+	}
+	switch n {
 	case 0:
 		e.set("from", pick(w, " Rig-A", " rig_a", "", " 12", ` "rig-a"`, " op", " x-relay", " rig-b", " -relay", " bob-relay"))
 	case 1:
@@ -115,7 +124,11 @@ var hellNames = []string{"con.md", "aux.x.md", "a:b.md", "back\\slash.md", " lea
 // change makes one commit's worth of change on a commit; the draft can still
 // be spoiled.
 func (w *world) change(m *model, base string) *draft {
-	d := &draft{parents: []string{base}, tree: w.copy(base), when: w.dates[base] + int64(w.rng.IntN(20)), key: pick(w, nil, keyA, keyA)}
+	d := &draft{parents: []string{base}, tree: w.copy(base), when: w.dates[base] + int64(w.rng.IntN(20)), key: pick(w, nil, keyA, pick(w, opKeys...))}
+	if len(w.rules().forgeKeys) > 0 && w.one(4) {
+		w.did("commit: by the forge")
+		d.key, d.committer, d.author = keyF, "Forge <noreply@forge.example>", pick(w, "", "Ann <ann@example.com>")
+	}
 	thread := pick(w, "t-one", "t-one", "other", "third")
 	if w.one(8) {
 		thread = pick(w, threads...)
@@ -136,7 +149,12 @@ func (w *world) change(m *model, base string) *draft {
 	}
 	switch n := w.rng.IntN(24); {
 	case n < 5:
+		w.did("change: an envelope")
 		e := w.request(thread, fmt.Sprintf("Body %d\n", w.serial))
+		if w.one(4) {
+			e.set("from", pick(w, " op-relay", " rig-b", " bob-relay", " rig-c"))
+			e.set("type", pick(w, " ACK", " HANDOFF", " RESPONSE", " ACK"))
+		}
 		if hostile {
 			w.spoil(e)
 		}
@@ -147,8 +165,22 @@ func (w *world) change(m *model, base string) *draft {
 			reply = pick(w, h...)
 		}
 		at := w.now - 30 + int64(w.rng.IntN(30))
-		e := w.relay(thread, reply, at)
-		d.when, d.key = max(at-int64(w.rng.IntN(5)), w.dates[base]), keyA
+		d.when, d.key, d.committer, d.author = max(at-int64(w.rng.IntN(5)), w.dates[base]), pick(w, opKeys...), "", ""
+		e := w.relay(thread, reply, at, d.key)
+		switch {
+		case w.one(8):
+			w.did("change: a relay of another person")
+			d.key, d.committer = keyB, "Bob <bob@example.com>"
+			e.set("from", " bob-relay")
+			e.set("attested_by", " "+keyB.Fingerprint())
+		default:
+			w.did("change: a relay by " + d.key.PublicKey().Type())
+		}
+		if w.one(4) {
+			w.did("change: a freeze")
+			e.set("type", " ACK")
+			e.set("status", pick(w, " ⏸ deciding", " ⏸ deciding", " ▶ deciding"))
+		}
 		if hostile {
 			w.spoil(e)
 		}
@@ -157,11 +189,13 @@ func (w *world) change(m *model, base string) *draft {
 			w.put(d.tree, "README.md", "also\n")
 		}
 		if w.one(25) {
-			w.put(d.tree, thread+"/second.md", w.relay(thread, reply, at).text())
+			w.put(d.tree, thread+"/second.md", w.relay(thread, reply, at, d.key).text())
 		}
 	case n < 15:
+		w.did("change: a file outside threads")
 		w.put(d.tree, pick(w, "README.md", "docs/guide.md", "src/a/b/c.go", "docs/x.md", "a/b/c.md", "t-one/notes.txt"), fmt.Sprintf("text %d\n", w.serial))
 	case n < 16: // edit
+		w.did("change: an edit of an envelope")
 		if w.one(2) {
 			w.put(d.tree, some(), w.request(thread, "Edited\n").text())
 		} else {
@@ -173,6 +207,7 @@ func (w *world) change(m *model, base string) *draft {
 			}
 		}
 	case n < 17: // delete, rename, copy
+		w.did("change: a deletion, a move or a copy")
 		q := some()
 		e, ok := d.tree[q]
 		if w.one(3) == false && ok {
@@ -182,6 +217,7 @@ func (w *world) change(m *model, base string) *draft {
 			d.tree[p] = e
 		}
 	case n < 18: // another kind of thing
+		w.did("change: a link, a submodule, a program or a directory")
 		q := pick(w, p, p, some())
 		switch w.rng.IntN(4) {
 		case 0:
@@ -195,7 +231,8 @@ func (w *world) change(m *model, base string) *draft {
 			w.put(d.tree, q+"/deep.md", "a directory now\n")
 		}
 	case n < 20: // policy and signers
-		q := pick(w, policyFile, signersFile, revokedFile)
+		w.did("change: policy or signers")
+		q := pick(w, policyFile, signersFile, revokedFile, w.rules().signers)
 		switch {
 		case w.one(6):
 			delete(d.tree, q)
@@ -207,7 +244,7 @@ func (w *world) change(m *model, base string) *draft {
 				text = pick(w, noPolicies...)
 			}
 			w.put(d.tree, q, text)
-		case q == signersFile:
+		case q == signersFile || q == otherFile:
 			w.put(d.tree, q, pick(w, fixedSigners()+keyX.Line("op@example.com,op-relay", ""), keyX.Line("*@example.com,*", ""), fixedSigners()+"garbage\n", "", "# none\n",
 				keyA.Line("op@example.com,op-relay,rig-a", ""), keyA.Line("op@example.com", ""), fixedSigners()))
 		default:
@@ -215,21 +252,32 @@ func (w *world) change(m *model, base string) *draft {
 		}
 		d.when = max(d.when, w.now-60)
 	case n < 21: // many or deep
-		if w.one(4) {
+		w.did("change: a large or deep tree")
+		switch w.rng.IntN(12) {
+		case 0, 1, 2:
 			for i := range 40 {
 				w.put(d.tree, fmt.Sprintf("third/n-%d-%d.md", w.serial, i), w.request("third", fmt.Sprintf("Many %d %d\n", w.serial, i)).text())
 			}
-		} else {
+		case 3:
+			for i := range 1000 {
+				d.tree[fmt.Sprintf("wide/%d-%d", w.serial%3, i)] = mentry{"100644", w.object("blob", nil)}
+			}
+		case 4:
+			w.put(d.tree, strings.Repeat("d/", 400)+"x.md", "deeper\n")
+		default:
 			w.put(d.tree, strings.Repeat("d/", 60)+"x.md", "deep\n")
 		}
 	case n < 22: // nothing at all
+		w.did("change: nothing")
 	case n < 23: // an old file comes back, or a file of another commit
+		w.did("change: a file of another commit")
 		from := w.trees[pick(w, w.pool...)]
 		if files := sorted(from); len(files) > 0 {
 			q := pick(w, files...)
 			d.tree[q] = from[q]
 		}
 	default:
+		w.did("change: no envelope in a thread")
 		d.tree[p] = mentry{"100644", w.object("blob", []byte(pick(w, "no fence\n", "", "---\n", "---\n---\n", "---\nfrom: a\n")))}
 	}
 	if w.one(6) {
@@ -237,6 +285,11 @@ func (w *world) change(m *model, base string) *draft {
 	}
 	return d
 }
+
+// forgeries names what forge does.
+var forgeries = []string{"key", "key", "committer", "author", "another person's key", "ahead of the clock", "before the parent", "date", "header", "header before the signature", "text after the armor",
+	"text before the armor", "header of the other object format", "two armors", "armor", "namespace", "reserved field", "version", "signature", "signature", "public key", "signature of another payload",
+	"other signatures", "namespace", "malformed commit", "odd tree", "message", "a parent more", "a root", "a parent twice"}
 
 // forge plays with the commit object itself.
 func (w *world) forge(d *draft) {
@@ -253,10 +306,13 @@ func (w *world) forge(d *draft) {
 		return func(p []byte) []byte {
 			s := testkeys.Sign(p, keyA, "git", pick(w, "sha256", "sha512"), "")
 			change(s)
-			return testkeys.SignCommitHeader(p, "gpgsig", testkeys.Armor(s.Marshal()))
+			return testkeys.SignCommitHeader(p, w.header(), testkeys.Armor(s.Marshal()))
 		}
 	}
-	switch w.rng.IntN(30) {
+	n := w.rng.IntN(len(forgeries))
+	w.did("commit: " + forgeries[n])
+	sig := "\n" + w.header() + " "
+	switch n {
 	case 0, 1:
 		d.key = pick(w, allKeys...)
 	case 2:
@@ -274,17 +330,17 @@ func (w *world) forge(d *draft) {
 	case 8:
 		d.headers = pick(w, "encoding ISO-8859-1\n", "change-id abc\n", "gpgsigx junk\n", "gpgsig-sha256 junk\n", "mergetag object x\n y\n", "HG:extra x\n")
 	case 9:
-		d.raw = replace("\ngpgsig ", pick(w, "\ngpgsigx junk\ngpgsig ", "\nparent "+d.parents[0]+"\ngpgsig ", "\nauthor Op <op@example.com> 1 +0000\ngpgsig ", "\ntree "+testkeys.EmptyTree+"\ngpgsig "))
+		d.raw = replace(sig, pick(w, "\ngpgsigx junk", "\nparent "+d.parents[0], "\nauthor Op <op@example.com> 1 +0000", "\ntree "+w.zero())+sig)
 	case 10:
 		d.raw = replace("-----END SSH SIGNATURE-----\n", pick(w, "-----END SSH SIGNATURE-----\nx y\n", "-----END SSH SIGNATURE-----\n junk\n", "-----END SSH SIGNATURE-----\ngpgsig x\n", "-----END SSH SIGNATURE----- \n"))
 	case 11:
-		d.raw = replace("gpgsig -----BEGIN", pick(w, "gpgsig x\n -----BEGIN", "gpgsig  -----BEGIN", "gpgsig \n -----BEGIN"))
+		d.raw = replace(sig+"-----BEGIN", sig+pick(w, "x\n -----BEGIN", " -----BEGIN", "\n -----BEGIN"))
 	case 12:
-		d.sign = armored("gpgsig-sha256", func(a []byte) []byte { return a })
+		d.sign = armored(w.other(), func(a []byte) []byte { return a })
 	case 13:
-		d.sign = armored("gpgsig", func(a []byte) []byte { return append(a, a...) })
+		d.sign = armored(w.header(), func(a []byte) []byte { return append(a, a...) })
 	case 14:
-		d.sign = armored("gpgsig", func(a []byte) []byte {
+		d.sign = armored(w.header(), func(a []byte) []byte {
 			return bytes.Replace(a, []byte("\n"), []byte(pick(w, "\r\n", "\n\n", " \n", "\nComment: x\n\n")), 1)
 		})
 	case 15:
@@ -301,15 +357,15 @@ func (w *world) forge(d *draft) {
 		d.sign = blob(func(s *testkeys.Signature) { s.PublicKey = pick(w, keyB.PublicKey().Marshal(), nil, s.PublicKey[:20]) })
 	case 21:
 		d.sign = func(p []byte) []byte { // for another payload
-			return testkeys.SignCommitHeader(p, "gpgsig", testkeys.Armor(testkeys.Sign(append(p, '\n'), keyA, "git", "sha512", "").Marshal()))
+			return testkeys.SignCommitHeader(p, w.header(), testkeys.Armor(testkeys.Sign(append(p, '\n'), keyA, "git", "sha512", "").Marshal()))
 		}
 	case 22:
 		d.sign = func(p []byte) []byte {
-			return testkeys.SignCommitHeader(p, "gpgsig", []byte(pick(w, "-----BEGIN PGP SIGNATURE-----\n\niQ==\n-----END PGP SIGNATURE-----\n", "-----BEGIN SIGNED MESSAGE-----\nMII=\n-----END SIGNED MESSAGE-----\n", "x\n", "")))
+			return testkeys.SignCommitHeader(p, w.header(), []byte(pick(w, "-----BEGIN PGP SIGNATURE-----\n\niQ==\n-----END PGP SIGNATURE-----\n", "-----BEGIN SIGNED MESSAGE-----\nMII=\n-----END SIGNED MESSAGE-----\n", "x\n", "")))
 		}
 	case 23:
 		d.sign = func(p []byte) []byte {
-			return testkeys.SignCommitHeader(p, "gpgsig", testkeys.Armor(testkeys.Sign(p, keyA, "file", "sha512", "").Marshal()))
+			return testkeys.SignCommitHeader(p, w.header(), testkeys.Armor(testkeys.Sign(p, keyA, "file", "sha512", "").Marshal()))
 		}
 	case 24:
 		d.raw = pick(w,
@@ -332,6 +388,10 @@ func (w *world) forge(d *draft) {
 // merge joins commits; sometimes it is evil.
 func (w *world) merge(m *model, parents ...string) *draft {
 	d := &draft{parents: parents, tree: w.copy(parents[0]), key: pick(w, nil, keyA)}
+	w.did("change: a merge")
+	if w.one(4) {
+		d.key, d.committer = keyF, "Forge <noreply@forge.example>"
+	}
 	for _, p := range parents {
 		d.when = max(d.when, w.dates[p])
 	}
@@ -387,23 +447,41 @@ func (w *world) chain(m *model, base string) string {
 	return id
 }
 
+// tag makes an annotated tag of an object.
+func (w *world) tag(id, kind string) string {
+	return w.object("tag", []byte("object "+id+"\ntype "+kind+"\ntag v1\ntagger Op <op@example.com> 1 +0000\n\nx\n"))
+}
+
+// rules are what the world's first policy says.
+func (w *world) rules() mpolicy {
+	if p, ok := policies[w.policy]; ok {
+		return p
+	}
+	return serverPolicies[w.policy]
+}
+
 // push thinks of a push.
 func (w *world) push(m *model) (updates []mupdate) {
 	used := map[string]bool{}
 	n := 1
 	if w.one(6) {
-		n = 2 + w.rng.IntN(2)
+		n = 2 + w.rng.IntN(4)
+		w.did("push: several refs")
+	}
+	if w.one(8) { // time goes by
+		w.now += int64(w.rng.IntN(1500))
 	}
 	for range n {
 		ref := "refs/heads/main"
-		if w.one(3) {
-			ref = pick(w, "refs/heads/release/1", "refs/heads/release/2", "refs/heads/feature", "refs/heads/new", "refs/tags/v1", "refs/notes/x", "refs/replace/"+w.tips["refs/heads/main"], "refs/heads/alias", "refs/heads/release/a/b")
+		if w.one(3) || n > 2 && !w.one(n) {
+			ref = pick(w, "refs/heads/release/1", "refs/heads/release/2", "refs/heads/feature", "refs/heads/feature/x", "refs/heads/new", "refs/tags/v1", "refs/tags/v2", "refs/notes/x",
+				"refs/replace/"+w.tips["refs/heads/main"], "refs/heads/alias", "refs/heads/release/a/b")
 		}
 		if used[ref] {
 			continue
 		}
 		used[ref] = true
-		u := mupdate{old: zero, ref: ref}
+		u := mupdate{old: w.zero(), ref: ref}
 		base := w.tips["refs/heads/main"]
 		if tip := w.tips[ref]; tip != "" {
 			u.old, base = tip, tip
@@ -412,21 +490,49 @@ func (w *world) push(m *model) (updates []mupdate) {
 			}
 		}
 		switch {
-		case w.one(25) && u.old != zero:
-			u.new = zero
+		case w.one(25) && !zero(u.old):
+			u.new = w.zero()
+			w.did("push: a deletion")
+			if under := ref + "/" + pick(w, "x", "y"); w.one(2) && w.tips[under] == "" && !used[under] {
+				w.did("push: a ref below a deleted one")
+				used[under] = true
+				updates = append(updates, mupdate{w.zero(), w.chain(m, base), under})
+			}
 		case w.one(20): // back, or to anything
+			w.did("push: an old or a refused commit")
 			u.new = pick(w, w.pool...)
 		case w.one(15): // beside the tip
+			w.did("push: beside the tip")
 			u.new = w.chain(m, pick(w, w.pool...))
+		case strings.HasPrefix(ref, "refs/tags/") && w.one(2):
+			w.did("push: an annotated tag")
+			u.new = w.tag(w.chain(m, base), "commit")
+			if w.one(3) {
+				u.new = w.tag(u.new, "tag")
+			}
 		case w.one(40):
-			u.new = pick(w, w.object("blob", []byte("x\n")), w.trees[base]["README.md"].id, w.object("tag", []byte("object "+w.chain(m, base)+"\ntype commit\ntag v1\ntagger Op <op@example.com> 1 +0000\n\nx\n")))
+			w.did("push: no commit")
+			u.new = pick(w, w.object("blob", []byte("x\n")), w.trees[base]["README.md"].id, w.tag(w.chain(m, base), "commit"), w.tag(w.object("blob", []byte("x\n")), "blob"))
 		default:
 			u.new = w.chain(m, base)
 		}
 		if u.new == u.old || u.new == "" {
 			continue
 		}
+		if strings.HasPrefix(ref, "refs/") && !strings.HasPrefix(ref, "refs/heads/") {
+			w.did("push: " + strings.Join(strings.SplitN(ref, "/", 3)[:2], "/"))
+		}
 		updates = append(updates, u)
 	}
+	// What is deleted makes room first.
+	slices.SortStableFunc(updates, func(a, b mupdate) int {
+		switch {
+		case zero(a.new) && !zero(b.new):
+			return -1
+		case zero(b.new) && !zero(a.new):
+			return 1
+		}
+		return 0
+	})
 	return updates
 }

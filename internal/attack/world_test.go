@@ -3,9 +3,12 @@ package attack
 import (
 	"bytes"
 	"compress/zlib"
+	"crypto/elliptic"
 	"crypto/sha1"
+	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -34,14 +37,16 @@ type world struct {
 	dates   map[string]int64
 	pool    []string // commits that were tried, accepted or not
 	nonces  []string
-	written map[string]object // not yet at the server
+	written map[string]bool // objects that are not yet at the server
 	serial  int
 	policy  string
-}
-
-type object struct {
-	typ  string
-	data []byte
+	sha256  bool
+	alias   bool     // refs/heads/alias is a symbolic ref to main
+	always  []string // what is special about the server
+	labels  []string // what was done to make the push
+	// Files of the server that its configuration names, "" for none.
+	serverPolicy, serverSigners string
+	deflate                     *zlib.Writer // kept, since a new one costs more than what it writes
 }
 
 type tree map[string]mentry
@@ -55,13 +60,27 @@ var (
 	keyFile = testkeys.Ed25519("attack file")
 	keyNeg  = testkeys.Ed25519("attack negated")
 	keyX    = testkeys.Ed25519("attack nobody")
-	allKeys = []*testkeys.Key{keyA, keyB, keyOld, keyNew, keyR, keyFile, keyNeg, keyX}
+	keyF    = testkeys.Ed25519("attack forge")
+	keyP256 = testkeys.ECDSA("attack op", elliptic.P256())
+	keyP384 = testkeys.ECDSA("attack op", elliptic.P384())
+	keyP521 = testkeys.ECDSA("attack op", elliptic.P521())
+	keyRSA  = testkeys.RSA(3072)
+	keyWeak = testkeys.RSA(2048)
+	keySK   = testkeys.SKEd25519("attack op")
+	keyIdle = keySK.WithFlags(0) // nobody touched it
+	allKeys = []*testkeys.Key{keyA, keyB, keyOld, keyNew, keyR, keyFile, keyNeg, keyX, keyF, keyWeak, keyIdle}
+	// opKeys are the operator's: each may speak where keyA may.
+	opKeys = []*testkeys.Key{keyA, keyA, keyA, keyA, keyA, keyP256, keyP384, keyP521, keyRSA, keySK}
 )
 
 // fixedSigners are lines whose windows do not depend on the clock: 2001 and
 // 2096 are far enough.
 func fixedSigners() string {
-	return keyA.Line("op@example.com,op-relay,rig-a", "") +
+	lines := ""
+	for _, k := range []*testkeys.Key{keyA, keyP256, keyP384, keyP521, keyRSA, keySK, keyWeak} {
+		lines += k.Line("op@example.com,op-relay,rig-a", "")
+	}
+	return lines +
 		keyB.Line("bob@example.com,bob-relay,rig-b", "") +
 		keyOld.Line("op@example.com,op-relay", `valid-before="20250101000000Z"`) +
 		keyNew.Line("op@example.com,op-relay", `valid-after="20960101000000Z"`) +
@@ -70,7 +89,8 @@ func fixedSigners() string {
 		keyNeg.Line("!op@example.com,*@example.com,op-relay", `namespaces="git,file"`)
 }
 
-var plainPolicy = mpolicy{maxFile: 8 << 20, skew: 300, clock: 600}
+var plainPolicy = mpolicy{maxFile: 8 << 20, maxCommits: 100000, minRSA: 3072, signers: signersFile, types: []string{"DECISIONS", "RESPONSE", "ACK"},
+	freeze: 1800, skew: 300, clock: 600}
 
 func with(change func(p *mpolicy)) mpolicy {
 	p := plainPolicy
@@ -85,26 +105,78 @@ var policies = map[string]mpolicy{
 	"version: 1\n":                           plainPolicy,
 	"version: 1\nrevoked: .bridge/revoked\n": with(func(p *mpolicy) { p.revoked = revokedFile }),
 	"version: 1\nrequire-signed: all\n":      with(func(p *mpolicy) { p.requireAll = true }),
-	"version: 1\nrequire-signed: all\nforge-commits: allow-empty-merge\n":            with(func(p *mpolicy) { p.requireAll, p.emptyMerge = true, true }),
-	"version: 1\nprotect: [main, \"release/*\"]\nother-refs: deny\n":                 with(func(p *mpolicy) { p.protect, p.otherDeny = []string{"main", "release/*"}, true }),
-	"version: 1\nprotect: [\"**\"]\nallow-refs: [\"refs/notes/*\"]\n":                with(func(p *mpolicy) { p.protect, p.allow = []string{"**"}, []string{"refs/notes/*"} }),
-	"version: 1\nprotect: [main, \"release/*\"]\nrelay:\n  nonce-scope: refs\n":      with(func(p *mpolicy) { p.protect, p.nonceRefs = []string{"main", "release/*"}, true }),
-	"version: 1\nenvelopes:\n  outside: deny\n":                                      with(func(p *mpolicy) { p.outsideDeny = true }),
-	"version: 1\nlimits:\n  file: 700\nclock:\n  skew: 100 s\nrelay:\n  clock: 60\n": with(func(p *mpolicy) { p.maxFile, p.skew, p.clock = 700, 100, 60 }),
-	"version: 1\nrules:\n  envelope-schema: warning\n  append-only: warning\n":       with(func(p *mpolicy) { p.lowered = []string{"envelope-schema", "append-only"} }),
+	"version: 1\nrequire-signed: all\nforge-commits: allow-empty-merge\n":                         with(func(p *mpolicy) { p.requireAll, p.emptyMerge = true, true }),
+	"version: 1\nprotect: [main, \"release/*\"]\nother-refs: deny\n":                              with(func(p *mpolicy) { p.protect, p.otherDeny = []string{"main", "release/*"}, true }),
+	"version: 1\nprotect: [\"**\"]\nallow-refs: [\"refs/notes/*\"]\n":                             with(func(p *mpolicy) { p.protect, p.allow = []string{"**"}, []string{"refs/notes/*"} }),
+	"version: 1\nprotect: [main, \"release/*\"]\nrelay:\n  nonce-scope: refs\n":                   with(func(p *mpolicy) { p.protect, p.nonceRefs = []string{"main", "release/*"}, true }),
+	"version: 1\nenvelopes:\n  outside: deny\n":                                                   with(func(p *mpolicy) { p.outsideDeny = true }),
+	"version: 1\nlimits:\n  file: 700\nclock:\n  skew: 100 s\nrelay:\n  clock: 60\n":              with(func(p *mpolicy) { p.maxFile, p.skew, p.clock = 700, 100, 60 }),
+	"version: 1\nrules:\n  relay-frozen: error\n":                                                 with(func(p *mpolicy) { p.frozen = true }),
+	"version: 1\nrelay:\n  freeze-minutes: 5\nrules:\n  relay-frozen: error\nprotect: [\"**\"]\n": with(func(p *mpolicy) { p.frozen, p.freeze, p.protect = true, 300, []string{"**"} }),
+	"version: 1\nrequire-signed: all\nrules:\n  relay-frozen:\n    level: error\n":                with(func(p *mpolicy) { p.frozen, p.requireAll = true, true }),
+	"version: 1\nrequire-signed: all\nforge-commits:\n  - " + keyF.Fingerprint() + "\n":           with(func(p *mpolicy) { p.requireAll, p.forgeKeys = true, []string{keyF.Fingerprint()} }),
+	"version: 1\nforge-commits:\n  - " + keyF.Fingerprint() + "=\n  - " + keyOld.Fingerprint() + "\nrevoked: .bridge/revoked\nrequire-signed: all\n": with(func(p *mpolicy) {
+		p.requireAll, p.forgeKeys, p.revoked = true, []string{keyF.Fingerprint(), keyOld.Fingerprint()}, revokedFile
+	}),
+	"version: 1\nmin-rsa-bits: 2048\nrequire-signed: all\n":                    with(func(p *mpolicy) { p.minRSA, p.requireAll = 2048, true }),
+	"version: 1\nsigners: " + otherFile + "\n":                                 with(func(p *mpolicy) { p.signers = otherFile }),
+	"version: 1\nrelay:\n  types: [DECISIONS, ACK]\n  path-key: error\n":       with(func(p *mpolicy) { p.types, p.pathKey = []string{"DECISIONS", "ACK"}, true }),
+	"version: 1\nlimits:\n  commits: 2\n":                                      with(func(p *mpolicy) { p.maxCommits = 2 }),
+	"version: 1\nprotect: [main, \"refs/tags/*\"]\nother-refs: allow\n":        with(func(p *mpolicy) { p.protect = []string{"main", "refs/tags/*"} }),
+	"version: 1\nrules:\n  envelope-schema: warning\n  append-only: warning\n": with(func(p *mpolicy) { p.lowered = []string{"envelope-schema", "append-only"} }),
+}
+
+// serverPolicies are policies that a server alone may have.
+var serverPolicies = map[string]mpolicy{
+	"version: 1\nrules:\n  relay-nonce: off\n  relay-clock: off\n":                     with(func(p *mpolicy) { p.lowered = []string{"relay-nonce", "relay-clock"} }),
+	"version: 1\nrules:\n  append-only: off\n  fast-forward: off\nprotect: [\"**\"]\n": with(func(p *mpolicy) { p.lowered, p.protect = []string{"append-only", "fast-forward"}, []string{"**"} }),
 }
 
 // noPolicies are files that no policy may be.
 var noPolicies = []string{"version: 2\n", "versoin: 1\n", "version: 1\nrules:\n  relay-nonce: off\n", "[", "version: 1\nprotect: main\n"}
 
-func newWorld(t testing.TB, seed uint64, now int64, policy string) *world {
+// begin is when each world begins. It lies in the past, so that a real hook
+// finds no commit to be ahead of its clock.
+const begin = 1_770_000_000
+
+func newWorld(t testing.TB, seed uint64) *world {
 	home := gittest.TempDir(t)
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 7)), now: now, home: home, env: gittest.Environ(home),
+	deflate, err := zlib.NewWriterLevel(io.Discard, zlib.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 7)), now: begin, home: home, env: gittest.Environ(home),
 		server: filepath.Join(home, "server.git"), extra: filepath.Join(home, "extra"), client: filepath.Join(home, "client.git"),
-		tips: map[string]string{}, trees: map[string]tree{}, dates: map[string]int64{}, written: map[string]object{}, policy: policy}
+		tips: map[string]string{}, trees: map[string]tree{}, dates: map[string]int64{}, written: map[string]bool{}, deflate: deflate}
+	now := w.now
+	texts := sorted(policies)
+	policy := texts[seed%uint64(len(texts))]
+	w.policy = policy
+	w.sha256 = w.one(4)
+	format := "sha1"
+	if w.sha256 {
+		format = "sha256"
+	}
 	r := &gittest.Repo{T: t, Dir: home, Home: home, Env: w.env}
+	w.always = append(w.always, "server: "+format)
 	for _, dir := range []string{w.server, w.client} {
-		r.Run("init", "-q", "--bare", "-b", "main", "--template=", dir)
+		r.Run("init", "-q", "--bare", "-b", "main", "--template=", "--object-format="+format, dir)
+	}
+	if w.one(4) {
+		w.serverPolicy = filepath.Join(home, "policy.yaml")
+		w.policy = pick(w, slices.Concat(texts[1:], sorted(serverPolicies), sorted(serverPolicies))...)
+		write(t, w.serverPolicy, w.policy)
+		r.Run("--git-dir="+w.server, "config", "rigward.policy", w.serverPolicy)
+		w.always = append(w.always, "server: a policy of its own")
+	}
+	if w.one(4) {
+		w.serverSigners = filepath.Join(home, "signers")
+		write(t, w.serverSigners, fixedSigners())
+		r.Run("--git-dir="+w.server, "config", "rigward.allowedSigners", w.serverSigners)
+		w.always = append(w.always, "server: signers of its own")
+	}
+	if w.rules().frozen {
+		w.always = append(w.always, "server: relay-frozen is on")
 	}
 	if err := os.MkdirAll(w.extra, 0o755); err != nil {
 		t.Fatal(err)
@@ -113,6 +185,10 @@ func newWorld(t testing.TB, seed uint64, now int64, policy string) *world {
 	// The history that is there: signers, two threads, one relay.
 	first := tree{}
 	w.put(first, signersFile, fixedSigners())
+	w.put(first, otherFile, fixedSigners())
+	if w.serverSigners != "" { // then these count for nothing
+		w.put(first, signersFile, keyX.Line("*@example.com,*", ""))
+	}
 	w.put(first, revokedFile, keyR.Authorized()+"\n")
 	if policy != "" {
 		w.put(first, policyFile, policy)
@@ -122,7 +198,7 @@ func newWorld(t testing.TB, seed uint64, now int64, policy string) *world {
 	w.put(first, "t-one/REQUEST.md", w.request("t-one", "Is the release ready?\n").text())
 	w.put(first, "other/REQUEST.md", w.request("other", "Who is on call?\n").text())
 	root := w.commit(&draft{tree: first, when: now - 3000, key: keyA})
-	f := w.relay("t-one", bodyHash("Is the release ready?\n"), now-2000)
+	f := w.relay("t-one", bodyHash("Is the release ready?\n"), now-2000, keyA)
 	second := w.copy(root)
 	w.put(second, "t-one/RELAY.md", f.text())
 	relay := w.commit(&draft{parents: []string{root}, tree: second, when: now - 2000, key: keyA})
@@ -130,6 +206,7 @@ func newWorld(t testing.TB, seed uint64, now int64, policy string) *world {
 	w.put(third, "t-one/RESPONSE.md", w.request("t-one", "Yes.\n").text())
 	tip := w.commit(&draft{parents: []string{relay}, tree: third, when: now - 1000, key: keyA})
 	w.accept()
+	w.pool = sorted(w.trees)
 	for _, ref := range []string{"refs/heads/main", "refs/heads/release/1"} {
 		id := tip
 		if ref != "refs/heads/main" {
@@ -156,8 +233,12 @@ func (w *world) object(typ string, data []byte) string {
 	full := append(fmt.Appendf(nil, "%s %d\x00", typ, len(data)), data...)
 	sum := sha1.Sum(full)
 	id := hex.EncodeToString(sum[:])
-	if _, ok := w.written[id]; !ok {
-		w.written[id] = object{typ, full}
+	if w.sha256 {
+		long := sha256.Sum256(full)
+		id = hex.EncodeToString(long[:])
+	}
+	if !w.written[id] {
+		w.written[id] = true
 		w.loose(w.extra, id, full)
 	}
 	return id
@@ -169,16 +250,22 @@ func (w *world) loose(dir, id string, full []byte) {
 		return
 	}
 	var b bytes.Buffer
-	z := zlib.NewWriter(&b)
-	_, _ = z.Write(full)
-	_ = z.Close()
+	w.deflate.Reset(&b)
+	_, _ = w.deflate.Write(full)
+	_ = w.deflate.Close()
 	write(w.t, file, b.String())
 }
 
 // accept moves what was written to the server.
 func (w *world) accept() {
-	for id, o := range w.written {
-		w.loose(filepath.Join(w.server, "objects"), id, o.data)
+	for id := range w.written {
+		dir := filepath.Join(w.server, "objects", id[:2])
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := os.Link(filepath.Join(w.extra, id[:2], id[2:]), filepath.Join(dir, id[2:])); err != nil && !os.IsExist(err) {
+			w.t.Fatal(err)
+		}
 	}
 	clear(w.written)
 }
@@ -276,7 +363,7 @@ func (w *world) commit(d *draft) string {
 	case d.sign != nil:
 		raw = d.sign(raw)
 	case d.key != nil:
-		raw = testkeys.SignCommit(raw, d.key)
+		raw = testkeys.SignCommitHeader(raw, w.header(), testkeys.Armor(testkeys.Sign(raw, d.key, "git", "sha512", "").Marshal()))
 	}
 	if d.raw != nil {
 		raw = d.raw(raw)
@@ -285,6 +372,32 @@ func (w *world) commit(d *draft) string {
 	w.trees[id], w.dates[id] = d.tree, d.when
 	return id
 }
+
+// header is the header that holds the signature of a commit, other the one of
+// the other object format.
+func (w *world) header() string {
+	if w.sha256 {
+		return "gpgsig-sha256"
+	}
+	return "gpgsig"
+}
+
+func (w *world) other() string {
+	if w.sha256 {
+		return "gpgsig"
+	}
+	return "gpgsig-sha256"
+}
+
+func (w *world) zero() string {
+	if w.sha256 {
+		return strings.Repeat("0", 64)
+	}
+	return strings.Repeat("0", 40)
+}
+
+// did notes what was done to make the next push.
+func (w *world) did(what string) { w.labels = append(w.labels, what) }
 
 // Fields of an envelope, in order; a value may be anything.
 type envelopeText struct {
@@ -340,14 +453,14 @@ func (w *world) nonce() string {
 	return string(b)
 }
 
-// relay is a good relay by the operator.
-func (w *world) relay(thread, reply string, at int64) *envelopeText {
+// relay is a good relay by the operator, to be signed by one of their keys.
+func (w *world) relay(thread, reply string, at int64, key *testkeys.Key) *envelopeText {
 	w.serial++
 	e := w.request(thread, fmt.Sprintf("Decided, %d.\n", w.serial))
 	e.set("from", " op-relay")
 	e.set("type", " DECISIONS")
 	e.set("in_reply_to", ` "`+reply+`"`)
-	e.set("attested_by", " "+keyA.Fingerprint())
+	e.set("attested_by", " "+key.Fingerprint())
 	e.set("attested_at", " "+stamp(at, 0))
 	e.set("nonce", " "+w.nonce())
 	return e

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Severity of a finding. The zero value is Off.
@@ -93,8 +94,10 @@ func Worst(fs []Finding) Severity {
 
 // Quote returns untrusted text between double quotes with every character
 // escaped that could forge a line, act on a terminal or reorder text: C0, DEL,
-// C1, U+2028, U+2029, bidi controls, U+FEFF, other non-printing characters and
-// invalid UTF-8. The result is one line of printable text.
+// C1, U+2028, U+2029, bidi controls, U+FEFF, other characters that are not
+// printed or not seen, and invalid UTF-8. So is the bracket of "##[", with
+// which a workflow command may begin anywhere in a line (the ActionCommand of
+// GitHub's runner). The result is one line of printable text.
 func Quote(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + 2)
@@ -118,23 +121,33 @@ func QuoteMax(s string, max int) string {
 }
 
 // Path returns a path as it is if it is plain, else as Quote does. Plain is
-// what no reader can take for something else: printable, without blanks,
-// quotes, backslashes or colons, and not empty.
+// what no reader can take for something else: printable, without blanks of any
+// width, quotes, backslashes, colons or "##[", and not empty.
 func Path(p string) string {
 	if p == "" {
 		return `""`
 	}
 	for _, r := range p {
-		if r == ' ' || r == '"' || r == '\\' || r == ':' || !printable(r) || r == 0xFFFD {
+		if unicode.IsSpace(r) || r == '"' || r == '\\' || r == ':' || !printable(r) || r == emojiSelector || r == 0xFFFD {
 			return Quote(p)
 		}
+	}
+	if strings.Contains(p, "##[") {
+		return Quote(p)
 	}
 	return p
 }
 
 func escapeTo(b *strings.Builder, s string, quotes bool) {
+	var before rune
 	for i, r := range s {
+		last := before
+		before = r
 		switch {
+		case r == '[' && strings.HasSuffix(s[:i], "##"):
+			b.WriteString(`\x5b`)
+		case r == emojiSelector && (last < 0x80 || !unicode.IsSymbol(last) && !unicode.IsPunct(last)):
+			b.WriteString(`\ufe0f`)
 		case quotes && (r == '"' || r == '\\'):
 			b.WriteByte('\\')
 			b.WriteRune(r)

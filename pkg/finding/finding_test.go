@@ -22,6 +22,17 @@ func TestQuote(t *testing.T) {
 		"é ▶ 🎯":                   `"é ▶ 🎯"`,
 		"\U000e0001":              `"\U000e0001"`,
 		"tab\tcr\rdel\x7fnul\x00": `"tab\tcr\rdel\x7fnul\x00"`,
+		// A workflow command, and what only looks like one.
+		"x##[add-mask]a":   `"x##\x5badd-mask]a"`,
+		"###[error]##[":    `"###\x5berror]##\x5b"`,
+		"# [a](b) #[c] ##": `"# [a](b) #[c] ##"`,
+		// What is not seen: fillers, joiners, selectors without their emoji.
+		"a\u3164b\u115f\uffa0\u2800": `"a\u3164b\u115f\uffa0\u2800"`,
+		"a\u034fb\u200b\u2060\u00ad": `"a\u034fb\u200b\u2060\u00ad"`,
+		"a\ufe00b\U000e0100":         `"a\ufe00b\U000e0100"`,
+		"a.\ufe0fmd\ufe0f":           `"a.\ufe0fmd\ufe0f"`,
+		"▶\ufe0f\ufe0f":              "\"▶\ufe0f\\ufe0f\"",
+		"⚠\ufe0f ‼\ufe0f":            "\"⚠\ufe0f ‼\ufe0f\"",
 	} {
 		if got := Quote(in); got != want {
 			t.Errorf("Quote(%q) = %s, want %s", in, got, want)
@@ -41,6 +52,15 @@ func TestPath(t *testing.T) {
 		"a:1:2":               `"a:1:2"`,
 		"":                    `""`,
 		"\xff":                `"\xff"`,
+		// Blanks of any width, what is not seen, and a workflow command.
+		"t/a\u00a0b.md":    "\"t/a\u00a0b.md\"",
+		"t/a\u3000b.md":    "\"t/a\u3000b.md\"",
+		"t/a\u3164.md":     `"t/a\u3164.md"`,
+		"t/a\ufe0f.md":     `"t/a\ufe0f.md"`,
+		"t/⚠\ufe0f.md":     "\"t/⚠\ufe0f.md\"",
+		"t/##[error]x.md":  `"t/##\x5berror]x.md"`,
+		"t/#[1].md":        "t/#[1].md",
+		"t/日本語/naïve-Ω.md": "t/日本語/naïve-Ω.md",
 	} {
 		if got := Path(in); got != want {
 			t.Errorf("Path(%q) = %s, want %s", in, got, want)
@@ -64,10 +84,14 @@ func TestSortIsTotal(t *testing.T) {
 
 func FuzzQuote(f *testing.F) {
 	f.Add("a\n\x1b\u202e\xff")
+	f.Add("##[error]\u3164\ufe0f")
 	f.Fuzz(func(t *testing.T, s string) {
 		q := Quote(s)
-		if !utf8.ValidString(q) || strings.ContainsAny(q, "\n\r\x1b\u2028\u2029\u202e\u009b") {
+		if !utf8.ValidString(q) || strings.ContainsAny(q, "\n\r\x1b\u2028\u2029\u202e\u009b\u3164\u200b") || strings.Contains(q, "##[") {
 			t.Errorf("Quote(%q) = %q", s, q)
+		}
+		if c := Clean(s); Clean(c) != c {
+			t.Errorf("Clean(%q) = %q, and again %q", s, c, Clean(c))
 		}
 	})
 }

@@ -4,24 +4,19 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// clean is finding.Clean for text that may stand in the log of a workflow.
-// A runner takes "##[name]" for a command wherever it stands in a line, and
-// "::name::" where nothing but blanks stand before it (its ActionCommand).
-// No text may begin a line here; diffLine sees to those that do.
-func clean(s string) string { return noCommand(finding.Clean(s)) }
-
-func noCommand(s string) string { return strings.ReplaceAll(s, "##[", `#\x23[`) }
-
 // diffLine is a line of a diff: clean, of bounded length, with tabs as blanks,
-// and no workflow command.
+// and no workflow command. Where nothing but blanks stand before it a runner
+// takes "::name::" for one (its ActionCommand); all other text of a report
+// stands behind some of ours.
 func diffLine(l string) string {
-	l = clean(strings.ReplaceAll(cut(l, 1000), "\t", "    "))
-	if rest := strings.TrimLeft(l, " "); strings.HasPrefix(rest, "::") {
+	l = finding.Clean(strings.ReplaceAll(cut(l, 1000), "\t", "    "))
+	if rest := strings.TrimLeftFunc(l, unicode.IsSpace); strings.HasPrefix(rest, "::") {
 		l = l[:len(l)-len(rest)] + `\x3a` + rest[1:]
 	}
 	return l
@@ -30,7 +25,7 @@ func diffLine(l string) string {
 // EscapeJSON returns a JSON text in which DEL, C1, bidi controls and other
 // characters that act on a terminal are written as \u escapes. The value
 // stays the same: such characters occur only inside JSON strings. So does
-// "##[", which a workflow runner takes for a command; see clean.
+// "##[", which a workflow runner takes for a command wherever it stands.
 func EscapeJSON(data []byte) []byte {
 	if bytes.Contains(data, []byte("##[")) {
 		data = bytes.ReplaceAll(data, []byte("##["), []byte(`#\u0023[`))

@@ -56,9 +56,9 @@ func writeGitHub(w io.Writer, r *Report) error {
 
 // withHint joins a message and its hint into two lines of clean text.
 func withHint(text, hint string) string {
-	text = clean(text)
+	text = finding.Clean(text)
 	if hint != "" {
-		text += "\nhint: " + clean(hint)
+		text += "\nhint: " + finding.Clean(hint)
 	}
 	return text
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"path"
 	"strings"
+
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 var (
@@ -92,20 +94,20 @@ func writeHTML(w io.Writer, r *Report) error {
 		Style:  template.CSS(pageStyle),
 		Gate:   r.Gate, Result: r.result(), Exit: r.ExitCode(),
 		Verdict: strings.ToUpper(verdict[:1]) + strings.Replace(verdict[1:], ", ", ": ", 1), Checked: checked,
-		Hint: clean(r.Hint),
+		Hint: finding.Clean(r.Hint),
 	}
 	if r.Problem != nil {
-		p.Problem = clean(r.Problem.Error())
+		p.Problem = finding.Clean(r.Problem.Error())
 	}
 	for _, n := range r.Notes {
-		p.Notes = append(p.Notes, clean(n))
+		p.Notes = append(p.Notes, finding.Clean(n))
 	}
 	for i, f := range worstFirst(r.Findings) {
 		if i == maxPageFindings {
 			p.Omitted = len(r.Findings) - i
 			break
 		}
-		p.Findings = append(p.Findings, pageFinding{f.Severity.String(), place(f), clean(f.Message), clean(f.Hint), f.Rule, short(f.Commit), ruleURI(f.Rule)})
+		p.Findings = append(p.Findings, pageFinding{f.Severity.String(), place(f), finding.Clean(f.Message), finding.Clean(f.Hint), f.Rule, short(f.Commit), ruleURI(f.Rule)})
 	}
 	for i, t := range r.Threads {
 		p.Threads = append(p.Threads, threadOf(i+1, t))
@@ -117,14 +119,14 @@ func writeHTML(w io.Writer, r *Report) error {
 }
 
 func threadOf(number int, t Thread) pageThread {
-	p := pageThread{Number: number, Name: clean(t.ID), Drawn: draw(t)}
+	p := pageThread{Number: number, Name: finding.Clean(t.ID), Drawn: draw(t)}
 	if t.Cut > 0 {
 		p.Cut = plural(t.Cut, "further turn") + " left out"
 	}
 	ties := tiesOf(t)
 	said := make([][]string, len(t.Turns))
 	for _, e := range ties {
-		said[e.from] = append(said[e.from], fmt.Sprintf("%s %d (%s)", e.how, e.to+1, clean(path.Base(t.Turns[e.to].Path))))
+		said[e.from] = append(said[e.from], fmt.Sprintf("%s %d (%s)", e.how, e.to+1, finding.Clean(path.Base(t.Turns[e.to].Path))))
 	}
 	news := 0
 	for i, u := range t.Turns {
@@ -132,8 +134,8 @@ func threadOf(number int, t Thread) pageThread {
 			news++
 		}
 		p.Turns = append(p.Turns, pageTurn{
-			Type: clean(typeOf(u)), From: clean(u.From), To: clean(strings.Join(u.To, ", ")), Date: clean(u.Date),
-			TLDR: clean(u.TLDR), Path: clean(u.Path), Commit: short(u.Commit), New: u.New, Relay: u.Relay, Ties: strings.Join(said[i], "; "),
+			Type: finding.Clean(typeOf(u)), From: finding.Clean(u.From), To: finding.Clean(strings.Join(u.To, ", ")), Date: finding.Clean(u.Date),
+			TLDR: finding.Clean(u.TLDR), Path: finding.Clean(u.Path), Commit: short(u.Commit), New: u.New, Relay: u.Relay, Ties: strings.Join(said[i], "; "),
 		})
 	}
 	p.Said = fmt.Sprintf("%s, %d of them new, and %s between them. The list says the same in words.", plural(len(t.Turns), "turn"), news, plural(len(ties), "tie"))
@@ -141,14 +143,14 @@ func threadOf(number int, t Thread) pageThread {
 }
 
 func bundleOf(x Bundle) pageBundle {
-	p := pageBundle{Name: clean(x.Name), Verdict: bundleVerdict(x), Bad: x.Drift || x.Rebuilt != "" && !x.Deterministic || x.Touched && x.Rebuilt == "", Truncated: x.Truncated}
+	p := pageBundle{Name: finding.Clean(x.Name), Verdict: bundleVerdict(x), Bad: x.Drift || x.Rebuilt != "" && !x.Deterministic || x.Touched && x.Rebuilt == "", Truncated: x.Truncated}
 	for _, row := range bundleRows(x) {
-		p.Rows = append(p.Rows, [2]string{row[0], clean(row[1])})
+		p.Rows = append(p.Rows, [2]string{row[0], finding.Clean(row[1])})
 	}
 	for _, list := range bundleLists(x) {
 		l := pageChanges{Title: list.title}
 		for _, c := range list.changes {
-			pc := pageChange{Kind: clean(c.Kind), Path: clean(c.Path), Old: clean(c.Old), New: clean(c.New)}
+			pc := pageChange{Kind: finding.Clean(c.Kind), Path: finding.Clean(c.Path), Old: finding.Clean(c.Old), New: finding.Clean(c.New)}
 			if c.Diff != "" {
 				lines := diffLines(c.Diff)
 				if len(lines) > maxPageDiffLines {

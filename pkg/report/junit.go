@@ -4,6 +4,8 @@ import (
 	"encoding/xml"
 	"io"
 	"strings"
+
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 type junitSuites struct {
@@ -43,16 +45,16 @@ type junitOutcome struct {
 func writeJUnit(w io.Writer, r *Report) error {
 	s := junitSuite{Name: "rigward " + r.Gate}
 	for _, f := range r.Findings {
-		c := junitCase{Name: place(f), Class: f.Rule, File: clean(f.Path), Line: f.Line}
+		c := junitCase{Name: place(f), Class: f.Rule, File: finding.Clean(f.Path), Line: f.Line}
 		text := withHint(f.Message, f.Hint)
 		if f.Commit != "" {
-			text += "\ncommit: " + clean(f.Commit)
+			text += "\ncommit: " + finding.Clean(f.Commit)
 		}
 		if f.Ref != "" {
-			text += "\nref: " + clean(f.Ref)
+			text += "\nref: " + finding.Clean(f.Ref)
 		}
 		if f.Severity >= r.failLevel() {
-			c.Failure = &junitOutcome{clean(f.Message), f.Severity.String(), text}
+			c.Failure = &junitOutcome{finding.Clean(f.Message), f.Severity.String(), text}
 			s.Failures++
 		} else {
 			c.Output = f.Severity.String() + ": " + text
@@ -62,7 +64,7 @@ func writeJUnit(w io.Writer, r *Report) error {
 	if r.Problem != nil {
 		s.Errors++
 		s.Cases = append(s.Cases, junitCase{Name: "decision", Class: r.Gate, Error: &junitOutcome{
-			"cannot decide: " + clean(r.Problem.Error()), "undecided", withHint(r.Problem.Error(), r.Hint)}})
+			"cannot decide: " + finding.Clean(r.Problem.Error()), "undecided", withHint(r.Problem.Error(), r.Hint)}})
 	}
 	if len(s.Cases) == 0 {
 		s.Cases = append(s.Cases, junitCase{Name: r.summary(), Class: r.Gate})

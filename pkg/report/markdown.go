@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // maxMarkdown is how many bytes a job summary gets at the most: GitHub refuses
@@ -240,17 +242,20 @@ func fenceFor(lines []string) string {
 }
 
 // markdownText escapes text for a place where GitHub Flavored Markdown takes
-// inline content, a table cell too: what could begin markup, HTML, a link, a
-// mention, an emoji or mathematics becomes a character reference, which
-// CommonMark (section 2.5) never takes for structure.
+// inline content, a table cell too: what could begin markup, HTML, a link or
+// mathematics becomes a character reference, which CommonMark (section 2.5)
+// never takes for structure. GitHub looks for e-mail addresses, mentions, issues
+// and emoji in the text that comes out of that; what they begin with stands in
+// an element of its own, as GitHub's documentation has it for the dollar sign.
 func markdownText(s string) string {
-	s = clean(s)
+	s = finding.Clean(s)
 	var b strings.Builder
 	for i := range len(s) {
 		c := s[i]
 		switch {
-		case strings.IndexByte("\\`*_{}[]<>()#+!|~&@$\"", c) >= 0,
-			c == ':' && i+1 < len(s) && s[i+1] != ' ',
+		case c == '@', c == '$', c == '#', c == ':' && i+1 < len(s) && s[i+1] != ' ':
+			fmt.Fprintf(&b, "<span>&#%d;</span>", c)
+		case strings.IndexByte("\\`*_{}[]<>()+!|~&\"", c) >= 0,
 			c == '.' && i >= 3 && strings.EqualFold(s[i-3:i], "www"):
 			fmt.Fprintf(&b, "&#%d;", c)
 		default:

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // Mermaid returns a thread as a flowchart in the language of Mermaid: the
@@ -123,7 +125,7 @@ func typeOf(u Turn) string {
 // character references, which Mermaid puts back inside a quoted label.
 func mermaidText(s string) string {
 	var b strings.Builder
-	for _, r := range clean(cut(s, 60)) {
+	for _, r := range finding.Clean(cut(s, 60)) {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '.', r == ' ', r == '(', r == ')':
 			b.WriteRune(r)

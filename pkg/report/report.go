@@ -156,9 +156,7 @@ func ParseTarget(s string) (Target, error) {
 }
 
 // place is "path:line:col" with what is known, or the ref, or the commit.
-func place(f finding.Finding) string { return noCommand(placeOf(f)) }
-
-func placeOf(f finding.Finding) string {
+func place(f finding.Finding) string {
 	switch {
 	case f.Path != "" && f.Line > 0:
 		return fmt.Sprintf("%s:%d:%d", finding.Path(f.Path), f.Line, max(f.Col, 1))
@@ -173,28 +171,28 @@ func placeOf(f finding.Finding) string {
 }
 
 func short(id string) string {
-	return clean(id[:min(len(id), 12)])
+	return finding.Clean(id[:min(len(id), 12)])
 }
 
 func writeText(w io.Writer, r *Report) error {
 	var b strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%s: %s: %s [%s]", place(f), f.Severity, clean(f.Message), f.Rule)
+		fmt.Fprintf(&b, "%s: %s: %s [%s]", place(f), f.Severity, finding.Clean(f.Message), f.Rule)
 		if f.Commit != "" && (f.Path != "" || f.Ref != "") {
 			fmt.Fprintf(&b, " (commit %s)", short(f.Commit))
 		}
 		b.WriteByte('\n')
 		if f.Hint != "" {
-			fmt.Fprintf(&b, "  hint: %s\n", clean(f.Hint))
+			fmt.Fprintf(&b, "  hint: %s\n", finding.Clean(f.Hint))
 		}
 	}
 	for _, n := range r.Notes {
-		fmt.Fprintf(&b, "%s: note: %s\n", r.Gate, clean(n))
+		fmt.Fprintf(&b, "%s: note: %s\n", r.Gate, finding.Clean(n))
 	}
 	if r.Problem != nil {
-		fmt.Fprintf(&b, "%s: cannot decide: %s\n", r.Gate, clean(r.Problem.Error()))
+		fmt.Fprintf(&b, "%s: cannot decide: %s\n", r.Gate, finding.Clean(r.Problem.Error()))
 		if r.Hint != "" {
-			fmt.Fprintf(&b, "  hint: %s\n", clean(r.Hint))
+			fmt.Fprintf(&b, "  hint: %s\n", finding.Clean(r.Hint))
 		}
 	}
 	fmt.Fprintf(&b, "%s: %s\n", r.Gate, r.summary())

@@ -28,9 +28,9 @@ func WriteServer(w io.Writer, r *Report, maxLines int, prefix string) error {
 	columns := ServerColumns - utf8.RuneCountInString(prefix)
 	lines := wrap("rigward: "+r.headline(), "", columns)
 	if r.Problem != nil {
-		lines = append(lines, wrap(clean(r.Problem.Error()), "  ", columns)...)
+		lines = append(lines, wrap(finding.Clean(r.Problem.Error()), "  ", columns)...)
 		if r.Hint != "" {
-			lines = append(lines, wrap("hint: "+clean(r.Hint), "  ", columns)...)
+			lines = append(lines, wrap("hint: "+finding.Clean(r.Hint), "  ", columns)...)
 		}
 	}
 	shown := 0
@@ -73,13 +73,13 @@ func (r *Report) headline() string {
 
 func findingLines(f finding.Finding, columns int) []string {
 	lines := wrap(fmt.Sprintf("%s: %s [%s]", place(f), f.Severity, f.Rule), "", columns)
-	msg := clean(f.Message)
+	msg := finding.Clean(f.Message)
 	if f.Commit != "" {
 		msg += " (commit " + short(f.Commit) + ")"
 	}
 	lines = append(lines, wrap(msg, "  ", columns)...)
 	if f.Hint != "" {
-		lines = append(lines, wrap("hint: "+clean(f.Hint), "  ", columns)...)
+		lines = append(lines, wrap("hint: "+finding.Clean(f.Hint), "  ", columns)...)
 	}
 	return lines
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path"
 	"slices"
+
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // Measures of a drawn thread, in CSS pixels. The width fits the narrowest
@@ -65,8 +67,8 @@ func draw(t Thread) drawing {
 	y := func(i int) int { return graphRow*i + graphRow/2 }
 	for i, u := range t.Turns {
 		m := mark{X: x, Y: y(i), Number: i + 1, New: u.New, Relay: u.Relay, NameY: y(i) - 3, FileY: y(i) + 13,
-			Title: clean(cut(typeOf(u), 16)) + " from " + clean(cut(u.From, 20)),
-			File:  clean(cut(path.Base(u.Path), 38))}
+			Title: finding.Clean(cut(typeOf(u), 16)) + " from " + finding.Clean(cut(u.From, 20)),
+			File:  finding.Clean(cut(path.Base(u.Path), 38))}
 		if u.Relay {
 			r := graphRadius + 3
 			m.Diamond = fmt.Sprintf("%d,%d %d,%d %d,%d %d,%d", m.X, m.Y-r, m.X+r, m.Y, m.X, m.Y+r, m.X-r, m.Y)

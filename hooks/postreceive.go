@@ -1,8 +1,12 @@
 package hooks
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -14,7 +18,11 @@ import (
 // already, so nothing here refuses or fails: what goes wrong is told in one
 // line, and the next push catches up. Without a database nothing is started.
 func postReceive(ctx context.Context, env *Env) int {
-	database, err := controlPlane(ctx, env)
+	var err error
+	database := "perhaps"
+	if !mentioned(env) {
+		database, err = controlPlane(ctx, env)
+	}
 	if err == nil && database == "" {
 		return report.ExitClean
 	}
@@ -29,6 +37,29 @@ func postReceive(ctx context.Context, env *Env) int {
 	}
 	fmt.Fprintf(env.Stderr, "rigward: the control plane is not brought up: %s\n", finding.Clean(err.Error()))
 	return report.ExitClean
+}
+
+// maxConfig is how much of a configuration file is searched.
+const maxConfig = 1 << 20
+
+// mentioned tells whether the file config of the git directory that git names
+// to its hooks speaks of a control plane. Then rig-control, which reads the
+// configuration itself, is started at once: git need not be asked twice.
+func mentioned(env *Env) bool {
+	dir := env.Getenv("GIT_DIR")
+	if dir == "" || env.HandOver == nil {
+		return false
+	}
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(env.Dir, dir)
+	}
+	f, err := os.Open(filepath.Join(dir, "config"))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxConfig))
+	return err == nil && bytes.Contains(bytes.ToLower(data), []byte("controlplane"))
 }
 
 // controlPlane returns what the repository's own configuration says of the

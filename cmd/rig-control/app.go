@@ -115,7 +115,7 @@ func (a *app) update(ctx context.Context, role role, what string) int {
 	if err != nil {
 		return a.later(what, err)
 	}
-	defer db.Close()
+	defer db.Leave()
 	res, err := p.indexer(db, a.env.Now).Update(ctx)
 	if err != nil {
 		if res.Left > 0 {

@@ -157,6 +157,12 @@ func (p *place) protected(ctx context.Context, l *policy.Loader) (map[string]str
 	if err != nil {
 		return nil, err
 	}
+	if len(rules.Protect) == 0 { // HEAD's branch alone
+		if head == "" || headID == "" {
+			return nil, nil
+		}
+		return map[string]string{head: headID}, nil
+	}
 	tips, tags := map[string]string{}, map[string]string{}
 	var ids []string
 	for ref, err := range p.repo.Refs(ctx) {

@@ -195,11 +195,17 @@ func (x *Indexer) span(ctx context.Context, recorded map[string][]string, all bo
 		s.known = old
 	}
 	if len(heads) > 0 && !slices.Equal(s.known, heads) {
-		for rev, err := range x.Repo.RevList(ctx, heads, s.known, gitrepo.RevListOptions{Reverse: true}) {
-			if err != nil {
-				return nil, err
+		line := false
+		if len(heads) == 1 && len(s.known) == 1 {
+			s.revs, line = x.Repo.Line(heads[0], s.known[0])
+		}
+		if !line {
+			for rev, err := range x.Repo.RevList(ctx, heads, s.known, gitrepo.RevListOptions{Reverse: true}) {
+				if err != nil {
+					return nil, err
+				}
+				s.revs = append(s.revs, rev)
 			}
-			s.revs = append(s.revs, rev)
 		}
 		if err := x.Repo.CutIn(s.revs, s.known); err != nil {
 			return nil, err

@@ -25,6 +25,7 @@ type Repo interface {
 	Commit(id string) (*gitrepo.Commit, error)
 	RevList(ctx context.Context, include, exclude []string, o gitrepo.RevListOptions) iter.Seq2[gitrepo.Rev, error]
 	ScanCommits(ctx context.Context, walk iter.Seq2[gitrepo.Rev, error], o gitrepo.ScanOptions, fn func(*gitrepo.Scanned) error) error
+	Line(new, old string) (revs []gitrepo.Rev, ok bool)
 	CutIn(walk []gitrepo.Rev, exclude []string) error
 	Has(ids []string) (types []string, err error)
 }

@@ -3,10 +3,11 @@ package bundle
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -19,106 +20,97 @@ func (e *LinkError) Error() string {
 	return finding.QuoteMax(e.Path, 200) + " is a symlink"
 }
 
-// Dirs hands out handles of the directories below a root. Each is reached
-// component by component and never through a link, so that os.Root's habit of
-// following links inside the root can't be used. Handles are kept open, a
-// bounded number of them, because most work goes from neighbour to neighbour.
-// A Dirs is for one goroutine.
+// ErrNotDir says that a component of a path is no directory.
+var ErrNotDir = errors.New("not a directory")
+
+// errNotRegular says that a file is neither a symlink nor a regular file.
+var errNotRegular = errors.New("not a regular file")
+
+// Dirs gives access to the tree below a root. Names are clean, relative, with
+// slashes. Each is reached component by component from handle to handle and
+// never through a link, not even one that stays inside. Handles of
+// directories are kept open, a bounded number of them, because most work goes
+// from neighbour to neighbour. A Dirs is for one goroutine.
 type Dirs struct {
-	root *os.Root
-	open map[string]*os.Root
-	ages []string // keys of open, oldest first
+	root   *dir
+	open   map[string]*dir
+	ages   []string // keys of open, oldest first
+	pinned *dir     // in use, must stay open
 }
 
 const maxDirHandles = 64
 
-// NewDirs works below root, which it does not close.
-func NewDirs(root *os.Root) *Dirs {
-	return &Dirs{root: root, open: map[string]*os.Root{}}
-}
-
 // OpenDirs opens a directory as a root. The directory itself may be reached
 // through links; nothing below it will be.
-func OpenDirs(dir string) (*Dirs, error) {
-	root, err := os.OpenRoot(dir)
+func OpenDirs(name string) (*Dirs, error) {
+	root, err := openTop(name)
 	if err != nil {
 		return nil, err
 	}
-	return NewDirs(root), nil
+	return &Dirs{root: root, open: map[string]*dir{}}, nil
 }
 
-// Root returns the root.
-func (d *Dirs) Root() *os.Root { return d.root }
-
-// Close closes all handles and the root.
+// Close closes all handles.
 func (d *Dirs) Close() error {
 	d.forget()
-	return d.root.Close()
+	return d.root.close()
 }
 
 func (d *Dirs) forget() {
 	for _, r := range d.open {
-		r.Close()
+		r.close()
 	}
-	d.open, d.ages = map[string]*os.Root{}, nil
+	d.open, d.ages = map[string]*dir{}, nil
 }
 
-// Dir returns the handle of a directory, "." being the root. The error is a
+// dir returns the handle of a directory, "." being the root. The error is a
 // *LinkError if a component is a symlink, fs.ErrNotExist if one is missing,
-// syscall.ENOTDIR or the like if one is something else. The handle is valid
-// until the next call.
-func (d *Dirs) Dir(dir string) (*os.Root, error) {
-	if dir == "." {
+// ErrNotDir if one is something else. The handle is valid until the next call.
+func (d *Dirs) dir(name string) (*dir, error) {
+	if name == "." {
 		return d.root, nil
 	}
-	if r, ok := d.open[dir]; ok {
+	if r, ok := d.open[name]; ok {
 		return r, nil
 	}
-	parent, err := d.Dir(path.Dir(dir))
+	parent, base, err := d.at(name)
 	if err != nil {
 		return nil, err
 	}
-	base := path.Base(dir)
-	before, err := parent.Lstat(base)
+	r, err := parent.openDir(base)
 	if err != nil {
-		return nil, err
-	}
-	switch {
-	case before.Mode()&fs.ModeSymlink != 0:
-		return nil, &LinkError{dir}
-	case !before.IsDir():
-		return nil, &fs.PathError{Op: "open", Path: dir, Err: ErrNotDir}
-	}
-	r, err := parent.OpenRoot(base)
-	if err != nil {
-		return nil, err
-	}
-	after, err := r.Stat(".")
-	if err == nil && !os.SameFile(before, after) {
-		err = &LinkError{dir}
-	}
-	if err != nil {
-		r.Close()
-		return nil, err
+		if isNotDir(err) {
+			err = ErrNotDir
+			if it, lerr := parent.lstat(base); lerr == nil && it.Kind == KindSymlink {
+				return nil, &LinkError{name}
+			}
+		}
+		return nil, pathError("open", name, err)
 	}
 	if len(d.ages) >= maxDirHandles {
-		d.drop(d.ages[0])
+		d.dropOldest()
 	}
-	d.open[dir] = r
-	d.ages = append(d.ages, dir)
+	d.open[name] = r
+	d.ages = append(d.ages, name)
 	return r, nil
 }
 
-// ErrNotDir says that a component of a path is no directory.
-var ErrNotDir = errors.New("not a directory")
+func (d *Dirs) dropOldest() {
+	for _, name := range d.ages {
+		if d.open[name] != d.pinned {
+			d.drop(name)
+			return
+		}
+	}
+}
 
-func (d *Dirs) drop(dir string) {
-	if r, ok := d.open[dir]; ok {
-		r.Close()
-		delete(d.open, dir)
+func (d *Dirs) drop(name string) {
+	if r, ok := d.open[name]; ok {
+		r.close()
+		delete(d.open, name)
 	}
 	for i, a := range d.ages {
-		if a == dir {
+		if a == name {
 			d.ages = append(d.ages[:i], d.ages[i+1:]...)
 			break
 		}
@@ -126,105 +118,146 @@ func (d *Dirs) drop(dir string) {
 }
 
 // at returns the handle of name's directory and its last component.
-func (d *Dirs) at(name string) (*os.Root, string, error) {
-	r, err := d.Dir(path.Dir(name))
-	return r, path.Base(name), err
+func (d *Dirs) at(name string) (*dir, string, error) {
+	if !cleanRel(name) {
+		return nil, "", fmt.Errorf("%s is no path below the root", finding.QuoteMax(name, 200))
+	}
+	i := strings.LastIndexByte(name, '/')
+	if i < 0 {
+		return d.root, name, nil
+	}
+	r, err := d.dir(name[:i])
+	return r, name[i+1:], err
 }
 
-// Lstat describes name itself.
-func (d *Dirs) Lstat(name string) (fs.FileInfo, error) {
+func pathError(op, name string, err error) error {
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+// Lstat describes name itself. Link is left out.
+func (d *Dirs) Lstat(name string) (Item, error) {
 	r, base, err := d.at(name)
 	if err != nil {
-		return nil, err
+		return Item{}, err
 	}
-	return r.Lstat(base)
+	it, err := r.lstat(base)
+	if err != nil {
+		return Item{}, pathError("lstat", name, err)
+	}
+	return it, nil
 }
 
 // Open opens a regular file for reading. A symlink is a *LinkError; any other
 // kind of file is an error, and none is ever opened.
-func (d *Dirs) Open(name string) (*os.File, error) {
+func (d *Dirs) Open(name string) (io.ReadCloser, error) {
+	it, err := d.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if it.Kind == KindSymlink {
+		return nil, &LinkError{name}
+	}
+	if it.Kind != KindFile {
+		return nil, pathError("open", name, errNotRegular)
+	}
+	return d.openFile(name)
+}
+
+// openFile opens a file that was a regular one when it was looked at.
+func (d *Dirs) openFile(name string) (*handle, error) {
 	r, base, err := d.at(name)
 	if err != nil {
 		return nil, err
 	}
-	before, err := r.Lstat(base)
+	f, err := r.open(base)
 	if err != nil {
-		return nil, err
-	}
-	if before.Mode()&fs.ModeSymlink != 0 {
-		return nil, &LinkError{name}
-	}
-	if !before.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", finding.QuoteMax(name, 200))
-	}
-	f, err := r.OpenFile(base, os.O_RDONLY|openNonblock, 0)
-	if err != nil {
-		return nil, err
-	}
-	after, err := f.Stat()
-	if err == nil && !os.SameFile(before, after) {
-		err = fmt.Errorf("%s changed while it was opened", finding.QuoteMax(name, 200))
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
+		return nil, pathError("open", name, err)
 	}
 	return f, nil
 }
 
 // MkdirAll makes a directory and its parents with mode 0755, whatever the
 // umask, and returns those that were made, outermost first.
-func (d *Dirs) MkdirAll(dir string) (made []string, err error) {
-	if dir == "." {
+func (d *Dirs) MkdirAll(name string) (made []string, err error) {
+	if name == "." {
 		return nil, nil
 	}
-	_, err = d.Dir(dir)
+	_, err = d.dir(name)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	made, err = d.MkdirAll(path.Dir(dir))
+	made, err = d.MkdirAll(path.Dir(name))
 	if err != nil {
 		return made, err
 	}
-	r, base, err := d.at(dir)
+	if err := d.mkdir(name, 0o755); err != nil {
+		return made, err
+	}
+	return append(made, name), nil
+}
+
+func (d *Dirs) mkdir(name string, mode uint32) error {
+	r, base, err := d.at(name)
 	if err != nil {
-		return made, err
+		return err
 	}
-	if err := r.Mkdir(base, 0o755); err != nil {
-		return made, err
+	if err := r.mkdir(base, mode); err != nil {
+		return pathError("mkdir", name, err)
 	}
-	made = append(made, dir)
-	return made, r.Chmod(base, 0o755)
+	return nil
 }
 
 // Sub returns a Dirs of its own for a directory. The caller closes it.
-func (d *Dirs) Sub(dir string) (*Dirs, error) {
-	r, err := d.Dir(dir)
-	if err != nil {
-		return nil, err
-	}
-	root, err := r.OpenRoot(".")
-	if err != nil {
-		return nil, err
-	}
-	return NewDirs(root), nil
-}
-
-// Create makes a new file; an existing one of any kind is an error.
-func (d *Dirs) Create(name string, mode uint32) (*os.File, error) {
+func (d *Dirs) Sub(name string) (*Dirs, error) {
 	r, base, err := d.at(name)
 	if err != nil {
 		return nil, err
 	}
-	f, err := r.OpenFile(base, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fs.FileMode(mode))
+	sub, err := r.openDir(base)
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	return &Dirs{root: sub, open: map[string]*dir{}}, nil
+}
+
+// Create makes a new file of exactly this mode, whatever the umask; an
+// existing one of any kind is an error.
+func (d *Dirs) Create(name string, mode uint32) (io.WriteCloser, error) { return d.create(name, mode) }
+
+func (d *Dirs) create(name string, mode uint32) (*handle, error) {
+	r, base, err := d.at(name)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Chmod(fs.FileMode(mode)); err != nil { // the umask
-		f.Close()
-		return nil, err
+	f, err := r.create(base, mode)
+	if err != nil {
+		return nil, pathError("create", name, err)
 	}
 	return f, nil
+}
+
+func (d *Dirs) symlink(target, name string) error {
+	r, base, err := d.at(name)
+	if err != nil {
+		return err
+	}
+	if err := r.symlink(target, base); err != nil {
+		return pathError("symlink", name, err)
+	}
+	return nil
+}
+
+// Chtimes sets the times of an entry, of a symlink those of the link itself
+// where the system can.
+func (d *Dirs) Chtimes(name string, t time.Time) error {
+	r, base, err := d.at(name)
+	if err != nil {
+		return err
+	}
+	if err := r.chtimes(base, t); err != nil {
+		return pathError("chtimes", name, err)
+	}
+	return nil
 }
 
 // Remove removes a file, a link or an empty directory.
@@ -233,15 +266,66 @@ func (d *Dirs) Remove(name string) error {
 	if err != nil {
 		return err
 	}
-	for dir := range d.open { // handles of a directory that goes away
-		if dir == name || strings.HasPrefix(dir, name+"/") {
-			d.drop(dir)
+	for open := range d.open { // handles of a directory that goes away
+		if below := strings.HasPrefix(open, name); below && (len(open) == len(name) || open[len(name)] == '/') {
+			d.drop(open)
 		}
 	}
-	return r.Remove(base)
+	if err := r.remove(base); err != nil {
+		return pathError("remove", name, err)
+	}
+	return nil
+}
+
+// removeAll removes an entry and what lies below it, if it is there.
+func (d *Dirs) removeAll(name string) error {
+	it, err := d.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if it.Kind == KindDir {
+		r, err := d.dir(name)
+		if err != nil {
+			return err
+		}
+		names, err := r.names()
+		if err != nil {
+			return pathError("read", name, err)
+		}
+		for _, n := range names {
+			if err := d.removeAll(join(name, n)); err != nil {
+				return err
+			}
+		}
+	}
+	return d.Remove(name)
+}
+
+// rename moves an entry, and link gives it a second name.
+func (d *Dirs) rename(from, to string) error { return d.pair("rename", from, to, (*dir).rename) }
+func (d *Dirs) link(from, to string) error   { return d.pair("link", from, to, (*dir).link) }
+
+func (d *Dirs) pair(op, from, to string, call func(*dir, string, *dir, string) error) error {
+	a, base, err := d.at(from)
+	if err != nil {
+		return err
+	}
+	d.pinned = a
+	b, name, err := d.at(to)
+	d.pinned = nil
+	if err != nil {
+		return err
+	}
+	if err := call(a, base, b, name); err != nil {
+		return pathError(op, to, err)
+	}
+	return nil
 }
 
 // cleanRel tells whether a path is relative, clean and below the root.
 func cleanRel(p string) bool {
-	return p != "" && p != "." && !path.IsAbs(p) && path.Clean(p) == p && p != ".." && !strings.HasPrefix(p, "../")
+	return p != "" && p != "." && !path.IsAbs(p) && p != ".." && !strings.HasPrefix(p, "../") && path.Clean(p) == p
 }

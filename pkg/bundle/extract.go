@@ -69,11 +69,7 @@ func (a *Archive) Extract(ctx context.Context, d *Dirs, o ExtractOptions) error 
 		if m.Type != Symlink || !take(m) {
 			continue
 		}
-		r, base, err := d.at(m.Name)
-		if err != nil {
-			return err
-		}
-		if err := r.Symlink(filepath.FromSlash(m.Link), base); err != nil {
+		if err := d.symlink(filepath.FromSlash(m.Link), m.Name); err != nil {
 			return err
 		}
 	}
@@ -85,25 +81,12 @@ func (a *Archive) Extract(ctx context.Context, d *Dirs, o ExtractOptions) error 
 		if m.Type == Dir || !take(m) {
 			continue
 		}
-		r, base, err := d.at(m.Name)
-		if err != nil {
-			return err
-		}
-		if m.Type == Symlink {
-			err = lutimes(r, base, o.ModTime)
-		} else {
-			err = r.Chtimes(base, o.ModTime, o.ModTime)
-		}
-		if err != nil {
+		if err := d.Chtimes(m.Name, o.ModTime); err != nil {
 			return err
 		}
 	}
 	for i := len(dirs) - 1; i >= 0; i-- {
-		r, base, err := d.at(dirs[i])
-		if err != nil {
-			return err
-		}
-		if err := r.Chtimes(base, o.ModTime, o.ModTime); err != nil {
+		if err := d.Chtimes(dirs[i], o.ModTime); err != nil {
 			return err
 		}
 	}
@@ -115,7 +98,7 @@ func writeFiles(d *Dirs, names []string, mode uint32, r io.Reader, buf []byte) (
 	var files []io.Writer
 	defer func() {
 		for _, f := range files {
-			if cerr := f.(*os.File).Close(); err == nil {
+			if cerr := f.(io.Closer).Close(); err == nil {
 				err = cerr
 			}
 		}

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +56,11 @@ func WriteFile(name string, mode os.FileMode, write func(io.Writer) error, check
 			os.Remove(tmp)
 		}
 	}()
-	if err := write(f); err != nil {
+	out := bufio.NewWriterSize(f, 256<<10) // compressors write in small pieces
+	if err := write(out); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
 		return err
 	}
 	if check != nil {

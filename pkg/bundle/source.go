@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -134,63 +133,39 @@ func (s *DirSource) Lstat(name string) (Item, error) {
 	if err != nil {
 		return Item{}, err
 	}
-	info, err := r.Lstat(base)
+	it, err := r.item(base)
 	if err != nil {
-		return Item{}, err
-	}
-	return fileItem(r, info)
-}
-
-func fileItem(r *os.Root, info fs.FileInfo) (Item, error) {
-	it := Item{Name: info.Name()}
-	switch m := info.Mode(); {
-	case m.IsRegular():
-		it.Kind, it.Size = KindFile, info.Size()
-		it.Mode = uint32(m.Perm())
-		for bit, v := range map[fs.FileMode]uint32{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000} {
-			if m&bit != 0 {
-				it.Mode |= v
-			}
-		}
-	case m.IsDir():
-		it.Kind = KindDir
-	case m&fs.ModeSymlink != 0:
-		it.Kind = KindSymlink
-		target, err := r.Readlink(info.Name())
-		if err != nil {
-			return it, err
-		}
-		it.Link = target
-	default:
-		it.Kind = KindOther
+		return Item{}, pathError("lstat", name, err)
 	}
 	return it, nil
 }
 
+// item is lstat with the target of a link.
+func (d *dir) item(base string) (Item, error) {
+	it, err := d.lstat(base)
+	if err == nil && it.Kind == KindSymlink {
+		it.Link, err = d.readlink(base)
+	}
+	return it, err
+}
+
 // ReadDir implements Source.
 func (s *DirSource) ReadDir(name string) ([]Item, error) {
-	r, err := s.dirs.Dir(name)
+	r, err := s.dirs.dir(name)
 	if err != nil {
 		return nil, err
 	}
-	f, err := r.Open(".")
+	names, err := r.names()
 	if err != nil {
-		return nil, err
+		return nil, pathError("read", name, err)
 	}
-	infos, err := f.Readdir(-1)
-	f.Close()
-	if err != nil {
-		return nil, err
-	}
-	items := make([]Item, 0, len(infos))
-	for _, info := range infos {
-		it, err := fileItem(r, info)
-		if err != nil {
-			return nil, err
+	slices.Sort(names)
+	items := make([]Item, len(names))
+	for i, base := range names {
+		if items[i], err = r.item(base); err != nil {
+			return nil, pathError("lstat", join(name, base), err)
 		}
-		items = append(items, it)
 	}
-	sortItems(items)
 	return items, nil
 }
 

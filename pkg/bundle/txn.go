@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -41,6 +42,8 @@ type Txn struct {
 	staged int  // numbers given out
 	made   bool // the private directory is there
 	buf    []byte
+	back   []byte // what was written, read again
+	hash   hash.Hash
 }
 
 // op is one step of the journal. The numbered files new/N and old/N lie in
@@ -105,7 +108,7 @@ func (t *Txn) State(name string) (State, error) { return StateOf(t.dirs, name) }
 
 // StateOf is [Txn.State] without a transaction.
 func StateOf(d *Dirs, name string) (State, error) {
-	info, err := d.Lstat(name)
+	it, err := d.Lstat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return State{}, nil
@@ -113,19 +116,19 @@ func StateOf(d *Dirs, name string) (State, error) {
 		return State{Exists: true}, nil
 	case err != nil:
 		return State{}, err
-	case info.Mode()&fs.ModeSymlink != 0:
+	case it.Kind == KindSymlink:
 		return State{}, &LinkError{name}
-	case !info.Mode().IsRegular():
+	case it.Kind != KindFile:
 		return State{Exists: true}, nil
 	}
-	f, err := d.Open(name)
+	f, err := d.openFile(name)
 	if err != nil {
 		return State{}, err
 	}
 	defer f.Close()
 	h := sha256.New()
 	n, err := io.Copy(h, f)
-	st := State{Exists: true, Regular: true, Mode: NormalMode(uint32(info.Mode().Perm())), Size: n}
+	st := State{Exists: true, Regular: true, Mode: NormalMode(it.Mode), Size: n}
 	h.Sum(st.SHA256[:0])
 	return st, err
 }
@@ -144,7 +147,7 @@ func (t *Txn) MissingDirs(paths []string) ([]string, error) {
 		if err := need(path.Dir(dir)); err != nil {
 			return err
 		}
-		_, err := t.dirs.Dir(dir)
+		_, err := t.dirs.dir(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			missing = append(missing, dir)
 			return nil
@@ -169,23 +172,53 @@ func (t *Txn) Stage(name string, mode uint32, content io.Reader) error {
 		return err
 	}
 	t.staged++
-	f, err := t.dirs.Create(t.new(t.staged), mode)
+	f, err := t.dirs.create(t.new(t.staged), mode)
 	if err != nil {
 		return err
 	}
-	h := sha256.New()
-	if t.buf == nil {
-		t.buf = make([]byte, 64<<10)
-	}
-	_, err = io.CopyBuffer(struct{ io.Writer }{f}, io.TeeReader(content, h), t.buf)
+	sum, err := t.fill(f, content)
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
+	if err == errReadBack {
+		err = fmt.Errorf("the staged copy of %s reads back differently", finding.QuoteMax(name, 200))
+	}
 	if err != nil {
 		return err
 	}
-	t.ops = append(t.ops, op{Kind: "put", Path: name, N: t.staged, SHA256: hex.EncodeToString(h.Sum(nil))})
+	t.ops = append(t.ops, op{Kind: "put", Path: name, N: t.staged, SHA256: sum})
 	return nil
+}
+
+var errReadBack = errors.New("the file reads back differently")
+
+// fill writes a new file, reads it back, and returns the hash of its content.
+func (t *Txn) fill(f *handle, content io.Reader) (sum string, err error) {
+	if t.buf == nil {
+		t.buf, t.back, t.hash = make([]byte, 64<<10), make([]byte, 64<<10), sha256.New()
+	}
+	t.hash.Reset()
+	for at := int64(0); ; {
+		n, err := io.ReadFull(content, t.buf)
+		end := err == io.EOF || err == io.ErrUnexpectedEOF
+		if err != nil && !end {
+			return "", err
+		}
+		if _, err := f.Write(t.buf[:n]); err != nil {
+			return "", err
+		}
+		t.hash.Write(t.buf[:n])
+		got, err := f.ReadAt(t.back[:n], at)
+		if err != nil && err != io.EOF {
+			return "", err
+		}
+		if !bytes.Equal(t.buf[:n], t.back[:got]) {
+			return "", errReadBack
+		}
+		if at += int64(n); end {
+			return hex.EncodeToString(t.hash.Sum(nil)), nil
+		}
+	}
 }
 
 // StageBytes is Stage of a content in memory.
@@ -221,11 +254,7 @@ func (t *Txn) makeArea() error {
 		return nil
 	}
 	for _, dir := range []string{t.area, t.area + "/new", t.area + "/old"} {
-		r, base, err := t.dirs.at(dir)
-		if err != nil {
-			return err
-		}
-		if err := r.Mkdir(base, 0o700); err != nil {
+		if err := t.dirs.mkdir(dir, 0o700); err != nil {
 			return err
 		}
 	}
@@ -233,7 +262,7 @@ func (t *Txn) makeArea() error {
 	return nil
 }
 
-// Commit checks the staged files and carries out the plan: moves, then files
+// Commit carries out the plan: moves, then files
 // to be put in place, then removals, then directories, in the order planned
 // within each, except that the last staged file is put last of all. An error
 // or the end of ctx undoes everything.
@@ -247,9 +276,6 @@ func (t *Txn) Commit(ctx context.Context) error {
 		}
 	}
 	if err := t.makeArea(); err != nil {
-		return err
-	}
-	if err := t.checkStaged(ctx); err != nil {
 		return err
 	}
 	ops, err := t.order()
@@ -280,33 +306,6 @@ func (t *Txn) Commit(ctx context.Context) error {
 	return nil
 }
 
-func (t *Txn) checkStaged(ctx context.Context) error {
-	buf := make([]byte, 64<<10)
-	h := sha256.New()
-	for _, o := range t.ops {
-		if o.Kind != "put" {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		f, err := t.dirs.Open(t.new(o.N))
-		if err != nil {
-			return err
-		}
-		h.Reset()
-		_, err = io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{f}, buf)
-		f.Close()
-		if err != nil {
-			return err
-		}
-		if hex.EncodeToString(h.Sum(nil)) != o.SHA256 {
-			return fmt.Errorf("the staged copy of %s reads back differently", finding.QuoteMax(o.Path, 200))
-		}
-	}
-	return nil
-}
-
 // order sorts the plan and adds the directories to be made.
 func (t *Txn) order() ([]op, error) {
 	rank := map[string]int{"move": 1, "put": 2, "remove": 3, "rmdir": 4}
@@ -326,7 +325,7 @@ func (t *Txn) order() ([]op, error) {
 	kept := ops[:0]
 	for _, o := range ops { // a directory that is gone already is not brought back
 		if o.Kind == "rmdir" {
-			if _, err := t.dirs.Dir(o.Path); err != nil {
+			if _, err := t.dirs.dir(o.Path); err != nil {
 				if errors.Is(err, fs.ErrNotExist) {
 					continue
 				}
@@ -365,7 +364,7 @@ func (t *Txn) writeJournal(ops []op) error {
 	if err := t.dirs.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := t.dirs.Create(tmp, 0o600)
+	f, err := t.dirs.create(tmp, 0o600)
 	if err != nil {
 		return err
 	}
@@ -378,20 +377,7 @@ func (t *Txn) writeJournal(ops []op) error {
 	if err != nil {
 		return err
 	}
-	return t.rename(tmp, t.journalPath())
-}
-
-// rename moves a file between two directories of the target.
-func (t *Txn) rename(from, to string) error {
-	// Both parents are known to be real directories; the root resolves the
-	// two paths itself, below the root, so that no handle can be swapped.
-	if _, _, err := t.dirs.at(from); err != nil {
-		return err
-	}
-	if _, _, err := t.dirs.at(to); err != nil {
-		return err
-	}
-	return t.dirs.root.Rename(filepath.FromSlash(from), filepath.FromSlash(to))
+	return t.dirs.rename(tmp, t.journalPath())
 }
 
 func (t *Txn) exists(name string) (bool, error) {
@@ -416,9 +402,9 @@ func (t *Txn) do(o op) error {
 		if there, err := t.exists(o.To); err != nil || there {
 			return cmpErr(err, fmt.Errorf("%s exists", finding.QuoteMax(o.To, 200)))
 		}
-		return t.rename(o.Path, o.To)
+		return t.dirs.rename(o.Path, o.To)
 	case "remove":
-		return t.rename(o.Path, t.old(o.N))
+		return t.dirs.rename(o.Path, t.old(o.N))
 	}
 	// put: the old file is linked aside first, so that the path never lacks
 	// a file; where links can't be made it is moved aside.
@@ -427,13 +413,13 @@ func (t *Txn) do(o op) error {
 		return err
 	}
 	if there {
-		if err := t.dirs.root.Link(filepath.FromSlash(o.Path), filepath.FromSlash(t.old(o.N))); err != nil {
-			if err := t.rename(o.Path, t.old(o.N)); err != nil {
+		if err := t.dirs.link(o.Path, t.old(o.N)); err != nil {
+			if err := t.dirs.rename(o.Path, t.old(o.N)); err != nil {
 				return err
 			}
 		}
 	}
-	return t.rename(t.new(o.N), o.Path)
+	return t.dirs.rename(t.new(o.N), o.Path)
 }
 
 func cmpErr(errs ...error) error {
@@ -446,16 +432,11 @@ func cmpErr(errs ...error) error {
 }
 
 func notEmpty(d *Dirs, dir string) bool {
-	r, err := d.Dir(dir)
+	r, err := d.dir(dir)
 	if err != nil {
 		return false
 	}
-	f, err := r.Open(".")
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	names, err := f.Readdirnames(1)
+	names, err := r.names()
 	return err == nil && len(names) > 0
 }
 
@@ -492,7 +473,7 @@ func (t *Txn) undoOne(o op) error {
 		if _, err := t.dirs.MkdirAll(path.Dir(o.Path)); err != nil {
 			return err
 		}
-		return t.rename(o.To, o.Path)
+		return t.dirs.rename(o.To, o.Path)
 	}
 	kept, err := t.exists(t.old(o.N))
 	if err != nil {
@@ -522,7 +503,7 @@ func (t *Txn) undoOne(o op) error {
 	if _, err := t.dirs.MkdirAll(path.Dir(o.Path)); err != nil {
 		return err
 	}
-	return t.rename(t.old(o.N), o.Path)
+	return t.dirs.rename(t.old(o.N), o.Path)
 }
 
 // recover undoes what the journal of an interrupted transaction shows and
@@ -559,8 +540,7 @@ func (t *Txn) recover() (bool, error) {
 }
 
 func (t *Txn) removeArea() error {
-	t.dirs.forget()
-	return t.dirs.root.RemoveAll(t.area)
+	return t.dirs.removeAll(t.area)
 }
 
 // Close removes the private directory, unless a journal in it still has to be

@@ -81,7 +81,7 @@ func Stage(ctx context.Context, r *Result, o StageOptions) error {
 			return err
 		}
 		for _, name := range []string{"agent", "Containerfile", "stage.json"} {
-			if err := d.Root().Chtimes(name, when, when); err != nil {
+			if err := d.Chtimes(name, when); err != nil {
 				return err
 			}
 		}

@@ -254,6 +254,15 @@ func (m *model) commit(id string) *mcommit {
 	return c
 }
 
+// files returns the tree of a commit; none if its form is none of a commit, as
+// it may be where nothing was protected.
+func (m *model) files(id string) mtree {
+	if c := m.commit(id); c != nil {
+		return c.tree
+	}
+	return nil
+}
+
 func (m *model) parseCommit(id string) *mcommit {
 	o := m.get(id)
 	if o.typ != "commit" {
@@ -1028,8 +1037,7 @@ func (m *model) judge(updates []mupdate, now int64) *verdict {
 	if headID == "" {
 		top = m.rulesOf(nil)
 	} else {
-		c := m.commit(headID)
-		top = m.rulesOf(c.tree)
+		top = m.rulesOf(m.files(headID))
 	}
 	if top.policyBad {
 		v.cannot("the policy of HEAD is none")
@@ -1183,7 +1191,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 	fresh := map[string]map[use]bool{}  // relays of the range
 	for _, ids := range []map[string]bool{all, others} {
 		for id := range ids {
-			for p, e := range m.commit(id).tree {
+			for p, e := range m.files(id) {
 				if threadOf(p) == "" || !regular(e) {
 					continue
 				}
@@ -1497,7 +1505,7 @@ func (m *model) frozen(c *mcommit, near map[string]bool, thread, from string, p 
 		if slices.Contains(p.lowered, "append-only") && !near[id] {
 			continue
 		}
-		for _, z := range relays(m.commit(id).tree) {
+		for _, z := range relays(m.files(id)) {
 			at, _, _ := instant(z.env.v["attested_at"])
 			if !freezes(z.env) || z.env.v["from"] == from || now > at+p.freeze {
 				continue
@@ -1505,12 +1513,15 @@ func (m *model) frozen(c *mcommit, near map[string]bool, thread, from string, p 
 			thawed := false
 			for other := range below { // that brings a word of the same sender, knowing z
 				o := m.commit(other)
+				if o == nil {
+					continue
+				}
 				for _, y := range relays(o.tree) {
-					if y.env.v["from"] != z.env.v["from"] || freezes(y.env) || slices.ContainsFunc(o.parents, func(q string) bool { return m.commit(q).tree[y.path].id == y.blob }) {
+					if y.env.v["from"] != z.env.v["from"] || freezes(y.env) || slices.ContainsFunc(o.parents, func(q string) bool { return m.files(q)[y.path].id == y.blob }) {
 						continue
 					}
 					for knew := range m.history(o.parents...) {
-						thawed = thawed || m.commit(knew).tree[z.path].id == z.blob
+						thawed = thawed || m.files(knew)[z.path].id == z.blob
 					}
 				}
 			}
@@ -1530,7 +1541,7 @@ func (m *model) answered(c *mcommit, near map[string]bool, thread, hash string, 
 		if slices.Contains(p.lowered, "append-only") && !near[id] {
 			continue
 		}
-		for q, e := range m.commit(id).tree {
+		for q, e := range m.files(id) {
 			if threadOf(q) == thread && regular(e) {
 				if env := m.envelope(e.id, p); env.parses && env.hash == hash {
 					return true

@@ -73,20 +73,40 @@ func (f *agentBuilder) output(tree string) (string, error) {
 	return path.Join(f.b.Output, name), nil
 }
 
-func (f *agentBuilder) build(c *gitrepo.Commit, dir string, under conditions, _ *file) (*built, error) {
+// inputs are what one build takes.
+func (f *agentBuilder) inputs(c *gitrepo.Commit, under conditions) (src *source, o agent.CreateOptions, err error) {
 	it, err := bundle.NewGitSource(objects{f.Repo}, c.Tree).Lstat(root(f.b.Source))
 	if err != nil {
-		return nil, err
+		return nil, o, err
 	}
-	src := newSource(f.ctx, f.Repo, it.ID, f.b.Source, under)
-	o := agent.CreateOptions{Limits: limits(), Compression: bundle.Gzip}
+	o = agent.CreateOptions{Limits: limits(), Compression: bundle.Gzip}
 	if f.ext() == ".tar.zst" {
 		o.Compression = bundle.Zstd
 	}
 	if epoch := f.b.Options["source-date-epoch"]; epoch != "" {
 		if o.ModTime, err = agent.ParseEpoch(epoch); err != nil {
-			return nil, fmt.Errorf("the policy's option source-date-epoch: %w", err)
+			return nil, o, fmt.Errorf("the policy's option source-date-epoch: %w", err)
 		}
+	}
+	return newSource(f.ctx, f.Repo, it.ID, f.b.Source, under), o, nil
+}
+
+func (f *agentBuilder) digest(c *gitrepo.Commit, under conditions, _ *file) (*built, error) {
+	src, o, err := f.inputs(c, under)
+	if err != nil {
+		return nil, err
+	}
+	tar, r, err := agent.Digest(f.ctx, src, o)
+	if err != nil {
+		return nil, err
+	}
+	return &built{tar: tar.String(), faults: r.Verdict().Findings, src: src}, nil
+}
+
+func (f *agentBuilder) build(c *gitrepo.Commit, dir string, _ *file) (*built, error) {
+	src, o, err := f.inputs(c, conditions{})
+	if err != nil {
+		return nil, err
 	}
 	r, err := agent.Create(f.ctx, src, dir, o)
 	if err != nil {
@@ -99,7 +119,7 @@ func (f *agentBuilder) build(c *gitrepo.Commit, dir string, under conditions, _ 
 	if err != nil {
 		return nil, err
 	}
-	out.tar, out.sum, out.src = r.Archive.TarDigest.String(), r.Archive.FileDigest.String(), src
+	out.tar, out.src = r.Archive.TarDigest.String(), src
 	return out, nil
 }
 

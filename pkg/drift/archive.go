@@ -2,8 +2,10 @@ package drift
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"strings"
 	"time"
@@ -25,9 +27,11 @@ type builder interface {
 	whole() bool
 	// output is the path of the bundle that a tree is to hold.
 	output(tree string) (string, error)
-	// build makes the bundle of a commit's sources in the directory dir. like is
+	// digest tells what bundle a commit's sources give, without its file. like is
 	// the accepted bundle whose stamps are taken over, nil for none.
-	build(c *gitrepo.Commit, dir string, under conditions, like *file) (*built, error)
+	digest(c *gitrepo.Commit, under conditions, like *file) (*built, error)
+	// build makes that bundle in the directory dir.
+	build(c *gitrepo.Commit, dir string, like *file) (*built, error)
 	// verify judges a committed bundle by all rules of the format.
 	verify(f *file) (*bundle.Verdict, error)
 	// diff lists the changes from a to b, with old nil all members of b.
@@ -49,36 +53,59 @@ func (f *file) input() bundle.Input {
 	return bundle.Input{Name: f.name, File: f.data, Size: f.size, Checksum: f.checksum, Signature: f.signature}
 }
 
-// built is what a build gave: a file, or faults of its source.
+// built is what a build gave: faults of its source, or the digest of the tar
+// stream, with the file if one was asked for.
 type built struct {
 	*file
-	sum    string // digest of the file's bytes
+	tar    string
 	faults []bundle.Finding
 	src    *source
 	close  func()
 }
 
-// build runs one build in a scratch directory of its own.
-func (s *side) build(f builder, c *gitrepo.Commit, under conditions, like *file) (*built, error) {
-	pattern := "rigward-bundle-*"
-	if under != (conditions{}) {
-		pattern = "rigward-again-*"
+// bundleOf gives the bundle of a commit's sources. Nothing is packed if its
+// tar stream is that of the accepted bundle like, which is the file then.
+func (s *side) bundleOf(f builder, c *gitrepo.Commit, like *file) (*built, error) {
+	out, err := f.digest(c, conditions{}, like)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(out.faults) > 0:
+		return out, nil
+	case like != nil && like.tar == out.tar:
+		out.file = like
+		return out, nil
 	}
-	dir, remove, err := s.scratch(pattern)
+	return s.build(f, c, like)
+}
+
+// build runs one build in a scratch directory of its own.
+func (s *side) build(f builder, c *gitrepo.Commit, like *file) (*built, error) {
+	dir, err := os.MkdirTemp(s.Temp, "rigward-bundle-*")
 	if err != nil {
 		return nil, err
 	}
-	out, err := f.build(c, dir, under, like)
+	remove := func() { os.RemoveAll(dir) }
+	out, err := f.build(c, dir, like)
 	if err != nil {
 		remove()
 		return nil, err
 	}
-	if inner := out.close; inner != nil {
-		out.close = func() { inner(); remove() }
-	} else {
-		out.close = remove
+	inner := out.close
+	out.close = func() {
+		if inner != nil {
+			inner()
+		}
+		remove()
 	}
 	return out, nil
+}
+
+// done releases what a build holds.
+func (b *built) done() {
+	if b.close != nil {
+		b.close()
+	}
 }
 
 // archive judges one bundle that is a file.
@@ -92,11 +119,10 @@ func (s *side) archive(b policy.Bundle, f builder) error {
 		if wrong, err := s.source(b, s.tip.Tree, f.kind()); wrong != "" || err != nil {
 			return err
 		}
-		probe, err := s.build(f, s.tip, conditions{}, nil)
+		probe, err := f.digest(s.tip, conditions{}, nil)
 		if err != nil {
 			return err
 		}
-		probe.close()
 		if !s.touches(probe.src.uses) {
 			return nil
 		}
@@ -143,11 +169,11 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 			s.addAll(out, v.Findings, f.repair(out))
 		}
 	}
-	now, err := s.build(f, s.tip, conditions{}, like)
+	now, err := s.bundleOf(f, s.tip, like)
 	if err != nil {
 		return err
 	}
-	defer now.close()
+	defer now.done()
 	if len(now.faults) > 0 {
 		rep.Drift = true
 		s.addAll(b.Source, now.faults, "")
@@ -158,14 +184,13 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 		return nil
 	}
 	rep.Rebuilt = now.tar
-	second, err := s.build(f, s.tip, again, like)
+	second, err := f.digest(s.tip, again, like)
 	if err != nil {
 		return err
 	}
-	second.close()
-	rep.Deterministic = second.file != nil && second.tar == now.tar && second.sum == now.sum
+	rep.Deterministic = second.tar == now.tar
 	if !rep.Deterministic {
-		s.add(b.Source, fmt.Sprintf("two builds of the bundle %s from the same commit differ, so that no rebuild can prove it", finding.Path(out)), "please report it with the two digests: "+now.tar+" "+tarOf(second))
+		s.add(b.Source, fmt.Sprintf("two builds of the bundle %s from the same commit differ, so that no rebuild can prove it", finding.Path(out)), "please report it with the two digests: "+now.tar+" "+cmp.Or(second.tar, "none"))
 	}
 	switch {
 	case old == nil:
@@ -185,13 +210,6 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 		rep.FromCommitted = limit(changes, &rep.Truncated)
 	}
 	return s.fromBase(b, f, rep, now, like)
-}
-
-func tarOf(b *built) string {
-	if b.file == nil {
-		return "none"
-	}
-	return b.tar
 }
 
 // fromBase builds the base's sources and compares. What is wrong at the base
@@ -217,11 +235,11 @@ func (s *side) fromBase(b policy.Bundle, f builder, rep *report.Bundle, now *bui
 				like, old.tar = old, v.TarDigest.String()
 			}
 		}
-		base, err := s.build(f, s.base, conditions{}, like)
+		base, err := s.bundleOf(f, s.base, like)
 		if err != nil {
 			return err
 		}
-		defer base.close()
+		defer base.done()
 		if base.file == nil {
 			return nil
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -220,12 +219,6 @@ func (s *side) pointers(b policy.Bundle, src *source) bool {
 		s.add(path.Join(src.dir, name), "the commit holds a Git LFS pointer, so the bundle "+finding.Path(b.Output)+" cannot be built from it", "git lfs untrack "+word(path.Join(src.dir, name))+", then add the file again")
 	}
 	return len(src.lfs) > 0
-}
-
-// scratch makes a directory for one build.
-func (s *side) scratch(pattern string) (dir string, done func(), err error) {
-	dir, err = os.MkdirTemp(s.Temp, pattern)
-	return dir, func() { os.RemoveAll(dir) }, err
 }
 
 // word is a word of a command line that a person can copy.

@@ -110,7 +110,7 @@ func commitBundle(t *testing.T, r *gittest.Repo, b policy.Bundle) string {
 	if b.Format == "agent" {
 		f = &agentBuilder{side: s, b: b}
 	}
-	out, err := s.build(f, c, conditions{}, nil)
+	out, err := s.build(f, c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,8 +215,8 @@ type unstable struct {
 	n int
 }
 
-func (u *unstable) build(c *gitrepo.Commit, dir string, under conditions, like *file) (*built, error) {
-	out, err := u.builder.build(c, dir, under, like)
+func (u *unstable) digest(c *gitrepo.Commit, under conditions, like *file) (*built, error) {
+	out, err := u.builder.digest(c, under, like)
 	if u.n++; err == nil && under != (conditions{}) {
 		out.tar = "sha256:other"
 	}

@@ -19,7 +19,9 @@ import (
 // leaves modes out, so that it would hide a change of them.
 type rigBuilder struct {
 	*side
-	b policy.Bundle
+	b      policy.Bundle
+	like   *file // whose stamps were read last
+	stamps *rig.Stamps
 }
 
 func (f *rigBuilder) kind() bundle.Kind { return bundle.KindFile }
@@ -43,7 +45,8 @@ func (f *rigBuilder) options() (o rig.VerifyOptions, err error) {
 	return o, err
 }
 
-func (f *rigBuilder) build(c *gitrepo.Commit, dir string, under conditions, like *file) (*built, error) {
+// inputs are what one build takes.
+func (f *rigBuilder) inputs(c *gitrepo.Commit, under conditions, like *file) (*source, *rig.Source, rig.Options, error) {
 	at, now := when(c, under), f.Now
 	if under != (conditions{}) {
 		now = now.AddDate(1, 0, 0)
@@ -53,14 +56,35 @@ func (f *rigBuilder) build(c *gitrepo.Commit, dir string, under conditions, like
 		CommitTime: &at, Now: func() time.Time { return now },
 	}
 	if like != nil {
-		var err error
-		if o, err = o.Like(f.ctx, like.input(), rig.VerifyOptions{AllowMissingDigest: true}); err != nil {
-			return nil, err
+		if like != f.like {
+			stamps, err := rig.StampsOf(f.ctx, like.input(), rig.VerifyOptions{AllowMissingDigest: true})
+			if err != nil {
+				return nil, nil, o, err
+			}
+			f.like, f.stamps = like, stamps
 		}
+		o.Stamps = f.stamps
 	}
 	src := newSource(f.ctx, f.Repo, c.Tree, "", under)
+	return src, &rig.Source{Tree: src, Spec: f.b.Source, RigRoot: f.root(), Output: f.b.Output}, o, nil
+}
+
+func (f *rigBuilder) digest(c *gitrepo.Commit, under conditions, like *file) (*built, error) {
+	src, in, o, err := f.inputs(c, under, like)
+	if err != nil {
+		return nil, err
+	}
+	tar, faults, err := rig.Digest(f.ctx, in, o)
+	return &built{tar: tar.String(), faults: faults, src: src}, err
+}
+
+func (f *rigBuilder) build(c *gitrepo.Commit, dir string, like *file) (*built, error) {
+	src, in, o, err := f.inputs(c, conditions{}, like)
+	if err != nil {
+		return nil, err
+	}
 	name := filepath.Join(dir, path.Base(f.b.Output))
-	r, err := rig.Create(f.ctx, &rig.Source{Tree: src, Spec: f.b.Source, RigRoot: f.root(), Output: f.b.Output}, o, name, rig.VerifyOptions{})
+	r, err := rig.Create(f.ctx, in, o, name, rig.VerifyOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +95,7 @@ func (f *rigBuilder) build(c *gitrepo.Commit, dir string, under conditions, like
 	if err != nil {
 		return nil, err
 	}
-	out.tar, out.sum, out.src = r.TarDigest, r.FileDigest, src
+	out.tar, out.src = r.TarDigest, src
 	return out, nil
 }
 

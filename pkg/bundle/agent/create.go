@@ -87,6 +87,26 @@ func Create(ctx context.Context, src bundle.Source, dir string, o CreateOptions)
 	return r, WriteSidecar(name, r.Archive.FileDigest)
 }
 
+// Digest returns the digest of the tar stream that [Create] packs; the result
+// holds what is wrong with the source. No file is written, and the bundle as a
+// whole is not judged.
+func Digest(ctx context.Context, src bundle.Source, o CreateOptions) (bundle.Digest, *Result, error) {
+	_, faults, err := sourceManifest(src, o.Limits)
+	if err != nil || len(faults) > 0 {
+		return bundle.Digest{}, &Result{Findings: faults}, err
+	}
+	entries, err := sourceEntries(src)
+	var done bundle.Written
+	if err == nil {
+		done, err = bundle.WriteTar(ctx, io.Discard, bundle.USTAR{ModTime: o.ModTime}, entries)
+	}
+	if err != nil {
+		r, err := failed(err)
+		return bundle.Digest{}, r, err
+	}
+	return done.TarDigest, &Result{}, nil
+}
+
 // WriteSidecar writes FILE.sha256 as sha256sum does (section 11).
 func WriteSidecar(name string, d bundle.Digest) error {
 	return bundle.WriteFile(name+".sha256", 0o644, func(w io.Writer) error {

@@ -53,9 +53,8 @@ type Options struct {
 	Provenance    map[string]string // by field; written if it is not empty
 	Compatibility map[string]string // min_daemon_version, min_cli_version
 	DropServices  bool
-	Form          string // FormRigward or FormOpenRig; "": FormRigward
-
-	keep *manifest // rebuild: the manifest whose fields are taken over
+	Form          string  // FormRigward or FormOpenRig; "": FormRigward
+	Stamps        *Stamps // nil: a bundle without a predecessor
 }
 
 // file is one member to be.
@@ -840,8 +839,8 @@ func (a *assembly) compareHead(name string, size int64, content func() ([]byte, 
 func (a *assembly) createdAt() string {
 	stamp := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 	switch o := a.opt; {
-	case o.keep != nil:
-		return o.keep.createdAt
+	case o.Stamps != nil:
+		return o.Stamps.man.createdAt
 	case o.CreatedAt != "":
 		return o.CreatedAt
 	case o.Epoch != nil:

@@ -29,8 +29,8 @@ func (a *assembly) manifestNode() *node {
 	if version == "" {
 		version = "0.1.0"
 	}
-	if o.keep != nil {
-		name, version = cmp.Or(o.Name, o.keep.name), cmp.Or(o.Version, o.keep.version)
+	if o.Stamps != nil {
+		name, version = cmp.Or(o.Name, o.Stamps.man.name), cmp.Or(o.Version, o.Stamps.man.version)
 	}
 	put("schema_version", &node{kind: kindNumber, text: "2"})
 	text("name", name)
@@ -48,15 +48,15 @@ func (a *assembly) manifestNode() *node {
 	put("integrity", a.integrityNode())
 	kept := func(keys ...string) {
 		for _, k := range keys {
-			if o.keep != nil {
-				if v := o.keep.root.get(k); v != nil {
+			if o.Stamps != nil {
+				if v := o.Stamps.man.root.get(k); v != nil {
 					put(k, v)
 				}
 			}
 		}
 	}
 	kept("assembler")
-	if o.keep != nil {
+	if o.Stamps != nil {
 		kept("provenance", "compatibility")
 	} else {
 		if p := provenanceNode(o.Provenance, created); p != nil {
@@ -69,8 +69,8 @@ func (a *assembly) manifestNode() *node {
 	kept("preconditions")
 	m.fields = append(m.fields, a.lists.canonical()...)
 	kept("project", "configuration")
-	if o.keep != nil {
-		for _, f := range o.keep.root.fields {
+	if o.Stamps != nil {
+		for _, f := range o.Stamps.man.root.fields {
 			if !slices.Contains(manifestFields, f.key) {
 				m.fields = append(m.fields, f)
 			}

@@ -28,16 +28,38 @@ type Drift struct {
 	Path   string `json:"path"`
 }
 
-// Like returns o so that Create takes stamps, unknown fields and, where o does
-// not set them, name and version from the manifest of a bundle, as [Rebuild]
-// does. A bundle without a manifest that could be read leaves o as it is.
-func (o Options) Like(ctx context.Context, in bundle.Input, v VerifyOptions) (Options, error) {
+// Stamps are what a rebuild takes over from a bundle that exists: stamps,
+// unknown fields, and, where the options do not set them, name and version.
+type Stamps struct{ man *manifest }
+
+// StampsOf reads them from the manifest of a bundle; nil if it has none that
+// could be read.
+func StampsOf(ctx context.Context, in bundle.Input, v VerifyOptions) (*Stamps, error) {
 	j, err := run(ctx, in, v, false)
-	if err != nil {
-		return o, err
+	if err != nil || j.man == nil {
+		return nil, err
 	}
-	o.keep = j.man
-	return o, nil
+	return &Stamps{j.man}, nil
+}
+
+// Digest assembles a bundle as [Create] does and returns the digest of its tar
+// stream, or the faults of the source. No file is written or verified.
+func Digest(ctx context.Context, src *Source, o Options) (d bundle.Digest, faults []bundle.Finding, err error) {
+	if o.Form == "" {
+		o.Form = FormRigward
+	}
+	a, found, err := assemble(ctx, src, &o)
+	if err != nil {
+		return d, nil, err
+	}
+	for _, f := range found {
+		faults = append(faults, *f)
+	}
+	if len(faults) > 0 {
+		return d, faults, nil
+	}
+	done, err := a.tarDigest(ctx)
+	return done.TarDigest, nil, err
 }
 
 // Rebuild verifies a committed bundle, assembles its source with the stamps
@@ -59,7 +81,7 @@ func Rebuild(ctx context.Context, against bundle.Input, src *Source, o Options, 
 		r.Code, r.Message, r.Findings = res.Code, res.Message, res.Findings
 		return r, nil
 	}
-	o.keep = j.man
+	o.Stamps = &Stamps{j.man}
 	forms := []string{FormRigward, FormOpenRig}
 	if o.Form != "" {
 		forms = []string{o.Form}

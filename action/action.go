@@ -12,8 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,6 +105,12 @@ func (s *step) judge(ctx context.Context) error {
 	if err := idle.Close(); err != nil {
 		return err
 	}
+	if embedded(idle.GitDir()) {
+		return &policy.Undecided{
+			Message: "the input root leads to the repository " + finding.Quote(idle.GitDir()) + ", which another repository has checked out as files: who proposes a change would choose it",
+			Hint:    "let root name the directory into which actions/checkout puts the repository (its input path), or leave it out",
+		}
+	}
 	environ, err := s.environ(tree)
 	if err != nil {
 		return err
@@ -163,7 +167,7 @@ func (s *step) span() (Span, error) {
 func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span Span) error {
 	c := s.check
 	if span.Kind == Deleted {
-		return s.moved(ctx, repo, span)
+		return s.deleted(ctx, repo, span)
 	}
 	head, err := s.commit(ctx, repo, span.Head, "head")
 	if err != nil {
@@ -190,19 +194,19 @@ func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span Span) error 
 			return err
 		}
 		r.Exclude = []string{r.Old}
-		if err := s.moved(ctx, repo, span); err != nil {
+		if err := s.moved(span, r.Old, span.Head); err != nil {
 			return err
 		}
 	case Created:
-		from, err := tip(ctx, repo, span.Branch)
+		if span.Ref == "refs/heads/"+span.Branch {
+			r.First = true // nothing was there before
+			break
+		}
+		from, err := s.tip(repo, span)
 		if err != nil {
 			return err
 		}
-		if from == "" || span.Ref == "refs/heads/"+span.Branch {
-			r.First = true // nothing was there before
-		} else {
-			r.Exclude = []string{from}
-		}
+		r.Exclude = []string{from}
 	case Whole:
 		r.First = true
 	}
@@ -212,19 +216,37 @@ func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span Span) error 
 	return c.Range(ctx, r)
 }
 
-// moved judges how a branch moved, by the policy of the commit where it was.
-func (s *step) moved(ctx context.Context, repo *gitrepo.Repo, span Span) error {
-	old, err := s.commit(ctx, repo, span.Base, "commit before the push")
+// tip is that of the default branch: what new refs are compared to, and whose
+// policy counts where no other commit was before.
+func (s *step) tip(repo *gitrepo.Repo, span Span) (string, error) {
+	id, err := tip(repo, span.Branch)
+	if err == nil && id == "" {
+		err = &policy.Undecided{
+			Message: "the default branch " + finding.QuoteMax(span.Branch, 80) + " is not in this checkout, so nothing says which policy counts for " + finding.QuoteMax(span.Ref, 80),
+			Hint:    "set fetch-depth: 0 for actions/checkout",
+		}
+	}
+	return id, err
+}
+
+// deleted judges that a ref is gone. Its last commit may be in no checkout any
+// more; then the default branch's policy says whether it was protected.
+func (s *step) deleted(ctx context.Context, repo *gitrepo.Repo, span Span) error {
+	old, err := repo.Resolve(ctx, span.Base)
+	if errors.Is(err, gitrepo.ErrMissing) {
+		old, err = s.tip(repo, span)
+	}
 	if err != nil {
 		return err
 	}
-	p, _, err := s.check.Loader.AtCommit(old)
+	return s.moved(span, old, strings.Repeat("0", len(span.Base)))
+}
+
+// moved judges how a ref moved, by the policy of the commit from.
+func (s *step) moved(span Span, from, after string) error {
+	p, _, err := s.check.Loader.AtCommit(from)
 	if err != nil {
 		return err
-	}
-	after := span.Head
-	if span.Kind == Deleted {
-		after = strings.Repeat("0", len(span.Base))
 	}
 	s.report.Refs++
 	u := change.RefUpdate{Ref: span.Ref, Old: span.Base, New: after}
@@ -234,7 +256,7 @@ func (s *step) moved(ctx context.Context, repo *gitrepo.Repo, span Span) error {
 
 // commit looks up what the event or an input names.
 func (s *step) commit(ctx context.Context, repo *gitrepo.Repo, name, what string) (string, error) {
-	id, err := repo.Resolve(ctx, name)
+	id, err := resolve(ctx, repo, name)
 	if errors.Is(err, gitrepo.ErrMissing) {
 		return "", &policy.Undecided{
 			Message: "the " + what + " " + finding.QuoteMax(name, 64) + " is not in this checkout: the history is cut, or was rewritten",
@@ -245,43 +267,46 @@ func (s *step) commit(ctx context.Context, repo *gitrepo.Repo, name, what string
 	return id, err
 }
 
-// tell writes log, annotations, summary, report files and outputs.
+// tell writes log, annotations, summary, report files and outputs. What cannot
+// be told is no pass: the outputs come last, so that they say so.
 func (s *step) tell() error {
+	failed := func(err error) {
+		if err != nil && s.report.Problem == nil {
+			s.report.Problem, s.report.Hint = err, policy.HintOf(err)
+		}
+	}
 	var written []string
 	err := hooks.WriteReports(s.workspace, &s.report, s.targets)
 	if err == nil {
 		for _, t := range s.targets {
-			written = append(written, finding.Path(t.File))
-		}
-	} else if s.report.Problem == nil {
-		s.report.Problem, s.report.Hint = err, policy.HintOf(err)
-	}
-	for _, format := range []string{"text", "github"} {
-		if err := report.Write(s.env.Stdout, &s.report, format); err != nil {
-			return err
+			written = append(written, finding.Clean(t.File))
 		}
 	}
-	if err := s.append("GITHUB_STEP_SUMMARY", "markdown"); err != nil {
+	failed(err)
+	var summary bytes.Buffer
+	if err := report.Write(&summary, &s.report, "markdown"); err != nil {
 		return err
 	}
-	if s.env.Getenv("GITHUB_OUTPUT") == "" {
-		return nil
+	failed(s.append("GITHUB_STEP_SUMMARY", summary.Bytes()))
+	for _, format := range []string{"text", "github"} {
+		if err = report.Write(s.env.Stdout, &s.report, format); err != nil {
+			failed(err)
+			break
+		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.outputs(nil))) {
-		s.gh.SetOutput(name, s.outputs(written)[name])
-	}
-	return nil
+	return errors.Join(err, s.append("GITHUB_OUTPUT", s.outputs(written)))
 }
 
-// outputs are values of one line each, of our own words, ids and quoted names.
-func (s *step) outputs(written []string) map[string]string {
+// outputs are lines NAME=VALUE of our own words, ids and names from the
+// policy, never of names that the judged commits give.
+func (s *step) outputs(written []string) []byte {
 	result := map[int]string{report.ExitClean: "clean", report.ExitFindings: "findings"}[s.report.ExitCode()]
 	if result == "" {
 		result = "undecided"
 	}
 	var changed, digests []string
 	for _, b := range s.report.Bundles {
-		name := finding.Path(b.Name)
+		name := word(b.Output)
 		if b.Base != b.Rebuilt {
 			changed = append(changed, name)
 		}
@@ -289,31 +314,49 @@ func (s *step) outputs(written []string) map[string]string {
 			digests = append(digests, name+"="+b.Rebuilt)
 		}
 	}
-	return map[string]string{
-		"result":          result,
-		"findings":        strconv.Itoa(len(s.report.Findings)),
-		"commits":         strconv.Itoa(s.report.Commits),
-		"checked":         strconv.Itoa(s.report.Envelopes),
-		"bundles-changed": strings.Join(changed, " "),
-		"digests":         strings.Join(digests, " "),
-		"reports":         strings.Join(written, " "),
+	var lines bytes.Buffer
+	for _, o := range [][2]string{
+		{"bundles-changed", strings.Join(changed, " ")},
+		{"checked", strconv.Itoa(s.report.Envelopes)},
+		{"commits", strconv.Itoa(s.report.Commits)},
+		{"digests", strings.Join(digests, " ")},
+		{"findings", strconv.Itoa(len(s.report.Findings))},
+		{"reports", strings.Join(written, " ")},
+		{"result", result},
+	} {
+		fmt.Fprintf(&lines, "%s=%s\n", o[0], o[1])
 	}
+	return lines.Bytes()
 }
 
-// append adds a rendered report to the file that a variable names.
-func (s *step) append(variable, format string) error {
+// word is a path as one word of an output, percent-encoded (RFC 3986) but for
+// unreserved characters and slashes.
+func word(path string) string {
+	var b strings.Builder
+	for i := range len(path) {
+		c := path[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~/", c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// append adds text to the file that a variable names, if it names one.
+func (s *step) append(variable string, text []byte) error {
 	name := s.env.Getenv(variable)
 	if name == "" {
 		return nil
 	}
-	var b bytes.Buffer
-	if err := report.Write(&b, &s.report, format); err != nil {
-		return err
-	}
 	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		return fmt.Errorf("%s cannot be written: %w", variable, err)
+	if err == nil {
+		_, err = f.Write(text)
+		err = errors.Join(err, f.Close())
 	}
-	_, err = io.Copy(f, &b)
-	return errors.Join(err, f.Close())
+	if err != nil {
+		return &policy.Undecided{Message: "the file " + finding.Quote(name) + " of " + variable + " cannot be written", Cause: err}
+	}
+	return nil
 }

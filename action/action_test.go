@@ -2,6 +2,7 @@ package action_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -63,11 +64,12 @@ func step(t *testing.T, r *gittest.Repo, event string, payload []byte, vars ...s
 		return string(b)
 	}
 	res := run{code: code, log: out.String(), summary: read(summary), stderr: errs.String(), outputs: map[string]string{}}
-	for _, m := range regexp.MustCompile(`(?m)^([a-z-]+)<<(\S+)\n(.*)\n(\S+)$`).FindAllStringSubmatch(read(outputs), -1) {
-		if m[2] != m[4] {
-			t.Errorf("output %s is not one line", m[1])
+	for line := range strings.Lines(read(outputs)) {
+		name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		if _, twice := res.outputs[name]; !ok || twice || !regexp.MustCompile(`^[a-z-]+$`).MatchString(name) {
+			t.Errorf("a line of the outputs is %q", line)
 		}
-		res.outputs[m[1]] = m[3]
+		res.outputs[name] = value
 	}
 	return res
 }
@@ -152,6 +154,20 @@ func TestEvents(t *testing.T) {
 		res := step(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", good, "@MERGE@", r.Run("rev-parse", "HEAD")))
 		res.check(t, 0, "clean", "1 commit, 1 envelope checked")
 	})
+	t.Run("B11 push that deletes a free branch which nobody has any more", func(t *testing.T) {
+		gone := strings.Repeat("1", 40)
+		step(t, r, "push", payload(t, "push_deleted", "@HEAD@", gone, "@REF@", "topic")).check(t, 0, "clean")
+		step(t, r, "push", payload(t, "push_deleted", "@HEAD@", gone, "@REF@", "main")).check(t, 1, "findings", "[fast-forward]")
+	})
+	t.Run("B11 push of a new branch to a checkout without the default branch", func(t *testing.T) {
+		r := r.Copy(t)
+		r.Run("update-ref", "-d", "refs/remotes/origin/main")
+		step(t, r, "push", payload(t, "push_new_branch", "@HEAD@", bad)).check(t, 2, "undecided", "fetch-depth: 0")
+		step(t, r, "push", payload(t, "push_deleted", "@HEAD@", strings.Repeat("1", 40), "@REF@", "topic")).check(t, 2, "undecided", "fetch-depth: 0")
+		// A tag of that name is not it.
+		r.Run("update-ref", "refs/tags/refs/remotes/origin/main", bad)
+		step(t, r, "push", payload(t, "push_new_branch", "@HEAD@", bad)).check(t, 2, "undecided", "fetch-depth: 0")
+	})
 	t.Run("an event without a payload", func(t *testing.T) {
 		step(t, r, "push", []byte("{")).check(t, 2, "undecided", "payload cannot be read")
 	})
@@ -227,6 +243,55 @@ func TestInputs(t *testing.T) {
 			step(t, r, "pull_request", pr, c.vars...).check(t, c.code, c.result, c.says)
 		})
 	}
+	t.Run("base and head by names that a push can take", func(t *testing.T) {
+		r := r.Copy(t)
+		judge := func(base, head string, code int, result, says string) {
+			t.Helper()
+			step(t, r, "pull_request", pr, "INPUT_BASE="+base, "INPUT_HEAD="+head).check(t, code, result, says)
+		}
+		judge("origin/main", bad, 1, "findings", "ORDER")
+		judge(base[:8], bad, 1, "findings", "ORDER")
+		judge("origin/main~0", bad+"^0", 1, "findings", "ORDER")
+		r.Run("update-ref", "refs/tags/origin/main", bad)
+		judge("origin/main", bad, 2, "undecided", `means both refs/tags/origin/main and refs/remotes/origin/main`)
+		judge("origin/main~0", bad, 2, "undecided", "means both")
+		judge("refs/remotes/origin/main", bad, 1, "findings", "ORDER")
+		r.Run("update-ref", "refs/heads/"+base[:8], bad)
+		judge(base[:8], bad, 2, "undecided", "means both")
+		judge(base, bad, 1, "findings", "ORDER")
+		r.Run("update-ref", "refs/tags/refs/heads/topic", bad)
+		judge("refs/heads/topic", bad, 2, "undecided", "is not in this checkout")
+	})
+	t.Run("G09 a repository that the checkout brings as files", func(t *testing.T) {
+		r := r.Copy(t)
+		for name, text := range map[string]string{
+			"sub/HEAD": "ref: refs/heads/main\n", "sub/refs/keep": "", "sub/objects/info/alternates": "../../.git/objects\n",
+			"sub/config": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n[rigward]\n\tpolicy = ../lax.yaml\n",
+			"lax.yaml":   "version: 1\nrules:\n  envelope-schema: off\n",
+		} {
+			name = filepath.Join(r.Dir, name)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		bad := payload(t, "pull_request", "@BASE@", base, "@HEAD@", bad)
+		step(t, r, "pull_request", bad, "INPUT_ROOT=sub").check(t, 2, "undecided", "checked out as files")
+		step(t, r, "pull_request", bad, "INPUT_ROOT=talk").check(t, 1, "findings", "ORDER")
+		// A bare repository that nobody has checked out.
+		free := filepath.Join(gittest.TempDir(t), "free.git")
+		r.Run("clone", "-q", "--bare", ".", free)
+		step(t, r, "pull_request", bad, "INPUT_ROOT="+free).check(t, 1, "findings", "ORDER")
+	})
+	t.Run("G08 what cannot be told is no pass", func(t *testing.T) {
+		none := filepath.Join(gittest.TempDir(t), "none", "x")
+		step(t, r, "pull_request", pr).check(t, 0, "clean")
+		if res := step(t, r, "pull_request", pr, "GITHUB_STEP_SUMMARY="+none); res.code != 2 || res.outputs["result"] != "undecided" || !strings.Contains(res.log, "GITHUB_STEP_SUMMARY cannot be written") {
+			t.Errorf("no summary: %d, %v\n%s", res.code, res.outputs, res.log)
+		}
+		if res := step(t, r, "pull_request", pr, "GITHUB_OUTPUT="+none); res.code != 2 || !strings.Contains(res.stderr, "GITHUB_OUTPUT cannot be written") {
+			t.Errorf("no outputs: %d\n%s", res.code, res.stderr)
+		}
+	})
 	t.Run("G06 reports do not change the exit code", func(t *testing.T) {
 		dir := gittest.TempDir(t)
 		bad := payload(t, "pull_request", "@BASE@", base, "@HEAD@", bad)

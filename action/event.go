@@ -56,7 +56,7 @@ func EventSpan(event, sha, ref string, payload map[string]any) (Span, error) {
 		case zero(s.Head):
 			s.Kind, s.Head = Deleted, ""
 		case zero(s.Base):
-			s.Kind, s.Base = Created, ""
+			s.Kind, s.Base, s.Branch = Created, "", p.text("repository", "default_branch")
 		default:
 			s.Kind = Moved
 		}

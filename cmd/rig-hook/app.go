@@ -15,20 +15,6 @@ import (
 	"github.com/rigward/rigward/pkg/report"
 )
 
-const usage = `usage: rig-hook HOOK [words as git gives them]
-       rig-hook check [BASE..HEAD | --all | --stdin]   judge commits
-       rig-hook install | uninstall                    client hooks of this repository
-       rig-hook install | uninstall --server DIR       hooks of a bare repository
-       rig-hook doctor [--server DIR]                  prove that git runs the hooks
-       rig-hook keys list | add | remove | revoke | test
-       rig-hook explain RULE | --list | --policy-schema
-       rig-hook gerrit ref-update | commit-received    flags as Gerrit gives them
-       rig-hook index [--all | --check]                bring the control plane up, or compare it
-       rig-hook demo                                   watch a server refuse bad pushes
-HOOK:  pre-commit, commit-msg, pre-push, pre-receive, update, post-receive
-exit:  0 clean, 1 findings, 2 cannot decide
-`
-
 // A command is one word after the program's name.
 type command struct {
 	flags string // those that take a value end in "="
@@ -63,6 +49,10 @@ func Main(ctx context.Context, env *hooks.Env) int {
 	}
 	switch name {
 	case "gerrit":
+		if helpWanted(env.Args) {
+			printHelp(env.Stdout, name)
+			return report.ExitClean
+		}
 		return hooks.RunGerrit(ctx, env)
 	case "index":
 		return index(env)
@@ -77,9 +67,8 @@ func Main(ctx context.Context, env *hooks.Env) int {
 		fmt.Fprintf(env.Stderr, "rig-hook: unknown command %s\n%s", finding.QuoteMax(name, 40), usage)
 		return report.ExitUndecided
 	}
-	if slices.Contains(env.Args, "--help") || slices.Contains(env.Args, "-h") {
-		fmt.Fprint(env.Stdout, usage)
-		fmt.Fprintf(env.Stdout, "flags of %s: %s\n", name, strings.ReplaceAll(c.flags+" --help", "=", "=VALUE"))
+	if helpWanted(env.Args) {
+		printHelp(env.Stdout, name)
 		return report.ExitClean
 	}
 	f, err := parseFlags(env.Args, strings.Fields(c.flags))
@@ -87,9 +76,13 @@ func Main(ctx context.Context, env *hooks.Env) int {
 		err = fmt.Errorf("surplus word %s", finding.QuoteMax(f.words[c.words], 60))
 	}
 	if err != nil {
-		return fail(env, name, &policy.Undecided{Message: err.Error(), Hint: "rig-hook --help"})
+		return fail(env, name, &policy.Undecided{Message: err.Error(), Hint: "rig-hook " + name + " --help"})
 	}
 	return c.run(ctx, env, f)
+}
+
+func helpWanted(args []string) bool {
+	return slices.Contains(args, "--help") || slices.Contains(args, "-h")
 }
 
 // index lets rig-control bring the control plane up.

@@ -25,7 +25,7 @@ func openAt(ctx context.Context, env *hooks.Env, f flags) (*gitrepo.Repo, []stri
 		r, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
 		if err == nil && r.Bare() {
 			r.Close()
-			return nil, nil, &policy.Undecided{Message: "this repository is bare, and client hooks guard nothing there", Hint: "name it as a server: --server ."}
+			return nil, nil, &policy.Undecided{Message: "this repository is bare, and client hooks guard nothing there", Hint: "rig-hook install --server ."}
 		}
 		return r, hooks.ClientHooks, err
 	}
@@ -34,12 +34,12 @@ func openAt(ctx context.Context, env *hooks.Env, f flags) (*gitrepo.Repo, []stri
 		dir = filepath.Join(env.Dir, dir)
 	}
 	if _, err := os.Stat(dir); err != nil {
-		return nil, nil, &policy.Undecided{Message: "there is no directory " + finding.Quote(f.value["--server"])}
+		return nil, nil, &policy.Undecided{Message: "there is no directory " + finding.Quote(f.value["--server"]), Hint: "git init --bare " + finding.Path(f.value["--server"])}
 	}
 	r, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ}.Foreign(dir))
 	if err == nil && !r.Bare() {
 		r.Close()
-		err = &policy.Undecided{Message: finding.Quote(f.value["--server"]) + " is no bare repository", Hint: "git init --bare DIR"}
+		err = &policy.Undecided{Message: finding.Quote(f.value["--server"]) + " is no bare repository", Hint: "rig-hook install, in it, for the hooks of a clone; git init --bare DIR makes a server"}
 	}
 	return r, hooks.ServerHooks, err
 }
@@ -121,6 +121,15 @@ func afterServer(ctx context.Context, env *hooks.Env, f flags, r *gitrepo.Repo) 
 		if err := indexNonces(ctx, r, tips); err != nil {
 			fmt.Fprintf(env.Stderr, "the nonces of this history are not indexed yet: %s\n", finding.Clean(err.Error()))
 		}
+		return report.ExitClean
+	}
+	bootstrap, _, err := r.ConfigBool("rigward.bootstrap")
+	if err != nil {
+		return fail(env, "install", err)
+	}
+	if _, named, err := r.ConfigLast("rigward.policy"); err != nil {
+		return fail(env, "install", err)
+	} else if bootstrap || named {
 		return report.ExitClean
 	}
 	fmt.Fprintln(env.Stderr, "the repository is empty: its first push is refused until the server says what to judge it by")

@@ -59,16 +59,12 @@ type keyring struct {
 	flags  flags
 	words  []string
 	policy *policy.Policy
-	file   string // of the signers, in the work tree or as --file names it
+	file   string        // of the signers, in the work tree or as --file names it
+	key    ssh.PublicKey // that a word names by its file
 }
 
 func (k *keyring) open() error {
-	l := k.loader()
-	_, head, err := k.repo.HEAD()
-	if err != nil {
-		return err
-	}
-	if k.policy, _, err = l.AtCommit(head); err != nil {
+	if err := k.readPolicy(); err != nil {
 		return err
 	}
 	if name := k.flags.value["--file"]; name != "" {
@@ -85,8 +81,30 @@ func (k *keyring) open() error {
 	return nil
 }
 
-func (k *keyring) loader() *policy.Loader {
-	return &policy.Loader{Repo: k.repo, ReadFile: func(name string) ([]byte, error) { return hooks.ReadConfigured(k.repo, name) }}
+// readPolicy reads the policy of the work tree, for that is what will be
+// committed along with the files it names, else that of HEAD.
+func (k *keyring) readPolicy() error {
+	_, set, err := k.repo.ConfigLast("rigward.policy")
+	if err != nil {
+		return err
+	}
+	if top := k.repo.WorkTree(); top != "" && !set {
+		data, err := os.ReadFile(filepath.Join(top, ".bridge", "policy.yaml"))
+		if err == nil {
+			k.policy, err = policy.DecodeFile(data, policy.FromRepository, ".bridge/policy.yaml")
+			return err
+		}
+		if !errors.Is(err, os.ErrNotExist) {
+			return &policy.Undecided{Message: "the policy .bridge/policy.yaml cannot be read", Cause: err}
+		}
+	}
+	l := &policy.Loader{Repo: k.repo, ReadFile: func(name string) ([]byte, error) { return hooks.ReadConfigured(k.repo, name) }}
+	_, head, err := k.repo.HEAD()
+	if err != nil {
+		return err
+	}
+	k.policy, _, err = l.AtCommit(head)
+	return err
 }
 
 func (k *keyring) read() ([]byte, *sshsign.Signers, error) {
@@ -137,17 +155,9 @@ func (k *keyring) add() error {
 	if len(k.words) != 2 {
 		return &policy.Undecided{Message: "expected PRINCIPALS and a public key file", Hint: "rig-hook keys add op@example.com,op-relay ~/.ssh/id_ed25519.pub"}
 	}
-	name := k.words[1]
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(k.env.Dir, name)
-	}
-	data, err := os.ReadFile(name)
+	key, err := k.publicKey(k.words[1])
 	if err != nil {
-		return &policy.Undecided{Message: "the key file " + finding.Quote(k.words[1]) + " cannot be read", Cause: err}
-	}
-	key, _, _, _, err := ssh.ParseAuthorizedKey(data)
-	if err != nil {
-		return &policy.Undecided{Message: finding.Quote(k.words[1]) + " is no public key", Hint: "name the file that ends in .pub"}
+		return err
 	}
 	principals := k.words[0]
 	if strings.ContainsAny(principals, " \t") {
@@ -174,9 +184,30 @@ func (k *keyring) add() error {
 	return k.write(append(old, line...), "added "+ssh.FingerprintSHA256(key))
 }
 
-// remove takes every line of a key out: rig-hook keys remove FINGERPRINT.
+// publicKey reads a public key file.
+func (k *keyring) publicKey(name string) (ssh.PublicKey, error) {
+	file := name
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(k.env.Dir, file)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, &policy.Undecided{Message: "the key file " + finding.Quote(name) + " cannot be read", Cause: err}
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey(data)
+	if err != nil {
+		return nil, &policy.Undecided{Message: finding.Quote(name) + " is no public key", Hint: "name the file that ends in .pub"}
+	}
+	return key, nil
+}
+
+// remove takes every line of a key out: rig-hook keys remove KEY.
 func (k *keyring) remove() error {
-	data, s, fp, err := k.named()
+	data, s, err := k.read()
+	if err != nil {
+		return err
+	}
+	fp, err := k.fingerprint()
 	if err != nil {
 		return err
 	}
@@ -187,7 +218,7 @@ func (k *keyring) remove() error {
 		}
 	}
 	if len(drop) == 0 {
-		return &policy.Undecided{Message: "no line of " + finding.Quote(k.file) + " has the key " + finding.QuoteMax(fp, 80), Hint: "rig-hook keys list"}
+		return k.unlisted(fp)
 	}
 	var kept []byte
 	n := 0
@@ -196,21 +227,31 @@ func (k *keyring) remove() error {
 			kept = append(kept, line...)
 		}
 	}
-	return k.write(kept, fmt.Sprintf("removed %d lines of %s", len(drop), fp))
+	lines := "1 line"
+	if len(drop) > 1 {
+		lines = fmt.Sprintf("%d lines", len(drop))
+	}
+	return k.write(kept, "removed "+lines+" of "+fp)
 }
 
 // revoke adds a key to the revocation file that the policy names: it counts
-// for signatures of any date.
+// for signatures of any date. A key that is no longer listed is named by its
+// file.
 func (k *keyring) revoke() error {
-	_, s, fp, err := k.named()
+	fp, err := k.fingerprint()
 	if err != nil {
 		return err
 	}
-	if k.policy.Revoked == "" {
-		return &policy.Undecided{Message: "the policy names no revocation file", Hint: "put into .bridge/policy.yaml: revoked: .bridge/revoked_keys"}
-	}
 	if k.repo.WorkTree() == "" {
 		return &policy.Undecided{Message: "this repository has no work tree"}
+	}
+	if k.policy.Revoked == "" {
+		const line, file = "revoked: .bridge/revoked_keys", ".bridge/policy.yaml"
+		hint := "echo '" + line + "' >>" + file
+		if _, err := os.Stat(filepath.Join(k.repo.WorkTree(), filepath.FromSlash(file))); err != nil {
+			hint = "printf 'version: 1\\n" + line + "\\n' >" + file
+		}
+		return &policy.Undecided{Message: "the policy names no revocation file", Hint: hint}
 	}
 	file := filepath.Join(k.repo.WorkTree(), filepath.FromSlash(k.policy.Revoked))
 	old, err := os.ReadFile(file)
@@ -220,32 +261,58 @@ func (k *keyring) revoke() error {
 	if bytes.HasPrefix(old, []byte("SSHKRL")) {
 		return &policy.Undecided{Message: finding.Quote(file) + " is a KRL, which only ssh-keygen edits", Hint: "ssh-keygen -k -u -f " + finding.Path(k.policy.Revoked) + " KEY-FILE"}
 	}
-	for _, line := range s.List() {
-		if line.Fingerprint() != fp {
-			continue
-		}
-		if len(old) > 0 && !bytes.HasSuffix(old, []byte("\n")) {
-			old = append(old, '\n')
-		}
-		text := append(old, ssh.MarshalAuthorizedKey(line.Key)...)
-		if _, err := sshsign.ParseRevocations(text); err != nil {
-			return &policy.Undecided{Message: "the revocation file would be malformed: " + finding.Clean(err.Error())}
-		}
-		if err := replaceFile(file, text); err != nil {
+	key := k.key
+	if key == nil {
+		_, s, err := k.read()
+		if err != nil {
 			return err
 		}
-		fmt.Fprintf(k.env.Stdout, "revoked %s; commit %s, signed\n", fp, finding.Path(k.policy.Revoked))
-		return nil
+		for _, line := range s.List() {
+			if line.Fingerprint() == fp {
+				key = line.Key
+			}
+		}
+		if key == nil {
+			return k.unlisted(fp)
+		}
 	}
-	return &policy.Undecided{Message: "no line of " + finding.Quote(k.file) + " has the key " + finding.QuoteMax(fp, 80), Hint: "rig-hook keys list"}
+	if len(old) > 0 && !bytes.HasSuffix(old, []byte("\n")) {
+		old = append(old, '\n')
+	}
+	text := append(old, ssh.MarshalAuthorizedKey(key)...)
+	if _, err := sshsign.ParseRevocations(text); err != nil {
+		return &policy.Undecided{Message: "the revocation file would be malformed: " + finding.Clean(err.Error())}
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	if err := replaceFile(file, text); err != nil {
+		return err
+	}
+	fmt.Fprintf(k.env.Stdout, "revoked %s; commit %s and the policy that names it together, signed\n", fp, finding.Path(k.policy.Revoked))
+	return nil
 }
 
-func (k *keyring) named() ([]byte, *sshsign.Signers, string, error) {
+// fingerprint is that of the one key that the words name, by itself or by a
+// file.
+func (k *keyring) fingerprint() (string, error) {
 	if len(k.words) != 1 {
-		return nil, nil, "", &policy.Undecided{Message: "expected the fingerprint of one key", Hint: "rig-hook keys list"}
+		return "", &policy.Undecided{Message: "expected one key, its fingerprint or its public key file", Hint: "rig-hook keys list"}
 	}
-	data, s, err := k.read()
-	return data, s, strings.TrimSuffix(k.words[0], "="), err
+	word := k.words[0]
+	if strings.HasPrefix(word, "SHA256:") {
+		return strings.TrimSuffix(word, "="), nil
+	}
+	key, err := k.publicKey(word)
+	if err != nil {
+		return "", &policy.Undecided{Message: finding.QuoteMax(word, 80) + " is neither a fingerprint (SHA256:…) nor a public key file", Hint: "rig-hook keys list", Cause: err}
+	}
+	k.key = key
+	return ssh.FingerprintSHA256(key), nil
+}
+
+func (k *keyring) unlisted(fp string) error {
+	return &policy.Undecided{Message: "no line of " + finding.Quote(k.file) + " has the key " + finding.QuoteMax(fp, 80), Hint: "rig-hook keys list"}
 }
 
 // test tells what the signature of a commit is worth under the signers file
@@ -267,7 +334,7 @@ func (k *keyring) test() error {
 	if k.policy.Revoked != "" && k.repo.WorkTree() != "" {
 		data, err := os.ReadFile(filepath.Join(k.repo.WorkTree(), filepath.FromSlash(k.policy.Revoked)))
 		if err != nil {
-			return &policy.Undecided{Message: "the revocation file " + finding.Path(k.policy.Revoked) + " cannot be read", Cause: err}
+			return &policy.Undecided{Message: "the revocation file " + finding.Path(k.policy.Revoked) + " that the policy names cannot be read", Hint: "rig-hook keys revoke KEY, or take the key revoked out of .bridge/policy.yaml", Cause: err}
 		}
 		if revoked, err = sshsign.ParseRevocations(data); err != nil {
 			return &policy.Undecided{Message: "the revocation file is malformed: " + finding.Clean(err.Error()), Cause: err}

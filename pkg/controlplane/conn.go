@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -117,23 +118,17 @@ func dialSQLite(ctx context.Context, t Target, write bool) (conn, error) {
 		q.Set("_txlock", "immediate")
 		if t.path != memory {
 			q.Add("_pragma", "journal_mode(WAL)")
-			// SQLite gives its other files the mode of this one, and drops a
-			// log that an earlier database of this name left behind.
-			f, err := os.OpenFile(t.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-			if err == nil {
-				err = f.Close()
-			} else if errors.Is(err, fs.ErrExist) {
-				err = nil
-			}
-			if err != nil {
-				return nil, cannotOpen(t, err)
+			if err := create(t); err != nil {
+				return nil, err
 			}
 		}
 	} else {
-		if _, err := os.Stat(t.path); err != nil {
-			return nil, cannotOpen(t, err)
-		}
 		q.Set("mode", "ro")
+	}
+	if t.path != memory {
+		if err := usable(t); err != nil {
+			return nil, err
+		}
 	}
 	source := t.path
 	if source != memory {
@@ -155,9 +150,62 @@ func dialSQLite(ctx context.Context, t Target, write bool) (conn, error) {
 	return &sqliteConn{db, c, map[string]*sql.Stmt{}}, nil
 }
 
+// create makes an empty file for its owner only, where there is none. SQLite
+// gives its other files the mode of this one, and drops a log that an earlier
+// database of this name left behind.
+func create(t Target) error {
+	f, err := os.OpenFile(t.path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case err == nil:
+		err = f.Close()
+	}
+	if err != nil {
+		return cannotOpen(t, err)
+	}
+	return nil
+}
+
+// usable refuses what is no file, on which SQLite could wait for ever, and a
+// directory in which everyone can put another file, or a link to one, in this
+// one's place.
+func usable(t Target) error {
+	info, err := os.Stat(t.path)
+	if err != nil {
+		return cannotOpen(t, err)
+	}
+	if !info.Mode().IsRegular() {
+		return &policy.Undecided{Message: "the control plane " + t.String() + " is no regular file"}
+	}
+	if runtime.GOOS == "windows" { // which has no such modes
+		return nil
+	}
+	real, err := filepath.EvalSymlinks(t.path)
+	if err != nil {
+		return cannotOpen(t, err)
+	}
+	for _, dir := range []string{filepath.Dir(t.path), filepath.Dir(real)} {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return cannotOpen(t, err)
+		}
+		if info.Mode().Perm()&0o002 != 0 {
+			shown := finding.Path(filepath.ToSlash(dir))
+			return &policy.Undecided{
+				Message: "the control plane " + t.String() + " is in " + shown + ", where everyone can put a file of theirs in its place",
+				Hint:    "name a file in a directory of its owner, or chmod o-w " + shown,
+			}
+		}
+	}
+	return nil
+}
+
 func cannotOpen(t Target, err error) error {
 	why, hint := "cannot be opened", ""
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && isLink(t.path):
+		why = "is a symbolic link to a file that does not exist"
 	case errors.Is(err, fs.ErrNotExist):
 		if _, dirErr := os.Stat(filepath.Dir(t.path)); dirErr == nil {
 			why, hint = "does not exist", "rig-hook index --all"
@@ -168,6 +216,11 @@ func cannotOpen(t Target, err error) error {
 		why = "cannot be opened: permission denied"
 	}
 	return &policy.Undecided{Message: "the control plane " + t.String() + " " + why, Hint: hint, Cause: err}
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 func (s *sqliteConn) postgres() bool { return false }
@@ -216,8 +269,12 @@ func (s *sqliteConn) query(ctx context.Context, statement string, args ...any) (
 	if err != nil {
 		return nil, driver(err)
 	}
-	return r, nil
+	return sqliteRows{r}, nil
 }
+
+type sqliteRows struct{ *sql.Rows }
+
+func (r sqliteRows) Scan(into ...any) error { return driver(r.Rows.Scan(into...)) }
 
 func (s *sqliteConn) close() error {
 	var err error
@@ -238,6 +295,8 @@ func (s *sqliteConn) close() error {
 type postgresConn struct{ c *pgx.Conn }
 
 type postgresRows struct{ pgx.Rows }
+
+func (r postgresRows) Scan(into ...any) error { return driver(r.Rows.Scan(into...)) }
 
 func (r postgresRows) Close() error {
 	r.Rows.Close()
@@ -302,11 +361,13 @@ func told(ctx context.Context, t Target, err error) error {
 	case errors.As(err, &pg) && pg.Code == "57P01":
 		u.Message += "ended the connection"
 	case errors.As(err, &pg) && (pg.Code == "28P01" || pg.Code == "28000"):
-		u.Message += "refused the user: " + finding.QuoteMax(pg.Message, 120)
+		u.Message += "refused the user or the password"
 		u.Hint = "give the password in PGPASSWORD or a pgpass file"
 	case errors.As(err, &pg) && pg.Code == "3D000":
 		u.Message += "has no such database"
 		u.Hint = "createdb " + finding.Path(strings.TrimPrefix(t.name[strings.LastIndexByte(t.name, '/'):], "/"))
+	case errors.As(err, &pg) && pg.Code == "55P03":
+		u.Message += liteProblem(5)
 	case errors.As(err, &pg):
 		u.Message += "answered " + finding.QuoteMax(pg.Message, 160) + " (" + finding.QuoteMax(pg.Code, 10) + ")"
 	case errors.As(err, &lite):

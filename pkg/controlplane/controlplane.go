@@ -86,6 +86,10 @@ func (t Target) Postgres() bool { return t.dsn != "" }
 // several share one: what rigward.repository says, else the address of its
 // origin without credentials, else the name of its directory.
 func RepositoryName(configured, origin, dir string) string {
+	return name(repositoryName(configured, origin, dir))
+}
+
+func repositoryName(configured, origin, dir string) string {
 	if configured != "" {
 		return configured
 	}

@@ -148,13 +148,13 @@ func (d *deriver) take(l *landed) error {
 func (d *deriver) message(l *landed, m *message) error {
 	e := m.env
 	t := d.thread(m.thread)
-	f := &fact{commit: l.id, file: m.file, typ: e.Type, from: text(e.From), time: l.time, hash: e.Hash, reply: e.InReplyTo, refs: e.References, index: l.index}
+	f := &fact{commit: l.id, file: m.file, typ: e.Type, from: name(e.From), time: l.time, hash: e.Hash, reply: e.InReplyTo, refs: e.References, index: l.index}
 	state := "received"
 	if d.rig != "" && d.rig == f.from {
 		state = "sent"
 	}
 	for _, to := range e.To {
-		if to = text(to); slices.ContainsFunc(f.rows, func(r *row) bool { return r.to == to }) {
+		if to = name(to); slices.ContainsFunc(f.rows, func(r *row) bool { return r.to == to }) {
 			continue
 		}
 		r := &row{to: to}
@@ -272,15 +272,14 @@ func (d *deriver) merged(l *landed) error {
 	for i, paths := range l.missed {
 		news[i] = map[string][]*fact{}
 		for _, path := range paths {
-			name, file, _ := strings.Cut(path, "/")
-			for _, f := range d.thread(name).facts {
-				if f.file != file {
+			for _, f := range d.thread(path[0]).facts {
+				if f.file != path[1] {
 					continue
 				}
 				if earlier, err := d.before(f.commit, l.index); err != nil {
 					return err
 				} else if earlier {
-					news[i][name] = append(news[i][name], f)
+					news[i][path[0]] = append(news[i][path[0]], f)
 				}
 			}
 		}
@@ -302,7 +301,7 @@ func (d *deriver) merged(l *landed) error {
 						}
 						last = o.from
 						for _, r := range f.rows {
-							d.events = append(d.events, event{r, "diverged", o.from, text(o.file), l.time, l.id})
+							d.events = append(d.events, event{r, "diverged", o.from, o.file, l.time, l.id})
 						}
 					}
 				}

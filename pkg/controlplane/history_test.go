@@ -165,7 +165,7 @@ func TestIncrementalIsRebuild(t *testing.T) {
 			same(t, portions, whole)
 			forgetful := open(t, target())
 			z := indexer(t, r, forgetful)
-			z.Chunk, z.remember = 1+rnd.IntN(30), 1+rnd.IntN(60)
+			z.Chunk, z.remember = 1+size/20+rnd.IntN(30), 1+rnd.IntN(60)
 			update(t, z)
 			same(t, forgetful, whole)
 			clean(t, x)

@@ -134,6 +134,21 @@ func (x *Indexer) locked(ctx context.Context, fn func(recorded map[string][]stri
 	})
 }
 
+// record is what is recorded of refs that are done. Two of them whose names
+// differ only in bytes that are no text are one there, with both commits.
+func record(tips map[string]string) map[string][]string {
+	all := map[string][]string{}
+	for ref, id := range tips {
+		ref = name(ref)
+		all[ref] = append(all[ref], id)
+	}
+	for ref, list := range all {
+		slices.Sort(list)
+		all[ref] = slices.Compact(list)
+	}
+	return all
+}
+
 // record replaces what is recorded.
 func (x *Indexer) record(ctx context.Context, tips map[string][]string) error {
 	c := x.DB.conn
@@ -282,9 +297,7 @@ func (x *Indexer) once(ctx context.Context, all bool) (res Result, err error) {
 				slices.Sort(next[""])
 				next[""] = slices.Compact(next[""])
 			} else {
-				for ref, id := range s.tips {
-					next[ref] = []string{id}
-				}
+				next = record(s.tips)
 			}
 			if !equalRecord(next, recorded) {
 				if err := x.record(ctx, next); err != nil {
@@ -333,11 +346,7 @@ func (x *Indexer) once(ctx context.Context, all bool) (res Result, err error) {
 
 // upToDate tells whether the refs are recorded as they are.
 func (x *Indexer) upToDate(s *span, recorded map[string][]string) bool {
-	next := map[string][]string{}
-	for ref, id := range s.tips {
-		next[ref] = []string{id}
-	}
-	return equalRecord(next, recorded)
+	return equalRecord(record(s.tips), recorded)
 }
 
 // remembered is how many messages a run keeps in memory at the most, besides
@@ -346,7 +355,7 @@ const remembered = 1 << 15
 
 // deriver makes the deriver of a run.
 func (x *Indexer) deriver(ctx context.Context, s *span) *deriver {
-	d := &deriver{rig: x.Rig, graph: newGraph(s.revs), threads: map[string]*thread{}}
+	d := &deriver{rig: name(x.Rig), graph: newGraph(s.revs), threads: map[string]*thread{}}
 	if s.fresh {
 		d.written, d.limit = keySet{}, x.remember
 		if d.limit == 0 {
@@ -538,8 +547,7 @@ func (x *Indexer) load(ctx context.Context, s *span, d *deriver, batch []*landed
 		}
 		for _, paths := range l.missed {
 			for _, path := range paths {
-				name, _, _ := strings.Cut(path, "/")
-				wholly[name] = true
+				wholly[path[0]] = true
 			}
 		}
 	}
@@ -609,15 +617,9 @@ func (x *Indexer) writeRows(ctx context.Context, news []newRow) error {
 		}
 		return text(s)
 	}
-	var unique []newRow
 	for _, n := range news {
-		k := key{n.from.id, text(n.m.thread), text(n.m.file), n.row.to}
-		if byKey[k] != nil {
-			n.row.id = -1 // two names that differ only in bytes that are no text
-			continue
-		}
+		k := key{n.from.id, n.m.thread, n.m.file, n.row.to}
 		byKey[k] = n.row
-		unique = append(unique, n)
 		e := n.m.env
 		var refs any
 		if r := references(e.References); r != nil {
@@ -627,7 +629,7 @@ func (x *Indexer) writeRows(ctx context.Context, news []newRow) error {
 		if v := n.from.verdict; v != nil && v.Reason != sshsign.Unsigned {
 			signer, by, verified = null(v.Fingerprint), null(n.from.by), v.Good()
 		}
-		args = append(args, x.Name, k.thread, k.file, e.Type, text(e.From), k.to, n.state, statusClass(e), text(e.Status), null(e.TLDR), text(e.Date),
+		args = append(args, x.Name, k.thread, k.file, e.Type, name(e.From), k.to, n.state, statusClass(e), text(e.Status), null(e.TLDR), text(e.Date),
 			n.from.id, refs, e.Hash, null(e.InReplyTo), null(e.Nonce), null(e.AttestedBy), null(e.AttestedAt), signer, by, verified, n.from.time, now)
 	}
 	err := insert(ctx, x.DB.conn, `INSERT INTO bridge_messages (repo, thread, filename, message_type, from_rig, to_rig, lifecycle_state, status_class, status_text, tldr, envelope_date,
@@ -654,13 +656,12 @@ RETURNING id, commit_sha, thread, filename, to_rig`, func(r rows) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range unique {
-		name := text(n.m.thread)
-		s := latest[name]
+	for _, n := range news {
+		s := latest[n.m.thread]
 		if s == nil {
 			s = &threadState{}
-			latest[name] = s
-			names = append(names, name)
+			latest[n.m.thread] = s
+			names = append(names, n.m.thread)
 		}
 		if n.row.id > s.last {
 			s.last, s.time = n.row.id, n.from.time
@@ -704,9 +705,6 @@ func (x *Indexer) writeEvents(ctx context.Context, events []event) error {
 	var args []any
 	reached := map[string][]int64{}
 	for _, e := range events {
-		if e.row.id < 0 {
-			continue
-		}
 		var notes any
 		if e.notes != "" {
 			notes = e.notes

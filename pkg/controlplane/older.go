@@ -17,11 +17,7 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 	c := x.DB.conn
 	byID := map[int64]*row{}
 	for part := range slices.Chunk(names, 500) {
-		clean := make([]string, len(part))
-		for i, n := range part {
-			clean[i] = text(n)
-		}
-		threads, err := listed(clean)
+		threads, err := listed(part)
 		if err != nil {
 			return err
 		}

@@ -107,7 +107,7 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (result [][]any, mo
 	if p.Limit > 0 {
 		limit = int64(p.Limit) + 1
 	}
-	values := map[string]any{"repo": p.Repo, "to": p.To, "since": since, "now": stamp(p.Now), "hash": p.Hash, "limit": limit}
+	values := map[string]any{"repo": p.Repo, "to": name(p.To), "since": since, "now": stamp(p.Now), "hash": p.Hash, "limit": limit}
 	var args []any
 	for _, name := range names {
 		args = append(args, values[name])
@@ -132,6 +132,6 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (result [][]any, mo
 
 // LastSeen returns the commit that is recorded for a ref, "" if none is.
 func (d *DB) LastSeen(ctx context.Context, repo, ref string) (commit string, err error) {
-	err = each(ctx, d.conn, "SELECT commit_sha FROM rigward_tips WHERE repo = $1 AND ref = $2", []any{repo, ref}, func(r rows) error { return r.Scan(&commit) })
+	err = each(ctx, d.conn, "SELECT commit_sha FROM rigward_tips WHERE repo = $1 AND ref = $2", []any{repo, name(ref)}, func(r rows) error { return r.Scan(&commit) })
 	return commit, told(ctx, d.target, err)
 }

@@ -121,7 +121,36 @@ func version(ctx context.Context, c conn) (int, error) {
 	if err != nil || n == 0 {
 		return 0, err
 	}
-	return number(ctx, c, "SELECT coalesce(max(version), 0) FROM rigward_schema")
+	n, err = number(ctx, c, "SELECT coalesce(max(version), 0) FROM rigward_schema")
+	if err == nil && n < 0 {
+		err = driver(fmt.Errorf("schema version %d", n))
+	}
+	return n, err
+}
+
+// foreign refuses a database that holds a table of ours without a version of
+// the schema: another program's.
+func foreign(ctx context.Context, c conn, t Target) error {
+	tables := "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+	if c.postgres() {
+		tables = "SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema()"
+	}
+	found := ""
+	err := each(ctx, c, tables+" ORDER BY 1", nil, func(r rows) error {
+		var name string
+		err := r.Scan(&name)
+		if found == "" && (name == "bridge_messages" || name == "bridge_message_events" || strings.HasPrefix(name, "rigward_") && name != "rigward_schema") {
+			found = name
+		}
+		return err
+	})
+	if err == nil && found != "" {
+		err = &policy.Undecided{
+			Message: "the control plane " + t.String() + " has a table " + found + " of another program, and no schema version",
+			Hint:    "name a database of its own",
+		}
+	}
+	return err
 }
 
 func number(ctx context.Context, c conn, statement string, args ...any) (n int, err error) {
@@ -176,6 +205,9 @@ func migrate(ctx context.Context, c conn, t Target, steps []string) error {
 			return err
 		}
 		if have == 0 {
+			if err := foreign(ctx, c, t); err != nil {
+				return err
+			}
 			if err := c.exec(ctx, "CREATE TABLE IF NOT EXISTS rigward_schema (version INTEGER NOT NULL)"); err != nil {
 				return err
 			}
@@ -200,7 +232,9 @@ func migrate(ctx context.Context, c conn, t Target, steps []string) error {
 func within(ctx context.Context, c conn, fn func() error) error {
 	begin := "BEGIN IMMEDIATE"
 	if c.postgres() {
-		begin = "BEGIN"
+		// As long as SQLite's busy timeout. Without it, the server would go on
+		// waiting for a lock after the client has given up.
+		begin = "BEGIN; SET LOCAL lock_timeout = 2000"
 	}
 	if err := c.exec(ctx, begin); err != nil {
 		return err

@@ -3,6 +3,8 @@ package controlplane
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -32,7 +34,7 @@ type Repo interface {
 
 // A message is an envelope as a commit brought it.
 type message struct {
-	thread, file string
+	thread, file string // as the database has them
 	env          *envelope.Envelope
 	refused      string // the rules by which a gate refuses it, "" if it passes
 	freeze       string // until when it freezes its thread, "" if it doesn't
@@ -46,9 +48,9 @@ type landed struct {
 	messages []message
 	verdict  *sshsign.Verdict // nil if it brings no message, or is unsigned
 	by       string           // the principal that signed
-	// missed has, of a merge, the envelope paths that are new against each
-	// parent but not to the history.
-	missed [][]string
+	// missed has, of a merge, thread and file of the envelopes that are new
+	// against each parent but not to the history.
+	missed [][][2]string
 
 	obj    *gitrepo.Commit
 	policy *policy.Policy
@@ -66,12 +68,36 @@ type found struct {
 	large  bool
 }
 
-// stamp writes a time in the form of all times here.
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+// stamp writes a time in the form of all times here, which sort as texts: what
+// a commit claims of years before 0 or after 9999 is brought to their bounds.
+func stamp(t time.Time) string {
+	switch t = t.UTC(); {
+	case t.Year() < 0:
+		return "0000-01-01T00:00:00Z"
+	case t.Year() > 9999:
+		return "9999-12-31T23:59:59Z"
+	}
+	return t.Format("2006-01-02T15:04:05Z")
+}
 
 // text makes a text one that every database takes.
 func text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\ufffd"), "\x00", "\ufffd")
+}
+
+// maxName is how many bytes a name has at the most. Four names and a commit are
+// an entry of an index, which PostgreSQL limits to a third of a page: 2,704 bytes.
+const maxName = 400
+
+// name makes a text one that can be part of a key. A longer one is cut, and ends
+// in the hash of the whole.
+func name(s string) string {
+	s = text(s)
+	if len(s) <= maxName {
+		return s
+	}
+	sum := sha256.Sum256([]byte(s))
+	return strings.ToValidUTF8(s[:maxName-2*len(sum)-3], "") + "\u2026" + hex.EncodeToString(sum[:])
 }
 
 // land finds what a commit brings: paths that differ from every parent. A
@@ -106,16 +132,23 @@ func land(s *gitrepo.Scanned, index int, p *policy.Policy, t *policy.Trust) *lan
 		for _, f := range l.found {
 			brought[f.change.Path] = true
 		}
-		l.missed = make([][]string, len(s.Diffs))
+		l.missed = make([][][2]string, len(s.Diffs))
 		for i, d := range s.Diffs {
 			for _, ch := range d.Changes {
 				if ch.Added() && !brought[ch.Path] && p.Candidate(ch.Path) {
-					l.missed[i] = append(l.missed[i], strings.TrimPrefix(ch.Path, rootOf(p)))
+					thread, file := split(strings.TrimPrefix(ch.Path, rootOf(p)))
+					l.missed[i] = append(l.missed[i], [2]string{thread, file})
 				}
 			}
 		}
 	}
 	return l
+}
+
+// split returns thread and file of a path below the root.
+func split(path string) (thread, file string) {
+	thread, file, _ = strings.Cut(path, "/")
+	return name(thread), name(file)
 }
 
 func rootOf(p *policy.Policy) string {
@@ -167,7 +200,10 @@ func (l *landed) read(f sshsign.ObjectFormat, s *sshsign.Signers, r *sshsign.Rev
 		if x.large || !envelope.HasFence(x.data) {
 			continue
 		}
-		thread, file, _ := strings.Cut(x.path, "/")
+		thread, file := split(x.path)
+		if slices.ContainsFunc(l.messages, func(m message) bool { return m.thread == thread && m.file == file }) {
+			continue // two names that differ only in bytes that are no text
+		}
 		limits := envelope.Limits{File: l.policy.MaxFile, Frontmatter: l.policy.MaxFrontmatter}
 		e, fs := envelope.Parse(x.data, envelope.Options{Limits: limits, Path: x.path, Mode: uint32(x.change.NewMode)})
 		if e == nil || !e.Valid() {

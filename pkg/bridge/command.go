@@ -90,7 +90,7 @@ func commands() []*command {
 			{name: "--wide", help: "more columns"},
 			{name: "--watch", help: "print a JSON line now and whenever something changes"},
 			interval,
-		}, long: "Reads the work tree only; writes nothing."},
+		}, long: "Reads the work tree and changes nothing in it."},
 		{name: "thread", short: "show the messages of a thread in order", run: runThread, words: []word{thread}, flags: []flag{
 			{name: "--graph", help: "show who answers whom as a graph"},
 			{name: "--format", value: "text|mermaid", values: []string{"text", "mermaid"}, help: "form of the output (default: text)"},

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"math"
 
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
@@ -102,45 +103,108 @@ var errFound = errors.New("all found")
 // gives every wanted message the position of the commit that introduced its
 // path: the first one met that has the path while none of its parents has.
 // With onlyLatest a thread is done when the first commit that introduces any
-// of its messages has been met. The walk ends as soon as nothing is wanted.
-func (w *work) walkBack(ctx context.Context, head string, wanted map[string]*message, onlyLatest bool) error {
+// of its messages has been met. The walk ends as soon as nothing is wanted. cut
+// says that history is cut off before that: the rest is older, and that is all
+// we know.
+//
+// What is wanted mostly lies near the tip. So commits with one parent are
+// followed one by one, which costs what they weigh, not what the history does;
+// git orders the rest once there is a merge, or after singleSteps commits.
+func (w *work) walkBack(ctx context.Context, head string, wanted map[string]*message, onlyLatest bool) (cut bool, err error) {
 	if len(wanted) == 0 {
-		return nil
+		return false, nil
 	}
 	position := uncommittedPosition
-	err := w.repo.ScanCommits(ctx, w.repo.RevList(ctx, []string{head}, nil, gitrepo.RevListOptions{}), gitrepo.ScanOptions{}, func(c *gitrepo.Scanned) error {
+	meet := func(id string, introduced map[string]bool) (done bool) {
 		position--
-		done := map[string]bool{}
-		for path := range introduced(c) {
+		met := map[string]bool{}
+		for path := range introduced {
 			m := wanted[path]
 			if m == nil {
 				continue
 			}
-			m.position, m.commit = position, c.ID
+			m.position, m.commit = position, id
 			delete(wanted, path)
-			done[m.thread] = true
+			met[m.thread] = true
 		}
-		if onlyLatest && len(done) > 0 {
+		if onlyLatest && len(met) > 0 {
 			for path, m := range wanted {
-				if done[m.thread] {
+				if met[m.thread] {
 					delete(wanted, path)
 				}
 			}
 		}
-		if len(wanted) == 0 {
-			return errFound
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errFound) && !errors.Is(err, gitrepo.ErrCut) {
-		return gitProblem(err)
+		return len(wanted) == 0
 	}
-	if err == nil {
+	rest, err := w.walkLine(head, singleSteps, meet)
+	if err == nil && rest != "" {
+		last := rest
+		walk := w.repo.RevList(ctx, []string{rest}, nil, gitrepo.RevListOptions{})
+		err = w.repo.ScanCommits(ctx, walk, gitrepo.ScanOptions{}, func(c *gitrepo.Scanned) error {
+			last = ""
+			if len(c.Parents) == 1 {
+				last = c.Parents[0]
+			}
+			if meet(c.ID, introduced(c)) {
+				return errFound
+			}
+			return nil
+		})
+		if errors.Is(err, gitrepo.ErrCut) && last != "" {
+			// What was read together with the cut, as far as it is a line.
+			_, err = w.walkLine(last, math.MaxInt, meet)
+			if err == nil {
+				err = gitrepo.ErrCut
+			}
+		}
+	}
+	switch {
+	case errors.Is(err, errFound):
+	case errors.Is(err, gitrepo.ErrCut), errors.Is(err, gitrepo.ErrMissing):
+		return true, nil
+	case err != nil:
+		return false, gitProblem(err)
+	default:
 		for _, m := range wanted {
 			m.position = uncommittedPosition // an ignored file, say
 		}
 	}
-	return nil // where history is cut off the rest is older, and that is all we know
+	return false, nil
+}
+
+// singleSteps is how many commits are followed one by one before git orders
+// the rest.
+const singleSteps = 128
+
+// walkLine follows the first commit's only parent, and so on, for so many
+// commits, and calls meet for each with the paths that it introduces until
+// meet says that it is done: errFound. rest is the commit to go on with: a
+// merge, or the one after the last step; "" at a root.
+func (w *work) walkLine(id string, steps int, meet func(id string, introduced map[string]bool) (done bool)) (rest string, err error) {
+	c, err := w.repo.Commit(id)
+	for ; err == nil && steps > 0 && len(c.Parents) < 2; steps-- {
+		var parent *gitrepo.Commit
+		d := gitrepo.Diff{}
+		if len(c.Parents) == 0 {
+			d.Changes, err = w.repo.ListTree(c.Tree)
+		} else if parent, err = w.repo.Commit(c.Parents[0]); err == nil {
+			d = gitrepo.Diff{Parent: parent.ID}
+			d.Changes, err = w.repo.DiffTrees(parent.Tree, c.Tree)
+		}
+		switch {
+		case err != nil:
+			return "", err
+		case meet(c.ID, introduced(&gitrepo.Scanned{Commit: c, Diffs: []gitrepo.Diff{d}})):
+			return "", errFound
+		case parent == nil:
+			return "", nil
+		}
+		c = parent
+	}
+	if err != nil {
+		return "", err
+	}
+	return c.ID, nil
 }
 
 // introduced lists the paths that a commit has and none of its parents has.

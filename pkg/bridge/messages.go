@@ -106,7 +106,7 @@ func isThreadName(name string) bool {
 // sorted by name. Links are named, not followed.
 func readThread(root, thread string) ([]*message, error) {
 	var out []*message
-	err := eachMessage(root, thread, make([]byte, readBuffer), false, func(m *message) { out = append(out, m) })
+	err := eachMessage(root, thread, make([]byte, readBuffer), func(m *message) { out = append(out, m) })
 	slices.SortFunc(out, func(a, b *message) int { return strings.Compare(a.file, b.file) })
 	return out, err
 }
@@ -114,9 +114,14 @@ func readThread(root, thread string) ([]*message, error) {
 // readBuffer is the size in bytes up to which a file is read at once.
 const readBuffer = 32 << 10
 
-// eachMessage reads a thread, in no order. With plain a message in the
-// plainest form has neither front matter node nor body: see quick.
-func eachMessage(root, thread string, buf []byte, plain bool, fn func(*message)) error {
+// eachMessage reads a thread, in no order.
+func eachMessage(root, thread string, buf []byte, fn func(*message)) error {
+	return eachFile(root, thread, buf, func(dir *dirReader, e os.DirEntry) { fn(dir.message(thread, e)) }, nil)
+}
+
+// eachFile calls fn for every entry of a thread directory whose name ends in
+// .md, in no order, and then, if it is not nil, end.
+func eachFile(root, thread string, buf []byte, fn func(*dirReader, os.DirEntry), end func(*dirReader)) error {
 	path := filepath.Join(root, thread)
 	dir, err := openDir(path, buf)
 	if err != nil {
@@ -128,31 +133,53 @@ func eachMessage(root, thread string, buf []byte, plain bool, fn func(*message))
 		return cannotRead(path, err)
 	}
 	for _, e := range entries {
-		name := e.Name()
-		if !strings.HasSuffix(name, ".md") {
-			continue
+		if strings.HasSuffix(e.Name(), ".md") {
+			fn(dir, e)
 		}
-		if why := notRegular(e.Type()); why != "" {
-			fn(unreadable(thread, name, why))
-			continue
-		}
-		data, err := dir.read(name, envelope.DefaultLimits().File)
-		if err != nil {
-			fn(unreadable(thread, name, "the file cannot be read: "+reason(err)))
-			continue
-		}
-		if plain {
-			if env, ok := quick(data, thread); ok {
-				m := &message{thread: thread, file: name, day: noDay, env: env}
-				env.Body = nil // shares the reader's buffer, and is not asked for
-				m.dated(env.Date)
-				fn(m)
-				continue
-			}
-		}
-		fn(newMessage(thread, name, bytes.Clone(data)))
+	}
+	if end != nil {
+		end(dir)
 	}
 	return nil
+}
+
+// message reads and judges one file.
+func (d *dirReader) message(thread string, e os.DirEntry) *message {
+	data, bad := d.data(thread, e)
+	if bad != nil {
+		return bad
+	}
+	return newMessage(thread, e.Name(), bytes.Clone(data))
+}
+
+// plain is message for a caller that needs neither front matter node nor body:
+// a message in the plainest form has none, and quickly is true. See quick.
+func (d *dirReader) plain(thread string, e os.DirEntry) (m *message, quickly bool) {
+	data, bad := d.data(thread, e)
+	if bad != nil {
+		return bad, false
+	}
+	env, ok := quick(data, thread)
+	if !ok {
+		return newMessage(thread, e.Name(), bytes.Clone(data)), false
+	}
+	m = &message{thread: thread, file: e.Name(), day: noDay, env: env}
+	env.Body = nil // shares the reader's buffer, and is not asked for
+	m.dated(env.Date)
+	return m, true
+}
+
+// data reads a file; bad says why it cannot be read. The bytes hold until the
+// next read.
+func (d *dirReader) data(thread string, e os.DirEntry) (data []byte, bad *message) {
+	if why := notRegular(e.Type()); why != "" {
+		return nil, unreadable(thread, e.Name(), why)
+	}
+	data, err := d.read(e.Name(), envelope.DefaultLimits().File)
+	if err != nil {
+		return nil, unreadable(thread, e.Name(), "the file cannot be read: "+reason(err))
+	}
+	return data, nil
 }
 
 func notRegular(mode fs.FileMode) string {
@@ -203,9 +230,58 @@ func (g *glance) add(m *message) {
 	}
 }
 
+// read glances at one thread. What the cache knows is only opened where it may
+// be the latest.
+func (g *glance) read(root, thread string, buf []byte, cache *statusCache) error {
+	type known struct {
+		fact
+		file os.DirEntry
+	}
+	var old []known
+	var kept []fact
+	fresh := 0
+	add := func(dir *dirReader, e os.DirEntry, key cacheKey, settled bool) bool {
+		m, quickly := dir.plain(thread, e)
+		g.add(m)
+		if quickly && settled {
+			kept = append(kept, fact{key, int32(m.day), m.env.Type == "RESOLUTION"})
+		}
+		return quickly && settled
+	}
+	return eachFile(root, thread, buf, func(dir *dirReader, e os.DirEntry) {
+		key, settled := dir.identity(thread, e.Name(), cache.since)
+		if settled {
+			if f, found := cache.find(key); found {
+				old = append(old, known{f, e})
+				return
+			}
+		}
+		if add(dir, e, key, settled) {
+			fresh++
+		}
+	}, func(dir *dirReader) {
+		latest := g.day
+		for _, k := range old {
+			latest = max(latest, int(k.day))
+		}
+		for _, k := range old {
+			if int(k.day) == latest {
+				add(dir, k.file, k.key, true)
+				continue
+			}
+			g.count++
+			g.isThread = true
+			g.closed = g.closed || k.resolution
+			kept = append(kept, k.fact)
+		}
+		slices.SortFunc(g.bad, func(a, b *message) int { return strings.Compare(a.file, b.file) })
+		cache.keep(kept, fresh)
+	})
+}
+
 // readThreads glances at several threads with all processors, in the order
 // given.
-func readThreads(root string, names []string) ([]glance, error) {
+func readThreads(root string, names []string, cache *statusCache) ([]glance, error) {
 	out := make([]glance, len(names))
 	errs := make([]error, len(names))
 	var wg sync.WaitGroup
@@ -216,8 +292,7 @@ func readThreads(root string, names []string) ([]glance, error) {
 			for i := range next {
 				g := &out[i]
 				g.day = noDay
-				errs[i] = eachMessage(root, names[i], buf, true, g.add)
-				slices.SortFunc(g.bad, func(a, b *message) int { return strings.Compare(a.file, b.file) })
+				errs[i] = g.read(root, names[i], buf, cache)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -154,7 +155,8 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	threads, err := readThreads(w.root, names)
+	cache := r.statusCache(w)
+	threads, err := readThreads(w.root, names, cache)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -164,7 +166,7 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 		return nil, nil, got.err
 	}
 	var problems []*message
-	if err := r.rows(w, o, names, threads, got.treeStatus, &problems); err != nil {
+	if err := r.rows(w, o, names, threads, got.treeStatus, cache, &problems); err != nil {
 		return nil, nil, err
 	}
 	if o.UnpushedCommits, err = w.unpushedLines(ctx, got.treeStatus); err != nil {
@@ -182,11 +184,12 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 		o.Threads[i].Dirty = touched[o.Threads[i].ThreadID]
 	}
 	o.Dirty, o.Unpushed = len(o.DirtyFiles), len(o.UnpushedCommits)
+	cache.save()
 	return o, problems, nil
 }
 
 // rows fills in the threads, most recent first.
-func (r *run) rows(w *work, o *statusObject, names []string, threads []glance, s treeStatus, problems *[]*message) error {
+func (r *run) rows(w *work, o *statusObject, names []string, threads []glance, s treeStatus, cache *statusCache, problems *[]*message) error {
 	var ties []*message
 	byDay := map[int]int{}
 	for _, g := range threads {
@@ -201,7 +204,7 @@ func (r *run) rows(w *work, o *statusObject, names []string, threads []glance, s
 			ties = append(ties, g.latest...)
 		}
 	}
-	if err := r.findLatest(w, ties, s); err != nil {
+	if err := r.findLatest(w, ties, s, cache); err != nil {
 		return err
 	}
 	for i, g := range threads {
@@ -374,13 +377,14 @@ func (r *run) findPositions(w *work, ms []*message) error {
 			m.position = uncommittedPosition
 		}
 	}
-	return w.walkBack(r.ctx, head, wanted, false)
+	_, err = w.walkBack(r.ctx, head, wanted, false)
+	return err
 }
 
 // findLatest is findPositions where only the newest message of each thread
 // matters: of the others it is only known that they are older. What is not
 // committed is taken from what git status said.
-func (r *run) findLatest(w *work, ms []*message, s treeStatus) error {
+func (r *run) findLatest(w *work, ms []*message, s treeStatus, cache *statusCache) error {
 	if len(ms) == 0 {
 		return nil
 	}
@@ -405,7 +409,23 @@ func (r *run) findLatest(w *work, ms []*message, s treeStatus) error {
 			wanted[m.path()] = m
 		}
 	}
-	return w.walkBack(r.ctx, s.head, wanted, true)
+	if len(wanted) == 0 {
+		return nil
+	}
+	paths := slices.Sorted(maps.Keys(wanted))
+	sorted := make([]*message, len(paths))
+	for i, p := range paths {
+		sorted[i] = wanted[p]
+	}
+	key := walkKey(s.head, paths)
+	if cache.recall(key, sorted) {
+		return nil
+	}
+	cut, err := w.walkBack(r.ctx, s.head, wanted, true)
+	if err == nil && !cut {
+		cache.learn(key, sorted)
+	}
+	return err
 }
 
 // frozenUntil returns until when an operator's freeze holds in a thread, ""

@@ -1,0 +1,301 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	mathrand "math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// cachedClone is a clone with many messages, of which some are odd, in a
+// history with a merge.
+type cachedClone struct {
+	t   *testing.T
+	dir string
+	env []string
+}
+
+func newCachedClone(t *testing.T, random *mathrand.Rand) *cachedClone {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cachedClone{t: t, dir: filepath.Join(dir, "clone"), env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1"}}
+	var in bytes.Buffer
+	names := map[string]int{}
+	for i := range 400 {
+		if i%8 == 0 {
+			mark := i/8 + 1
+			fmt.Fprintf(&in, "commit refs/heads/main\nmark :%d\ncommitter A <a@example.com> %d +0000\ndata 1\nm\n", mark, 1735700000+i)
+			switch {
+			case mark == 30: // a merge, so that git has to order what lies before
+				fmt.Fprintf(&in, "from :29\nmerge :20\n")
+			case mark > 1:
+				fmt.Fprintf(&in, "from :%d\n", mark-1)
+			}
+		}
+		thread := fmt.Sprintf("thread-%02d", random.IntN(20))
+		names[thread]++
+		typ := types[random.IntN(len(types))]
+		path := fmt.Sprintf("%s/%s-%d.md", thread, typ, names[thread])
+		text := c.message(random, thread, typ, i)
+		fmt.Fprintf(&in, "M 100644 inline %s\ndata %d\n%s\n", path, len(text), text)
+	}
+	if out, err := exec.Command("git", "init", "-q", "-b", "main", c.dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command("git", "-C", c.dir, "fast-import", "--quiet")
+	cmd.Stdin, cmd.Env = &in, c.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git fast-import: %v\n%s", err, out)
+	}
+	c.git("reset", "-q", "--hard", "main")
+	return c
+}
+
+// message is valid and plain mostly.
+func (c *cachedClone) message(random *mathrand.Rand, thread, typ string, i int) string {
+	body := fmt.Sprintf("# %s\n\nMessage %d.\n", typ, i)
+	hash := bodyHash([]byte(body))
+	from, extra := "rig-a", ""
+	switch random.IntN(40) {
+	case 0:
+		hash = strings.Repeat("a", 64)
+	case 1:
+		return "no front matter\n"
+	case 2:
+		from = "op-relay"
+	case 3:
+		thread = "another-one"
+	case 4:
+		extra = "display_name: \"Ä\"\n"
+	}
+	day := time.Date(2026, 1, 1+random.IntN(30), 0, 0, 0, 0, time.UTC).Format("2006-01-02")
+	return fmt.Sprintf("---\nfrom: %s\nto: peer\ndate: %s\nstatus: ▶ %s sent\ntype: %s\nthread: %s\n%sbody_hash: %s\n---\n%s", from, day, typ, typ, thread, extra, hash, body)
+}
+
+func (c *cachedClone) git(args ...string) {
+	c.t.Helper()
+	cmd := exec.Command("git", append([]string{"-C", c.dir, "-c", "user.name=A", "-c", "user.email=a@example.com"}, args...)...)
+	cmd.Env = c.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		c.t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func (c *cachedClone) cache() string { return filepath.Join(c.dir, ".git", "rigward", "status") }
+
+// status is what status prints at that time.
+func (c *cachedClone) status(now time.Time) string {
+	c.t.Helper()
+	var out, errs bytes.Buffer
+	code := Main(context.Background(), Env{Args: []string{"status", "--json"}, Stdout: &out, Stderr: &errs, Environ: c.env, Dir: c.dir,
+		Now: func() time.Time { return now }, Rand: rand.Reader})
+	if code != 0 {
+		c.t.Fatalf("exit %d\n%s", code, errs.String())
+	}
+	return out.String() + errs.String()
+}
+
+// TestStatusCache holds status with a cache, whatever is in it, against status
+// without one.
+func TestStatusCache(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there is no cache here")
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := mathrand.New(mathrand.NewPCG(seed, 0))
+	c := newCachedClone(t, random)
+	later := time.Now().Add(time.Hour) // everything is settled then
+	without := func() string {
+		t.Helper()
+		os.Remove(c.cache())
+		out := c.status(time.Unix(0, 0)) // and nothing then
+		if _, err := os.Lstat(c.cache()); err == nil {
+			t.Fatal("a cache was written of files that may still change")
+		}
+		return out
+	}
+	same := func(what string) {
+		t.Helper()
+		written, _ := os.ReadFile(c.cache())
+		expected := without()
+		if written != nil {
+			if err := os.WriteFile(c.cache(), written, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, round := range []string{"first", "second"} {
+			if got := c.status(later); got != expected {
+				t.Fatalf("%s, %s status with the cache:\n%s\nwithout it:\n%s", what, round, got, expected)
+			}
+		}
+	}
+	same("no cache")
+	written, err := os.ReadFile(c.cache())
+	if err != nil {
+		t.Fatal("no cache was written: ", err)
+	}
+	if n := binary.BigEndian.Uint32(written[len(cacheMagic):]); n < 300 {
+		t.Fatalf("only %d of 400 messages are kept", n)
+	}
+
+	files, err := filepath.Glob(filepath.Join(c.dir, "thread-*", "*.md"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(err)
+	}
+	for i := range 12 {
+		file := files[random.IntN(len(files))]
+		thread := filepath.Base(filepath.Dir(file))
+		switch i % 6 {
+		case 0:
+			os.Remove(file)
+		case 1:
+			os.WriteFile(file, []byte(c.message(random, thread, "RESULT", 1000+i)), 0o644)
+		case 2: // same size, same times: the time of the inode tells
+			info, err := os.Lstat(file)
+			data, rerr := os.ReadFile(file)
+			if err != nil || rerr != nil {
+				break // it was removed
+			}
+			os.WriteFile(file, bytes.ToUpper(data), 0o644)
+			os.Chtimes(file, info.ModTime(), info.ModTime())
+		case 3:
+			os.WriteFile(filepath.Join(c.dir, thread, fmt.Sprintf("RESOLUTION-%d.md", 900+i)), []byte(c.message(random, thread, "RESOLUTION", 2000+i)), 0o644)
+		case 4:
+			c.git("add", "-A")
+			c.git("commit", "-q", "-m", "more")
+		case 5:
+			os.Remove(file)
+			os.Symlink("nowhere", file)
+		}
+		same(fmt.Sprintf("change %d of %s", i, file))
+	}
+
+	if written, err = os.ReadFile(c.cache()); err != nil {
+		t.Fatal(err)
+	}
+	sealed := func(data []byte) []byte {
+		sum := sha256.Sum256(data)
+		return append(bytes.Clone(data), sum[:]...)
+	}
+	body := written[:len(written)-sha256.Size]
+	counted := func(n uint32) []byte {
+		data := bytes.Clone(body)
+		binary.BigEndian.PutUint32(data[len(cacheMagic):], n)
+		return sealed(data)
+	}
+	n := binary.BigEndian.Uint32(written[len(cacheMagic):])
+	spoiled := map[string][]byte{
+		"empty":                 {},
+		"magic alone":           []byte(cacheMagic),
+		"sealed magic":          sealed([]byte(cacheMagic)),
+		"another version":       sealed(bytes.Replace(body, []byte("status 1"), []byte("status 2"), 1)),
+		"torn":                  written[:len(written)/2],
+		"with more at its end":  append(bytes.Clone(written), 0),
+		"a huge number":         counted(1<<32 - 1),
+		"one too many":          counted(n + 1),
+		"as many as are let in": counted(maxFacts),
+		"half an answer":        sealed(append(bytes.Clone(body), 1, 2)),
+		"no answer":             sealed(body[:len(cacheMagic)+4+int(n)*factSize+len(cacheKey{})]),
+		"too large":             make([]byte, maxCache+1),
+	}
+	for range 20 {
+		flipped := bytes.Clone(written)
+		i := random.IntN(len(flipped))
+		flipped[i] ^= 1 << random.IntN(8)
+		spoiled[fmt.Sprintf("bit of byte %d", i)] = flipped
+	}
+	expected := without()
+	for what, data := range spoiled {
+		if err := os.WriteFile(c.cache(), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.status(later); got != expected {
+			t.Errorf("%s:\n%s\nwithout:\n%s", what, got, expected)
+		}
+	}
+	// What cannot be written stays away, and the answer does not.
+	for what, block := range map[string]func(path string) error{
+		"a directory in its place": func(path string) error { return os.Mkdir(path, 0o755) },
+		"a link to itself":         func(path string) error { return os.Symlink("status", path) },
+		"a file for its directory": func(path string) error {
+			if err := os.Remove(filepath.Dir(path)); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Dir(path), nil, 0o644)
+		},
+	} {
+		os.RemoveAll(filepath.Dir(c.cache()))
+		if err := os.Mkdir(filepath.Dir(c.cache()), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := block(c.cache()); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.status(later); got != expected {
+			t.Errorf("%s:\n%s\nwithout:\n%s", what, got, expected)
+		}
+	}
+}
+
+// TestStatusCacheOfFew: a repository with few messages gets none.
+func TestStatusCacheOfFew(t *testing.T) {
+	c := &statusCache{file: filepath.Join(t.TempDir(), "status"), moved: true}
+	c.keep(make([]fact, worthCaching-1), worthCaching-1)
+	c.save()
+	if _, err := os.Lstat(c.file); err == nil {
+		t.Error("a cache was written of few messages")
+	}
+	c.keep(make([]fact, 1), 1)
+	c.save()
+	if _, err := os.Lstat(c.file); err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzStatusCache(f *testing.F) {
+	valid := &statusCache{}
+	seal := func(n uint32, rest []byte) []byte {
+		data := append(binary.BigEndian.AppendUint32([]byte(cacheMagic), n), rest...)
+		sum := sha256.Sum256(data)
+		return append(data, sum[:]...)
+	}
+	for _, data := range [][]byte{nil, []byte(cacheMagic), seal(0, make([]byte, 16)), seal(1, make([]byte, factSize+16+8)), seal(1<<32-1, make([]byte, 64))} {
+		valid.parse(data)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		// The digest is put right, so that what lies behind it is reached.
+		if len(data) > len(cacheMagic)+4 {
+			data = seal(binary.BigEndian.Uint32(data[len(cacheMagic):]), data[len(cacheMagic)+4:])
+		}
+		c := &statusCache{}
+		c.parse(data)
+		if len(c.facts)%factSize != 0 || len(c.facts) > len(data) || len(c.steps)%4 != 0 {
+			t.Fatalf("%d bytes of facts, %d of steps from %d", len(c.facts), len(c.steps), len(data))
+		}
+		c.find(cacheKey{1})
+		c.recall(c.walk, make([]*message, 0))
+		ms := make([]*message, len(c.steps)/4)
+		for i := range ms {
+			ms[i] = &message{}
+		}
+		c.recall(c.walk, ms)
+	})
+}

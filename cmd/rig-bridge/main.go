@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -22,7 +23,12 @@ import (
 	"github.com/rigward/rigward/pkg/bridge"
 )
 
-func main() { os.Exit(run()) }
+func main() {
+	// A command lives for a fraction of a second and needs little memory:
+	// collecting it would cost more than it gives back.
+	debug.SetGCPercent(400)
+	os.Exit(run())
+}
 
 func run() int {
 	ctx, end := context.WithCancelCause(context.Background())

@@ -45,7 +45,9 @@ func run(reference, sizes string, rounds int) error {
 	}
 	defer os.RemoveAll(dir)
 	ours := filepath.Join(dir, "rig-bridge")
-	if out, err := exec.Command("go", "build", "-o", ours, "./cmd/rig-bridge").CombinedOutput(); err != nil {
+	compile := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", ours, "./cmd/rig-bridge")
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
+	if out, err := compile.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	theirs := filepath.Join(reference, "@mcptoolshop", "rig-bridge", "dist", "cli.js")

@@ -29,6 +29,9 @@ type Layout interface {
 type Entry struct {
 	Member
 	Open func() (io.ReadCloser, error)
+	// Prepare, if set, is called once all entries before this one are written;
+	// it may set Size, SHA256 and Open.
+	Prepare func(e *Entry) error
 }
 
 // Written tells what [WriteArchive] wrote.
@@ -88,6 +91,11 @@ func WriteTar(ctx context.Context, w io.Writer, l Layout, entries []Entry) (Writ
 			return Written{}, fmt.Errorf("two entries for %s", finding.QuoteMax(e.Name, 200))
 		}
 		var err error
+		if e.Prepare != nil {
+			if err = e.Prepare(e); err != nil {
+				return Written{}, err
+			}
+		}
 		if head, err = l.AppendHeader(head[:0], &e.Member); err != nil {
 			return Written{}, err
 		}

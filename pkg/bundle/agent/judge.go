@@ -184,9 +184,9 @@ func checkEntry(ctx context.Context, a *bundle.Archive, t *tree, m *Manifest) (*
 	}
 	switch {
 	case file.RawMode&0o100 == 0:
-		return entryFault(codeEntryNotExecutable, entry, "chmod 0755 "+finding.Path(file.Name), "entry %s has mode %04o, its owner cannot execute it", quoted, file.RawMode), nil
+		return entryFault(codeEntryNotExecutable, entry, "in the source: chmod 0755 "+finding.Path(file.Name), "entry %s has mode %04o, its owner cannot execute it", quoted, file.RawMode), nil
 	case file.RawMode&0o400 == 0:
-		return entryFault(codeEntryMode, entry, "chmod 0755 "+finding.Path(file.Name), "entry %s has mode %04o, its owner cannot read it", quoted, file.RawMode), nil
+		return entryFault(codeEntryMode, entry, "in the source: chmod 0755 "+finding.Path(file.Name), "entry %s has mode %04o, its owner cannot read it", quoted, file.RawMode), nil
 	}
 	head, err := readHead(ctx, a, file)
 	if err != nil {

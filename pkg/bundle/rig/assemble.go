@@ -1,7 +1,9 @@
 package rig
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -61,12 +63,13 @@ type Options struct {
 type file struct {
 	dest    string
 	src     string          // below the source root; "" if content is generated
-	content []byte          // generated, or kept since it was hashed
+	content []byte          // generated
 	have    bool            // content is set
 	mode    uint32          // of the member
 	size    int64           // of the source
 	fault   *bundle.Finding // link or type
 	hash    bundle.Digest
+	hashed  bool // hash is known
 	listed  bool // in the manifest's map
 }
 
@@ -85,31 +88,24 @@ func (v *vendored) dest() string { return "agents/" + v.spec.name }
 // assembly is the state of section 11. Faults are kept by step; the first
 // step that has any decides.
 type assembly struct {
-	ctx    context.Context
-	src    *Source
-	opt    *Options
-	rig    *rigSpec
-	steps  [9][]*bundle.Finding
-	notes  []note
-	seen   map[string]bool
-	files  []*file
-	byDir  map[string]*vendored
-	order  []*vendored
-	refs   map[*node]string
-	loose  map[string]bool // destinations whose mode the older form keeps: content directories
-	cul    bool            // the culture file was collected
-	lists  contentLists
-	specs  []string // source files that go in rewritten
-	cached int64
-	buf    []byte // of readHashed
-	clean  bool   // every source file is equal to HEAD
+	ctx   context.Context
+	src   *Source
+	opt   *Options
+	rig   *rigSpec
+	steps [9][]*bundle.Finding
+	notes []note
+	seen  map[string]bool
+	files []*file
+	byDir map[string]*vendored
+	order []*vendored
+	refs  map[*node]string
+	loose map[string]bool // destinations whose mode the older form keeps: content directories
+	cul   bool            // the culture file was collected
+	lists contentLists
+	specs []string  // source files that go in rewritten
+	sum   hash.Hash // of the file that is being read
+	clean bool      // every source file is equal to HEAD
 }
-
-// cacheBudget bounds the contents that are kept between hashing and writing.
-const (
-	cacheBudget = 8 << 20
-	cacheFile   = 32 << 10
-)
 
 func (a *assembly) fault(step int, f ...*bundle.Finding) { a.steps[step] = append(a.steps[step], f...) }
 
@@ -141,7 +137,7 @@ func (a *assembly) failed(n int) []*bundle.Finding {
 // assemble carries out section 11 up to the members. Faults come back as such;
 // the error means that something could not be read.
 func assemble(ctx context.Context, src *Source, opt *Options) (*assembly, []*bundle.Finding, error) {
-	a := &assembly{ctx: ctx, src: src, opt: opt, seen: map[string]bool{}, byDir: map[string]*vendored{}, refs: map[*node]string{}, loose: map[string]bool{}, clean: true}
+	a := &assembly{ctx: ctx, src: src, opt: opt, seen: map[string]bool{}, byDir: map[string]*vendored{}, refs: map[*node]string{}, loose: map[string]bool{}, sum: sha256.New(), clean: src.Head != nil}
 	for _, step := range []func() error{a.readSpec, a.collect, a.author} {
 		if err := step(); err != nil {
 			return nil, nil, err
@@ -164,7 +160,12 @@ func assemble(ctx context.Context, src *Source, opt *Options) (*assembly, []*bun
 	if f := a.members(); f != nil {
 		return a, f, nil
 	}
-	if err := a.hashFiles(); err != nil {
+	for _, f := range a.files {
+		if opt.Form == FormOpenRig && !a.loose[f.dest] {
+			f.mode = 0o644
+		}
+	}
+	if err := a.compareSpecs(); err != nil {
 		return nil, nil, err
 	}
 	return a, nil, nil
@@ -701,34 +702,43 @@ func sourceName(src string) string {
 	return finding.QuoteMax(src, 200)
 }
 
-// hashFiles reads every file once for the manifest, and for what HEAD says.
-func (a *assembly) hashFiles() error {
+// compareSpecs compares with HEAD what goes in rewritten or not at all.
+func (a *assembly) compareSpecs() error {
+	if a.src.Head == nil {
+		return nil
+	}
 	for _, name := range a.specs {
-		if a.src.Head == nil {
-			a.clean = false
-			break
-		}
 		data, err := bundle.ReadFile(a.src.Tree, name, 64<<20)
 		if err != nil {
 			return err
 		}
-		if err := a.compareHead(name, int64(len(data)), func() ([]byte, error) { return data, nil }); err != nil {
+		if err := a.compareHead(name, data); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// hashFiles reads the files that were not read yet.
+func (a *assembly) hashFiles() error {
 	for _, f := range a.files {
 		if err := a.ctx.Err(); err != nil {
 			return err
 		}
-		if a.opt.Form == FormOpenRig && !a.loose[f.dest] {
-			f.mode = 0o644
-		}
-		if f.src == "" {
-			f.hash = bundle.Sum(f.content)
+		if f.hashed || f.dest == manifestName {
 			continue
 		}
-		if err := a.hashFile(f); err != nil {
+		r, err := a.open(f)
+		if err != nil {
 			return err
+		}
+		n, err := io.Copy(io.Discard, struct{ io.Reader }{r})
+		r.Close()
+		if err != nil {
+			return err
+		}
+		if !f.have && n != f.size {
+			return fmt.Errorf("%s changed its size while it was read", finding.QuoteMax(f.src, 200))
 		}
 	}
 	return nil
@@ -736,76 +746,97 @@ func (a *assembly) hashFiles() error {
 
 const lfsPrefix = "version https://git-lfs.github.com/spec/"
 
-func (a *assembly) hashFile(f *file) error {
+// open gives the content of a file. The first time, reading it to its end
+// hashes it for the manifest and compares it with HEAD.
+func (a *assembly) open(f *file) (io.ReadCloser, error) {
 	if f.have {
-		f.hash = bundle.Sum(f.content)
-		return a.compareHead(f.src, f.size, func() ([]byte, error) { return bundle.ReadFile(a.src.Tree, f.src, maxSpec) })
+		if !f.hashed {
+			f.hash, f.hashed = bundle.Sum(f.content), true
+			if f.src != "" && a.src.Head != nil {
+				data, err := bundle.ReadFile(a.src.Tree, f.src, maxSpec)
+				if err != nil {
+					return nil, err
+				}
+				if err := a.compareHead(f.src, data); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return io.NopCloser(bytes.NewReader(f.content)), nil
 	}
-	data, h, size, err := a.readHashed(f)
+	r, err := a.src.Tree.Open(f.src)
+	if err != nil || f.hashed {
+		return r, err
+	}
+	s := &sourceFile{ReadCloser: r, a: a, f: f, sum: a.sum}
+	s.sum.Reset()
+	if head := a.src.Head; head != nil {
+		if s.id, err = head.Lookup(f.src); err != nil {
+			r.Close()
+			return nil, err
+		}
+		if s.id != "" {
+			s.git = head.Hash()
+			fmt.Fprintf(s.git, "blob %d\x00", f.size)
+		}
+	}
+	a.clean = a.clean && s.id != ""
+	return s, nil
+}
+
+// sourceFile is a file of the source on its way into the bundle.
+type sourceFile struct {
+	io.ReadCloser
+	a    *assembly
+	f    *file
+	sum  hash.Hash
+	git  hash.Hash // of the blob that it would be; nil if HEAD has no file here
+	id   string    // of the blob that HEAD has
+	head []byte    // of a file that may be a Git LFS pointer
+}
+
+// Read implements io.Reader.
+func (s *sourceFile) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	s.sum.Write(p[:n])
+	if s.git != nil {
+		s.git.Write(p[:n])
+	}
+	if s.f.size <= maxPointer && len(s.head) < len(lfsPrefix) {
+		s.head = append(s.head, p[:min(n, len(lfsPrefix))]...)
+	}
+	if err == io.EOF && !s.f.hashed {
+		if ferr := s.finish(); ferr != nil {
+			err = ferr
+		}
+	}
+	return n, err
+}
+
+// maxPointer is the size that a Git LFS pointer has at most.
+const maxPointer = 1024
+
+func (s *sourceFile) finish() error {
+	s.sum.Sum(s.f.hash[:0])
+	s.f.hashed = true
+	if strings.HasPrefix(string(s.head), lfsPrefix) {
+		s.a.note(NoteLFSPointer, s.f.dest, "the file is a Git LFS pointer, not the content", false)
+	}
+	if s.git == nil || hex.EncodeToString(s.git.Sum(nil)) == s.id {
+		return nil
+	}
+	s.a.clean = false
+	data, err := bundle.ReadFile(s.a.src.Tree, s.f.src, bundle.DefaultLimits().MemberSize)
 	if err != nil {
 		return err
 	}
-	f.hash, f.size = h, size
-	if data != nil {
-		f.content, f.have = data, true
-		a.cached += size
-	}
-	if a.src.Head == nil {
-		a.clean = false
-		return nil
-	}
-	return a.compareHead(f.src, size, func() ([]byte, error) { return bundle.ReadFile(a.src.Tree, f.src, bundle.DefaultLimits().MemberSize) })
-}
-
-// readHashed hashes a file; data is its content if it is small enough to keep.
-func (a *assembly) readHashed(f *file) (data []byte, d bundle.Digest, size int64, err error) {
-	r, err := a.src.Tree.Open(f.src)
-	if err != nil {
-		return nil, d, 0, err
-	}
-	defer r.Close()
-	h := newSHA256()
-	if f.size <= cacheFile && a.cached+f.size <= cacheBudget {
-		data = make([]byte, f.size+1)
-		n, err := io.ReadFull(r, data)
-		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-			return nil, d, 0, err
-		}
-		if data = data[:n]; int64(n) != f.size {
-			return nil, d, 0, fmt.Errorf("%s changed its size while it was read", finding.QuoteMax(f.src, 200))
-		}
-		if strings.HasPrefix(string(data[:min(len(data), len(lfsPrefix))]), lfsPrefix) && len(data) <= 1024 {
-			a.note(NoteLFSPointer, f.dest, "the file is a Git LFS pointer, not the content", false)
-		}
-		return data, bundle.Sum(data), f.size, nil
-	}
-	if f.size <= 1024 {
-		head, err := io.ReadAll(io.LimitReader(r, 1025))
-		if err != nil {
-			return nil, d, 0, err
-		}
-		h.Write(head)
-		size = int64(len(head))
-		if strings.HasPrefix(string(head), lfsPrefix) {
-			a.note(NoteLFSPointer, f.dest, "the file is a Git LFS pointer, not the content", false)
-		}
-	}
-	if a.buf == nil {
-		a.buf = make([]byte, 64<<10)
-	}
-	n, err := io.CopyBuffer(struct{ io.Writer }{h}, struct{ io.Reader }{r}, a.buf)
-	h.Sum(d[:0])
-	return nil, d, size + n, err
+	return s.a.lineEnds(s.f.src, s.id, data)
 }
 
 // compareHead compares a source file with the blob of HEAD: whether the tree
 // is clean, and whether only line ends differ.
-func (a *assembly) compareHead(name string, size int64, content func() ([]byte, error)) error {
+func (a *assembly) compareHead(name string, data []byte) error {
 	head := a.src.Head
-	if head == nil {
-		a.clean = false
-		return nil
-	}
 	id, err := head.Lookup(name)
 	if err != nil {
 		return err
@@ -814,10 +845,6 @@ func (a *assembly) compareHead(name string, size int64, content func() ([]byte, 
 		a.clean = false
 		return nil
 	}
-	data, err := content()
-	if err != nil {
-		return err
-	}
 	h := head.Hash()
 	fmt.Fprintf(h, "blob %d\x00", len(data))
 	h.Write(data)
@@ -825,7 +852,12 @@ func (a *assembly) compareHead(name string, size int64, content func() ([]byte, 
 		return nil
 	}
 	a.clean = false
-	blob, err := head.Blob(id)
+	return a.lineEnds(name, id, data)
+}
+
+// lineEnds notes a file that differs from a blob by carriage returns only.
+func (a *assembly) lineEnds(name, id string, data []byte) error {
+	blob, err := a.src.Head.Blob(id)
 	if err != nil {
 		return err
 	}

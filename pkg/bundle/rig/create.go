@@ -3,8 +3,6 @@ package rig
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"hash"
 	"io"
 	"os"
 	"slices"
@@ -12,8 +10,6 @@ import (
 
 	"github.com/rigward/rigward/pkg/bundle"
 )
-
-func newSHA256() hash.Hash { return sha256.New() }
 
 // manifestNode builds the manifest of an assembly in writing order.
 func (a *assembly) manifestNode() *node {
@@ -156,23 +152,32 @@ func (a *assembly) integrityNode() *node {
 	return &node{kind: kindMap, fields: []field{{key: "algorithm", value: textNode("sha256")}, {key: "files", value: files}}}
 }
 
-// entries are the members to be written; the manifest gets its content.
+// entries are the members to be written. Each file of the source is read once,
+// hashed while it is written; only what comes after the manifest is read
+// before.
 func (a *assembly) entries() []bundle.Entry {
 	out := make([]bundle.Entry, 0, len(a.files))
 	for _, f := range a.files {
-		if f.dest == manifestName {
-			f.content = writeYAML(a.manifestNode())
-		}
+		e := bundle.Entry{Member: bundle.Member{Name: f.dest, Type: bundle.File, Mode: f.mode, Size: f.size}}
 		if f.have {
-			out = append(out, bundle.BytesEntry(f.dest, f.mode, f.content))
-			continue
+			e.Size = int64(len(f.content))
 		}
-		out = append(out, bundle.Entry{
-			Member: bundle.Member{Name: f.dest, Type: bundle.File, Mode: f.mode, Size: f.size, SHA256: f.hash},
-			Open:   func() (io.ReadCloser, error) { return a.src.Tree.Open(f.src) },
-		})
+		e.Open = func() (io.ReadCloser, error) { return a.open(f) }
+		if f.dest == manifestName {
+			e.Prepare = a.manifestEntry
+		}
+		out = append(out, e)
 	}
 	return out
+}
+
+// manifestEntry hashes what is not hashed yet and gives the manifest.
+func (a *assembly) manifestEntry(e *bundle.Entry) error {
+	if err := a.hashFiles(); err != nil {
+		return err
+	}
+	*e = bundle.BytesEntry(manifestName, e.Mode, writeYAML(a.manifestNode()))
+	return nil
 }
 
 // Create assembles a bundle from a source (spec/rigbundle.md section 11) and

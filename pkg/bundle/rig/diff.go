@@ -82,7 +82,7 @@ func Diff(ctx context.Context, a, b bundle.Input, o DiffOptions) (*Comparison, e
 	c.Manifest = compareManifests(sides[0], sides[1], o.IgnoreStamp)
 	c.SameContent = len(c.Files) == 0 && len(c.Manifest) == 0
 	if !c.SameContent {
-		c.Code, c.Message = ContentDiffers, fmt.Sprintf("%d files and %d manifest fields differ", len(c.Files), len(c.Manifest))
+		c.Code, c.Message = ContentDiffers, fmt.Sprintf("the bundles differ (files: %d, manifest fields: %d)", len(c.Files), len(c.Manifest))
 	}
 	if o.Texts {
 		var err error

@@ -142,7 +142,7 @@ func (r *Rebuilt) differs(j *judge, a *assembly) {
 		r.Drift = append(r.Drift, Drift{"container", manifestName})
 		modesOnly = false
 	}
-	f := bundle.Faultf(TarDiffers, "", "the source gives another bundle: %d files and %d manifest fields differ", len(r.Drift), len(r.Manifest))
+	f := bundle.Faultf(TarDiffers, "", "the source gives another bundle (files that differ: %d, manifest fields: %d)", len(r.Drift), len(r.Manifest))
 	if modesOnly && len(r.Manifest) == 0 && len(r.Drift) > 0 {
 		f.Hint = "only modes differ; --form openrig-0.4 rebuilds the form without them"
 	}

@@ -16,7 +16,6 @@ type Commit struct {
 	Parents   []ID
 	Author    Ident
 	Committer Ident
-	Headers   []CommitHeader // those after committer, in order: encoding, gpgsig, mergetag …
 	Message   []byte         // what follows the first empty line; part of Raw
 }
 
@@ -25,12 +24,6 @@ type Ident struct {
 	Name, Email string // raw bytes, without the blanks around the name
 	When        int64  // Unix time in seconds
 	Zone        string // "+hhmm" or "-hhmm"
-}
-
-// A CommitHeader is one more header of a commit; continuation lines are joined
-// with "\n", without the blank that marks them.
-type CommitHeader struct {
-	Key, Value string
 }
 
 // A MalformedCommitError says that a commit breaks the form of commits.
@@ -92,18 +85,19 @@ func ParseCommit(id ID, raw []byte) (*Commit, error) {
 	} else if end = len(raw) - 1; end < 0 || raw[end] != '\n' {
 		return bad("its headers do not end with a line feed")
 	}
-	head := string(raw[:end+1])
-	if strings.IndexByte(head, 0) >= 0 {
+	head := raw[:end+1]
+	if bytes.IndexByte(head, 0) >= 0 {
 		return bad("a NUL byte in its headers")
 	}
 	// next takes the line of a key that comes in its fixed place.
 	next := func(key string) (value string, ok bool) {
-		rest, ok := strings.CutPrefix(head, key+" ")
+		rest, ok := bytes.CutPrefix(head, []byte(key+" "))
 		if !ok {
 			return "", false
 		}
-		value, head, _ = strings.Cut(rest, "\n")
-		return value, true
+		line, rest, _ := bytes.Cut(rest, []byte("\n"))
+		head = rest
+		return string(line), true
 	}
 	tree, ok := next("tree")
 	if !ok || len(tree) != len(id) || !isHex(tree) {
@@ -134,30 +128,22 @@ func ParseCommit(id ID, raw []byte) (*Commit, error) {
 		}
 		*who.ident = ident
 	}
-	for head != "" {
-		var line string
-		line, head, _ = strings.Cut(head, "\n")
-		if more, ok := strings.CutPrefix(line, " "); ok {
-			if len(c.Headers) == 0 {
+	for first := true; len(head) > 0; first = false {
+		var line []byte
+		line, head, _ = bytes.Cut(head, []byte("\n"))
+		if bytes.HasPrefix(line, []byte(" ")) {
+			if first {
 				return bad("a continuation line without a header")
 			}
-			// Lines are joined below; keep them apart until then.
-			h := &c.Headers[len(c.Headers)-1]
-			h.Value += "\n" + more
 			continue
 		}
-		key, value, ok := strings.Cut(line, " ")
-		if key == "" {
+		key, _, _ := bytes.Cut(line, []byte(" "))
+		switch string(key) {
+		case "":
 			return bad("an empty header line")
-		}
-		switch key {
 		case "tree", "parent", "author", "committer":
-			return bad("header " + key + " is repeated or out of order")
+			return bad("header " + string(key) + " is repeated or out of order")
 		}
-		if !ok {
-			value = ""
-		}
-		c.Headers = append(c.Headers, CommitHeader{key, value})
 	}
 	return c, nil
 }

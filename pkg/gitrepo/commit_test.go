@@ -35,9 +35,6 @@ func TestParseCommit(t *testing.T) {
 	if want := (Ident{"C", "c@example.com", 0, "-0000"}); c.Committer != want {
 		t.Errorf("committer %+v", c.Committer)
 	}
-	if want := []CommitHeader{{"encoding", "latin1"}, {"gpgsig", "-----BEGIN SSH SIGNATURE-----\nU1NIU0lH\n\n-----END SSH SIGNATURE-----"}, {"flag", ""}}; !slices.Equal(c.Headers, want) {
-		t.Errorf("headers %q", c.Headers)
-	}
 	for _, raw := range []string{
 		"tree " + treeA + "\nauthor " + who + "\ncommitter " + who + "\n",              // no message at all
 		"tree " + treeA + "\nauthor " + who + "\ncommitter " + who + "\n\n",            // an empty one
@@ -194,14 +191,11 @@ func FuzzParseCommit(f *testing.F) {
 			}
 			rest = after
 		}
-		for _, h := range c.Headers {
-			want := h.Key + " " + strings.ReplaceAll(h.Value, "\n", "\n ") + "\n"
-			if bytes.HasPrefix(rest, []byte(want)) {
-				rest = rest[len(want):]
-			} else if want = h.Key + strings.ReplaceAll(h.Value, "\n", "\n ") + "\n"; bytes.HasPrefix(rest, []byte(want)) { // no blank after the key
-				rest = rest[len(want):]
-			} else {
-				t.Fatalf("%q does not begin with %q", rest, want)
+		for i := 0; len(rest) > 1; i++ { // a header, or a line that goes on
+			var line []byte
+			line, rest, _ = bytes.Cut(rest, []byte("\n"))
+			if len(line) == 0 || i == 0 && line[0] == ' ' {
+				t.Fatalf("a line %q in %q", line, raw)
 			}
 		}
 		if len(rest) > 1 || len(rest) == 1 && rest[0] != '\n' {

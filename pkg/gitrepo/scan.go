@@ -27,7 +27,7 @@ type Scanned struct {
 const (
 	firstChunk = 32
 	maxChunk   = 512
-	chunkBytes = 12 << 20
+	chunkBytes = 4 << 20
 )
 
 // ScanCommits calls fn for each commit of a walk, in its order, with what it
@@ -70,7 +70,7 @@ func (r *Repo) ScanCommits(ctx context.Context, walk iter.Seq2[Rev, error], opt 
 				size = int(max(8, min(maxChunk, 2*int64(size), chunkBytes/weight)))
 			}
 			// Parents are mostly near; older ones are read again.
-			if len(known) > 4*maxChunk {
+			if len(known) > 2*maxChunk {
 				clear(known)
 			}
 			revs = revs[:0]

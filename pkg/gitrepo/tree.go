@@ -546,7 +546,7 @@ func (r *Repo) readTrees(want []wantTree) (map[ID]*Tree, error) {
 }
 
 // treeCacheBytes bounds the trees that a Repo keeps, in bytes.
-const treeCacheBytes = 48 << 20
+const treeCacheBytes = 16 << 20
 
 // A treeCache keeps the trees that were used last.
 type treeCache struct {

@@ -19,6 +19,7 @@ import (
 type commit struct {
 	obj     *gitrepo.Commit // nil for the index
 	id      string          // "" for the index
+	n       int32           // in the walk; -1 for the index
 	parents []string
 	diffs   []gitrepo.Diff // against each parent; one against nothing for a root
 	blobs   map[string]gitrepo.Object
@@ -55,8 +56,9 @@ type entry struct {
 	findings []finding.Finding
 }
 
-func newCommit(s *gitrepo.Scanned, r Range) *commit {
-	return &commit{obj: s.Commit, id: s.ID, parents: s.Parents, diffs: s.Diffs, blobs: s.Blobs, policy: r.Policy, trust: r.Trust}
+func (j *Judge) newCommit(s *gitrepo.Scanned, r Range) *commit {
+	n, _ := j.walk.find(s.ID)
+	return &commit{obj: s.Commit, id: s.ID, n: n, parents: s.Parents, diffs: s.Diffs, blobs: s.Blobs, policy: r.Policy, trust: r.Trust}
 }
 
 // Candidate tells whether a path is one at which an envelope may lie

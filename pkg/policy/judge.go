@@ -1,12 +1,12 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -77,29 +77,27 @@ type Judge struct {
 	Bootstrap bool
 	// Progress, if set, is called now and then with the commits judged so far.
 	Progress func(done, total int)
+	// Portion is how many changed paths are read and judged together; 0 stands
+	// for 512. What is found does not depend on it.
+	Portion int
 
 	Findings  []finding.Finding
 	Commits   int // judged so far
 	Envelopes int
 	Total     int // commits of the ranges begun
 
-	threads map[string]*thread
-	bounds  []bound             // the commits just outside the range
-	trusted map[string]bool     // those of bounds that are or contain the commit whose policy counts
-	rules   map[string]ruleSet  // that the trees of commits hold, where OfTheTime is set
-	oddDirs map[string]bool     // root entries that another one could be mistaken for
-	parents map[string][]string // of the commits of the range
-	treeOf  map[string]string   // tree of a commit, where it is known
+	walk    *walk              // the commits of the range
+	threads map[string]*thread // by directory
+	oddDirs map[string]bool    // root entries that another one could be mistaken for
+	rules   []ruleSet          // that the trees of commits hold, where OfTheTime is set
+	dates   []int64            // committer dates, at a server
 	waiting map[string][]pending
 	refs    []reference
 	uses    []nonceUse
-	dates   map[string]int64 // committer dates
-	brought []history.Hit    // every envelope of the range with a nonce, in step with nonced
+	brought []history.Hit // every envelope of the range with a nonce, in step with nonced
 	nonced  []string
-	chains  map[string]chain
-	below   map[string][]string        // of each commit, the commits just outside the range that it descends from
-	reach   map[string]map[string]bool // ancestors within the range, where they were asked for
-	seen    map[string]bool            // blob and path that was judged before: content findings are told once
+	senders map[string]string // rig ids that were seen, each once
+
 }
 
 // A Range is what a ref gains: the commits that are reachable from New but not
@@ -130,37 +128,24 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 	if j.Nonces != nil {
 		r.Policy.Index(j.Nonces)
 	}
-	revs, err := j.walk(ctx, r)
-	if err != nil {
+	if err := j.begin(ctx, r); err != nil {
 		return err
 	}
-	j.Total += len(revs)
-	j.begin(revs)
-	if err := j.boundary(revs); err != nil {
-		return err
-	}
-	if err := j.trustedBounds(ctx, r, revs); err != nil {
-		return err
-	}
+	j.Total += j.walk.len()
+	portion := cmp.Or(j.Portion, defaultPortion)
 	var batch []*commit
 	changes, pending := 0, 0
 	flush := func() error {
 		err := j.judge(ctx, r, batch)
+		clear(batch)
 		batch, pending = batch[:0], 0
 		return err
-	}
-	walk := func(yield func(gitrepo.Rev, error) bool) {
-		for _, rev := range revs {
-			if !yield(rev, nil) {
-				return
-			}
-		}
 	}
 	opt := gitrepo.ScanOptions{BlobLimit: r.Policy.MaxFile, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
 		return r.Policy.Candidate(c.Path)
 	}}
-	err = j.Repo.ScanCommits(ctx, walk, opt, func(s *gitrepo.Scanned) error {
-		c := newCommit(s, r)
+	err := j.Repo.ScanCommits(ctx, j.walk.revs, opt, func(s *gitrepo.Scanned) error {
+		c := j.newCommit(s, r)
 		n := 0
 		for _, d := range s.Diffs {
 			n = max(n, len(d.Changes))
@@ -169,7 +154,7 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 			return &Undecided{Message: fmt.Sprintf("more than %d paths change (limits.changes)", r.Policy.MaxChanges), Hint: "push fewer commits at a time"}
 		}
 		batch = append(batch, c)
-		if pending += n + 1; pending >= maxBatch {
+		if pending += n + 1; pending >= portion {
 			return flush()
 		}
 		return nil
@@ -190,7 +175,7 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 	// Not before all commits were parsed: git reads the parents of a malformed
 	// one in its own way.
 	if r.History {
-		if err := j.fastForward(ctx, r, revs); err != nil {
+		if err := j.fastForward(r); err != nil {
 			return err
 		}
 	}
@@ -205,8 +190,8 @@ func (p *Policy) Index(x *history.Index) {
 	x.Use(p.Root+"\x00"+strings.Join(p.Ignore, "\x00"), p.Candidate, p.MaxFile)
 }
 
-// maxBatch is how many changed paths are read and parsed together.
-const maxBatch = 2048
+// defaultPortion is Judge.Portion where that is not set.
+const defaultPortion = 512
 
 // An Undecided says why no decision is possible, and what repairs that.
 type Undecided struct {
@@ -229,96 +214,76 @@ func HintOf(err error) string {
 	return gitrepo.Hint(err)
 }
 
-func (j *Judge) walk(ctx context.Context, r Range) ([]gitrepo.Rev, error) {
-	var revs []gitrepo.Rev
+// begin forgets the range before and finds the commits of this one, with what
+// lies just outside.
+func (j *Judge) begin(ctx context.Context, r Range) error {
+	j.reset()
+	var roots []gitrepo.Rev
+	add := func(rev gitrepo.Rev) error {
+		j.walk.add(rev)
+		if len(rev.Parents) == 0 {
+			roots = append(roots, rev)
+		}
+		if j.walk.len() > r.Policy.MaxCommits && j.Gate != Check {
+			return &Undecided{Message: fmt.Sprintf("more than %d commits are new (limits.commits)", r.Policy.MaxCommits), Hint: "push fewer commits at a time"}
+		}
+		if j.walk.weight > maxWeight {
+			return &Undecided{Message: "the commits merge too many different older commits to be judged together", Hint: "push fewer commits at a time"}
+		}
+		return nil
+	}
+	line, short := []gitrepo.Rev(nil), false
 	if len(r.Exclude) == 1 {
-		if line, ok := j.Repo.Line(r.New, r.Exclude[0]); ok && len(line) <= r.Policy.MaxCommits {
-			return line, j.Repo.CutIn(line, r.Exclude)
-		}
+		line, short = j.Repo.Line(r.New, r.Exclude[0])
 	}
-	opt := gitrepo.RevListOptions{Reverse: true}
-	for rev, err := range j.Repo.RevList(ctx, []string{r.New}, r.Exclude, opt) {
-		if err != nil {
-			return nil, err
-		}
-		revs = append(revs, rev)
-		if len(revs) > r.Policy.MaxCommits && j.Gate != Check {
-			return nil, &Undecided{Message: fmt.Sprintf("more than %d commits are new (limits.commits)", r.Policy.MaxCommits), Hint: "push fewer commits at a time"}
-		}
-	}
-	return revs, j.Repo.CutIn(revs, r.Exclude)
-}
-
-func (j *Judge) begin(revs []gitrepo.Rev) {
-	j.threads = map[string]*thread{}
-	j.bounds, j.trusted, j.oddDirs, j.rules = nil, nil, nil, map[string]ruleSet{}
-	j.dates = map[string]int64{}
-	j.treeOf = make(map[string]string, len(revs))
-	j.parents = make(map[string][]string, len(revs))
-	j.waiting, j.refs, j.uses, j.reach, j.brought, j.nonced = nil, nil, nil, nil, nil, nil
-	j.seen = map[string]bool{}
-	j.chains = make(map[string]chain, len(revs))
-	j.below = make(map[string][]string, len(revs))
-	var tips []string
-	for _, rev := range revs {
-		j.parents[rev.ID] = rev.Parents
-		c := chain{len(tips), 0}
-		if len(rev.Parents) > 0 {
-			if first, ok := j.chains[rev.Parents[0]]; ok && tips[first.id] == rev.Parents[0] {
-				c = chain{first.id, first.pos + 1}
+	if short {
+		for _, rev := range line {
+			if err := add(rev); err != nil {
+				return err
 			}
 		}
-		if c.pos == 0 {
-			tips = append(tips, rev.ID)
-		} else {
-			tips[c.id] = rev.ID
-		}
-		j.chains[rev.ID] = c
-		j.below[rev.ID] = j.boundsOf(rev.Parents)
-	}
-}
-
-// boundsOf joins what the parents of a commit descend from. Commits that
-// descend from the same share one slice.
-func (j *Judge) boundsOf(parents []string) []string {
-	var out []string
-	for i, p := range parents {
-		part, inside := j.below[p]
-		if !inside {
-			part = []string{p}
-		}
-		if i == 0 {
-			out = part
-			continue
-		}
-		for _, id := range part {
-			if !slices.Contains(out, id) {
-				out = append(out[:len(out):len(out)], id)
+	} else {
+		for rev, err := range j.Repo.RevList(ctx, []string{r.New}, r.Exclude, gitrepo.RevListOptions{Reverse: true}) {
+			if err == nil {
+				err = add(rev)
 			}
-		}
-	}
-	return out
-}
-
-// boundary finds the trees of the commits just outside the range: what they
-// hold was there before.
-func (j *Judge) boundary(revs []gitrepo.Rev) error {
-	done := map[string]bool{}
-	for _, rev := range revs {
-		for _, p := range rev.Parents {
-			if _, inside := j.parents[p]; inside || done[p] {
-				continue
-			}
-			done[p] = true
-			c, err := j.Repo.Commit(p)
 			if err != nil {
 				return err
 			}
-			j.bounds = append(j.bounds, bound{p, c.Tree})
-			j.treeOf[p] = c.Tree
 		}
 	}
-	return nil
+	if err := j.Repo.CutIn(roots, r.Exclude); err != nil {
+		return err
+	}
+	for i := range j.walk.bounds {
+		b := &j.walk.bounds[i]
+		c, err := j.Repo.Commit(b.id)
+		if err != nil {
+			return err
+		}
+		b.tree, b.when = c.Tree, c.Committer.When
+	}
+	if j.Gate.server() {
+		j.dates = make([]int64, j.walk.len())
+	}
+	if j.OfTheTime != nil {
+		j.rules = make([]ruleSet, j.walk.len())
+	}
+	return j.trustedBounds(ctx, r)
+}
+
+// maxWeight is how many members the sets of a walk may have in all: 16 MiB of
+// them. A range without merges of older commits has one set of one member.
+const maxWeight = 4 << 20
+
+func (j *Judge) reset() {
+	digits := 40
+	if j.Repo.ObjectFormat() == "sha256" {
+		digits = 64
+	}
+	j.walk = newWalk(digits)
+	j.threads, j.waiting = map[string]*thread{}, map[string][]pending{}
+	j.oddDirs, j.rules, j.dates, j.refs, j.uses, j.brought, j.nonced = nil, nil, nil, nil, nil, nil, nil
 }
 
 // Staged is what is about to be committed: the changes of the index against
@@ -334,9 +299,9 @@ type Staged struct {
 
 // Index judges what is about to be committed.
 func (j *Judge) Index(ctx context.Context, s Staged) error {
-	j.begin(nil)
+	j.reset()
 	j.Total = 1
-	c := &commit{diffs: []gitrepo.Diff{{Parent: s.Head, Changes: s.Changes}}, policy: s.Policy, trust: s.Trust, index: map[string]gitrepo.TreeEntry{}}
+	c := &commit{n: -1, diffs: []gitrepo.Diff{{Parent: s.Head, Changes: s.Changes}}, policy: s.Policy, trust: s.Trust, index: map[string]gitrepo.TreeEntry{}}
 	for _, e := range s.Entries {
 		c.index[e.Path] = gitrepo.TreeEntry{Name: e.Path, Mode: e.Mode, ID: e.ID}
 	}
@@ -346,7 +311,8 @@ func (j *Judge) Index(ctx context.Context, s Staged) error {
 			return err
 		}
 		c.parents = []string{s.Head}
-		j.bounds = []bound{{s.Head, head.Tree}}
+		j.walk.addBound(s.Head)
+		j.walk.bounds[0].tree = head.Tree
 	}
 	for _, id := range s.Published {
 		p, err := j.Repo.Commit(id)
@@ -393,9 +359,6 @@ func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
 	return nil
 }
 
-// A bound is a commit just outside a range.
-type bound struct{ id, tree string }
-
 // A ruleSet is what a tree says of itself.
 type ruleSet struct {
 	policy *Policy
@@ -404,41 +367,35 @@ type ruleSet struct {
 
 // ofTheTime gives a commit the policy and the trust of its first parent.
 func (j *Judge) ofTheTime(c *commit) error {
-	if c.obj == nil {
-		return nil
-	}
-	j.treeOf[c.id] = c.obj.Tree
-	if j.OfTheTime == nil {
+	if c.obj == nil || j.OfTheTime == nil {
 		return nil
 	}
 	at := func(tree string) (s ruleSet, err error) {
 		s.policy, s.trust, err = j.OfTheTime(tree)
 		return s, err
 	}
-	first := firstParent(c)
-	set, known := j.rules[first]
-	if !known {
-		tree := ""
-		if first != "" {
-			tree = j.treeOf[first]
-		}
-		var err error
-		if set, err = at(tree); err != nil {
-			return err
-		}
-		j.rules[first] = set
+	var set ruleSet
+	var err error
+	if parents := j.walk.parents(c.n); len(parents) == 0 {
+		set, err = at("")
+	} else if parents[0] < 0 {
+		set, err = at(j.walk.bounds[^parents[0]].tree)
+	} else {
+		set = j.rules[parents[0]]
+	}
+	if err != nil {
+		return err
 	}
 	c.policy, c.trust = set.policy, set.trust
 	for _, ch := range c.diffs[0].Changes {
-		if ch.Path == policyPath || ch.Path == set.policy.Signers || set.policy.Revoked != "" && ch.Path == set.policy.Revoked {
-			var err error
+		if set.policy.trustPath(ch.Path) {
 			if set, err = at(c.obj.Tree); err != nil {
 				return err
 			}
 			break
 		}
 	}
-	j.rules[c.id] = set
+	j.rules[c.n] = set
 	return nil
 }
 

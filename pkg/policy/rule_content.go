@@ -12,9 +12,9 @@ import (
 // comes later in the same push, the directory is a thread and the entry is
 // judged after all.
 type pending struct {
-	c *commit
-	e *entry
-	r Range
+	commit   string
+	policy   *Policy
+	findings []finding.Finding
 }
 
 // content tells what is wrong with the envelopes that a commit brings: the
@@ -37,17 +37,19 @@ func (j *Judge) content(_ context.Context, r Range, c *commit) error {
 		}
 		e.judged = e.fenced || fenced[e.thread] || len(t.facts) > 0
 		if !e.judged {
-			if j.waiting == nil {
-				j.waiting = map[string][]pending{}
-			}
-			j.waiting[e.thread] = append(j.waiting[e.thread], pending{c, e, r})
+			dir := c.policy.under(e.thread)
+			j.waiting[dir] = append(j.waiting[dir], pending{c.id, c.policy, e.findings})
 			continue
 		}
-		for _, p := range j.waiting[e.thread] {
-			j.tell(p.r, p.c, p.e)
+		dir := c.policy.under(e.thread)
+		for _, p := range append(j.waiting[dir], pending{c.id, c.policy, e.findings}) {
+			j.Envelopes++
+			for _, f := range p.findings {
+				f.Commit, f.Ref = p.commit, r.Ref
+				j.add(p.policy, f)
+			}
 		}
-		delete(j.waiting, e.thread)
-		j.tell(r, c, e)
+		delete(j.waiting, dir)
 		other, err := j.twin(c, t, e.path)
 		if err != nil {
 			return err
@@ -64,20 +66,6 @@ func (j *Judge) content(_ context.Context, r Range, c *commit) error {
 		}
 	}
 	return nil
-}
-
-// tell adds the findings of an entry, once for each commit and path.
-func (j *Judge) tell(r Range, c *commit, e *entry) {
-	key := c.id + ":" + e.path
-	if j.seen[key] {
-		return
-	}
-	j.seen[key] = true
-	j.Envelopes++
-	for _, f := range e.findings {
-		f.Commit, f.Ref = c.id, r.Ref
-		j.add(c.policy, f)
-	}
 }
 
 func (j *Judge) twins(r Range, c *commit, path, other string) {

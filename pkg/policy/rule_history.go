@@ -14,13 +14,12 @@ func cutSlash(path string) (dir, rest string, ok bool) { return strings.Cut(path
 
 // fastForward judges that a protected ref only moves forward and gains no
 // second root.
-func (j *Judge) fastForward(_ context.Context, r Range, revs []gitrepo.Rev) error {
+func (j *Judge) fastForward(r Range) error {
 	add := func(commit, message, hint string) {
 		j.add(r.Policy, finding.Finding{Rule: "fast-forward", Severity: finding.Error, Ref: r.Ref, Commit: commit, Message: message, Hint: hint})
 	}
 	if r.Old != "" && r.Old != r.New {
-		forward := slices.ContainsFunc(revs, func(rev gitrepo.Rev) bool { return slices.Contains(rev.Parents, r.Old) })
-		if !forward {
+		if _, forward := j.walk.boundAt[oidOf(r.Old)]; !forward {
 			lost, err := j.lost(r)
 			if err != nil {
 				return err
@@ -29,12 +28,12 @@ func (j *Judge) fastForward(_ context.Context, r Range, revs []gitrepo.Rev) erro
 		}
 	}
 	roots := 0
-	for _, rev := range revs {
-		if len(rev.Parents) > 0 {
+	for n := range int32(j.walk.len()) {
+		if len(j.walk.parents(n)) > 0 {
 			continue
 		}
 		if roots++; roots > 1 || !r.First {
-			add(rev.ID, "a root commit: its history begins anew beside the protected one", "git rebase --root --onto "+ontoOf(r))
+			add(j.walk.id(n), "a root commit: its history begins anew beside the protected one", "git rebase --root --onto "+ontoOf(r))
 		}
 	}
 	return nil
@@ -167,11 +166,8 @@ func (j *Judge) threadClosed(_ context.Context, r Range, c *commit) error {
 		if err != nil {
 			return err
 		}
-		for _, f := range t.facts {
-			if f.kind != "RESOLUTION" || !f.valid || f.path == e.path {
-				continue
-			}
-			if j.before(c, f) {
+		for _, f := range t.closed {
+			if f.path != e.path && j.before(c, f) {
 				line, col := e.env.Place("type")
 				j.add(c.policy, finding.Finding{
 					Rule: "thread-closed", Severity: finding.Warning, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref,
@@ -211,8 +207,9 @@ func (j *Judge) divergence(ctx context.Context, r Range, c *commit) error {
 			if err != nil {
 				return err
 			}
+			blob := oidOf(ch.NewID)
 			for _, f := range t.facts {
-				if f.path == ch.Path && f.blob == ch.NewID {
+				if f.path == ch.Path && f.blob == blob {
 					news[i][name] = append(news[i][name], f)
 					break
 				}
@@ -267,11 +264,11 @@ func (j *Judge) divergence(ctx context.Context, r Range, c *commit) error {
 // knew tells whether one of two envelopes shows that it knew the other: by
 // in_reply_to, or by a reference to a commit that holds it.
 func (j *Judge) knew(a, b *fact) (bool, error) {
-	if a.hash != "" && b.reply == a.hash || b.hash != "" && a.reply == b.hash {
+	if a.hash != (oid{}) && b.reply == a.hash || b.hash != (oid{}) && a.reply == b.hash {
 		return true, nil
 	}
 	for _, p := range [][2]*fact{{a, b}, {b, a}} {
-		for _, ref := range p[0].refs {
+		for _, ref := range p[0].refs() {
 			id, err := j.commitOf(ref)
 			if err != nil {
 				return false, err

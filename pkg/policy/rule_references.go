@@ -13,10 +13,11 @@ import (
 // A reference is one item of an envelope's references, to be looked up when
 // the whole range is known.
 type reference struct {
-	commit, path string
-	line, col    int
-	text         string
-	policy       *Policy
+	commit    int32 // in the walk
+	path      string
+	line, col int
+	text      string
+	policy    *Policy
 }
 
 // collect notes the references of the envelopes that a commit brings, and
@@ -29,7 +30,7 @@ func (j *Judge) collect(r Range, c *commit) error {
 		if e.env.Conforms("references") {
 			for i, text := range e.env.References {
 				line, col := e.env.ItemPlace("references", i)
-				j.refs = append(j.refs, reference{c.id, e.path, line, col, text, c.policy})
+				j.refs = append(j.refs, reference{c.n, e.path, line, col, text, c.policy})
 			}
 		}
 		if e.env.IsRelay() || !e.env.Conforms("in_reply_to") {
@@ -67,7 +68,7 @@ func (j *Judge) references(ctx context.Context, r Range) error {
 		return err
 	}
 	add := func(ref reference, message string) {
-		j.add(ref.policy, finding.Finding{Rule: "references", Severity: finding.Warning, Path: ref.path, Line: ref.line, Col: ref.col, Commit: ref.commit, Ref: r.Ref, Message: message})
+		j.add(ref.policy, finding.Finding{Rule: "references", Severity: finding.Warning, Path: ref.path, Line: ref.line, Col: ref.col, Commit: j.walk.id(ref.commit), Ref: r.Ref, Message: message})
 	}
 	resolved := map[string][]string{}
 	// outside holds, for each set of commits just outside the range, what has
@@ -91,13 +92,17 @@ func (j *Judge) references(ctx context.Context, r Range) error {
 		case len(ids) > 1:
 			add(ref, "the id "+finding.Quote(ref.text)+" is ambiguous: several commits begin with it")
 		case len(ids) == 1:
-			if _, known := j.parents[ids[0]]; known {
-				if !j.ancestor(ids[0], ref.commit) {
+			if n, known := j.walk.find(ids[0]); known && n >= 0 {
+				if !j.walk.ancestor(n, ref.commit) {
 					add(ref, "commit "+finding.Quote(ref.text)+" is no ancestor of the commit that adds the envelope")
 				}
 				continue
 			}
-			bounds := slices.Sorted(slices.Values(j.below[ref.commit]))
+			var bounds []string
+			for _, b := range j.walk.sets[j.walk.below[ref.commit]] {
+				bounds = append(bounds, j.walk.bounds[b].id)
+			}
+			slices.Sort(bounds)
 			key := strings.Join(bounds, " ")
 			if groups[key] == nil {
 				groups[key] = &group{bounds, map[string][]reference{}}
@@ -120,39 +125,6 @@ func (j *Judge) references(ctx context.Context, r Range) error {
 		}
 	}
 	return nil
-}
-
-// A chain is a run of commits of the range of which each is the first parent
-// of the next; most histories are one.
-type chain struct{ id, pos int }
-
-// ancestor tells whether a is an ancestor of b, both commits of the range.
-func (j *Judge) ancestor(a, b string) bool {
-	ca, cb := j.chains[a], j.chains[b]
-	if ca.id == cb.id {
-		return ca.pos < cb.pos
-	}
-	inside, known := j.reach[b]
-	if !known {
-		inside = map[string]bool{}
-		todo := slices.Clone(j.parents[b])
-		for len(todo) > 0 {
-			p := todo[len(todo)-1]
-			todo = todo[:len(todo)-1]
-			if parents, ok := j.parents[p]; ok && !inside[p] {
-				inside[p] = true
-				todo = append(todo, parents...)
-			}
-		}
-		if len(j.reach) > 64 { // each may be as long as the range
-			clear(j.reach)
-		}
-		if j.reach == nil {
-			j.reach = map[string]map[string]bool{}
-		}
-		j.reach[b] = inside
-	}
-	return inside[a]
 }
 
 // cut tells whether the repository's history is cut off somewhere, so that

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rigward/rigward/pkg/envelope"
@@ -24,7 +23,7 @@ func (j *Judge) relays(ctx context.Context, r Range, c *commit) error {
 		}
 	}
 	for _, e := range c.entries {
-		if e.env != nil && e.env.Nonce != "" {
+		if e.env != nil && e.env.Nonce != "" && j.Nonces != nil {
 			j.brought = append(j.brought, history.Hit{Path: e.path, Blob: e.blob, Commit: c.id})
 			j.nonced = append(j.nonced, e.env.Nonce)
 		}
@@ -49,7 +48,7 @@ func (j *Judge) relays(ctx context.Context, r Range, c *commit) error {
 		}
 		if c.obj != nil && e.env.Conforms("nonce") && relay.ValidNonce(e.env.Nonce) {
 			line, col := e.env.Place("nonce")
-			j.uses = append(j.uses, nonceUse{e.env.Nonce, e.path, e.blob, c.id, line, col, c.policy})
+			j.uses = append(j.uses, nonceUse{e.env.Nonce, e.path, e.blob, c.n, line, col, c.policy})
 		}
 	}
 	return nil
@@ -98,7 +97,7 @@ func (j *Judge) answered(c *commit, e *entry) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, f := range t.byHash[e.env.InReplyTo] {
+	for f := range t.withHash(hashOf(e.env.InReplyTo)) {
 		if j.before(c, f) {
 			return true, nil
 		}
@@ -130,9 +129,10 @@ func (j *Judge) relayReply(c *commit, e *entry, add func(rule, key, message, hin
 
 // A nonceUse is a nonce that the range brings.
 type nonceUse struct {
-	nonce, path, blob, commit string
-	line, col                 int
-	policy                    *Policy
+	nonce, path, blob string
+	commit            int32 // in the walk
+	line, col         int
+	policy            *Policy
 }
 
 // nonces judges that each nonce of the range is unique in the history of the
@@ -140,10 +140,7 @@ type nonceUse struct {
 func (j *Judge) nonces(ctx context.Context, r Range) error {
 	uses := j.uses
 	j.uses = nil
-	var tips []string
-	for _, b := range j.bounds {
-		tips = append(tips, b.id)
-	}
+	tips := j.walk.boundIDs()
 	if j.Nonces != nil {
 		defer func() { j.Nonces.Advance(r.New, tips, j.brought, j.nonced) }()
 	}
@@ -155,7 +152,7 @@ func (j *Judge) nonces(ctx context.Context, r Range) error {
 		if commit != "" {
 			where += " of commit " + short(commit)
 		}
-		j.add(u.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: u.path, Line: u.line, Col: u.col, Commit: u.commit, Ref: r.Ref,
+		j.add(u.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: u.path, Line: u.line, Col: u.col, Commit: j.walk.id(u.commit), Ref: r.Ref,
 			Message: "the nonce was used before, by " + where, Hint: "relay again with a fresh nonce: rig-bridge relay"})
 	}
 	byNonce := map[string][]nonceUse{}
@@ -164,11 +161,11 @@ func (j *Judge) nonces(ctx context.Context, r Range) error {
 			switch {
 			case other.path == u.path && other.blob == u.blob:
 				// One envelope that two branches brought.
-			case j.ancestor(other.commit, u.commit):
-				add(u, other.path, other.commit)
+			case j.walk.ancestor(other.commit, u.commit):
+				add(u, other.path, j.walk.id(other.commit))
 			default:
-				add(other, u.path, u.commit)
-				add(u, other.path, other.commit)
+				add(other, u.path, j.walk.id(u.commit))
+				add(u, other.path, j.walk.id(other.commit))
 			}
 		}
 		byNonce[u.nonce] = append(byNonce[u.nonce], u)
@@ -214,10 +211,10 @@ func (j *Judge) frozen(ctx context.Context, r Range, c *commit, e *entry) error 
 	var holds *fact
 	var until time.Time
 	for _, z := range t.facts {
-		if !z.freeze() || z.from == e.env.From {
+		if !z.freezes || z.from == e.env.From {
 			continue
 		}
-		end := z.attested.Add(time.Duration(c.policy.FreezeMinutes) * time.Minute)
+		end := z.more.attested.Add(time.Duration(c.policy.FreezeMinutes) * time.Minute)
 		if now.After(end) || holds != nil && !end.After(until) {
 			continue
 		}
@@ -242,16 +239,11 @@ func (j *Judge) frozen(ctx context.Context, r Range, c *commit, e *entry) error 
 	return nil
 }
 
-// freeze tells whether a fact is a relay that freezes its thread.
-func (f *fact) freeze() bool {
-	return f.valid && f.relay && f.kind == "ACK" && f.class == "pending" && !f.attested.IsZero() && strings.HasSuffix(f.from, envelope.RelaySuffix)
-}
-
 // thawed tells whether the history of c holds a relay by the same sender that
 // is no freeze and knew z.
 func (j *Judge) thawed(ctx context.Context, c *commit, t *thread, z *fact) (bool, error) {
 	for _, f := range t.facts {
-		if !f.valid || !f.relay || f.freeze() || f.from != z.from {
+		if !f.valid || !f.relay || f.freezes || f.from != z.from {
 			continue
 		}
 		if !j.before(c, f) {
@@ -267,13 +259,15 @@ func (j *Judge) thawed(ctx context.Context, c *commit, t *thread, z *fact) (bool
 // after tells whether z is in the history of the commit that brought f.
 func (j *Judge) after(ctx context.Context, f, z *fact) (bool, error) {
 	switch {
-	case f.commit != "" && z.commit != "":
-		return j.ancestor(z.commit, f.commit), nil
-	case f.commit == "" && z.commit != "":
+	case f.commit >= 0 && z.commit >= 0:
+		return j.walk.ancestor(z.commit, f.commit), nil
+	case f.commit < 0 && z.commit >= 0:
 		return false, nil // f was there before the range, z came with it
 	}
-	from := f.commit
-	if from == "" {
+	from := ""
+	if f.commit >= 0 {
+		from = j.walk.id(f.commit)
+	} else {
 		var err error
 		if from, err = j.broughtBy(ctx, f); err != nil {
 			return false, err
@@ -298,10 +292,7 @@ func (j *Judge) after(ctx context.Context, f, z *fact) (bool, error) {
 // broughtBy finds the commit outside the range that brought a fact's path. It
 // walks back from the range, and is used only for what is recent.
 func (j *Judge) broughtBy(ctx context.Context, f *fact) (string, error) {
-	var tips []string
-	for _, b := range j.bounds {
-		tips = append(tips, b.id)
-	}
+	tips := j.walk.boundIDs()
 	slices.Sort(tips)
 	for rev, err := range j.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{}) {
 		if err != nil {

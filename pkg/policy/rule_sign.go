@@ -63,29 +63,29 @@ func (p *Policy) trustPath(path string) bool {
 // fromTrusted tells whether a parent is the commit whose policy and signers
 // count, or descends from it.
 func (j *Judge) fromTrusted(parent string) bool {
-	if part, inside := j.below[parent]; inside {
-		return slices.ContainsFunc(part, func(id string) bool { return j.trusted[id] })
-	}
-	return j.trusted[parent]
+	n, ok := j.walk.find(parent)
+	return ok && slices.ContainsFunc(j.walk.sets[j.walk.setOf(n)], func(b int32) bool { return j.walk.bounds[b].trusted })
 }
 
 // trustedBounds finds the commits just outside the range that are or contain
 // the one whose policy and signers count. Only merges ask.
-func (j *Judge) trustedBounds(ctx context.Context, r Range, revs []gitrepo.Rev) error {
-	j.trusted = map[string]bool{}
+func (j *Judge) trustedBounds(ctx context.Context, r Range) error {
+	w := j.walk
 	if r.Old != "" {
-		j.trusted[r.Old] = true // what does not contain it lies below it
+		for i := range w.bounds {
+			w.bounds[i].trusted = w.bounds[i].id == r.Old // what does not contain it lies below it
+		}
 		return nil
 	}
-	if r.From == "" || !slices.ContainsFunc(revs, func(rev gitrepo.Rev) bool { return len(rev.Parents) > 1 }) {
+	if r.From == "" || !w.merges() {
 		return nil
 	}
-	for _, b := range j.bounds {
-		ok, err := j.Repo.IsAncestor(ctx, r.From, b.id)
+	for i := range w.bounds {
+		ok, err := j.Repo.IsAncestor(ctx, r.From, w.bounds[i].id)
 		if err != nil {
 			return err
 		}
-		j.trusted[b.id] = ok
+		w.bounds[i].trusted = ok
 	}
 	return nil
 }
@@ -190,9 +190,7 @@ func (j *Judge) signed(_ context.Context, r Range, c *commit) error {
 		j.add(c.policy, finding.Finding{Rule: rule, Severity: finding.Error, Commit: c.id, Ref: r.Ref, Message: message, Hint: hint})
 	}
 	if j.Gate.server() {
-		if err := j.commitClock(c, add); err != nil {
-			return err
-		}
+		j.commitClock(c, add)
 		j.bootstrap(c, add)
 	}
 	sign, change := j.mustSign(c)
@@ -279,29 +277,25 @@ func (j *Judge) forge(c *commit, v *sshsign.Verdict) bool {
 	return sshsign.VerifyCommit(c.obj.Raw, j.format(), own, revoked, sshsign.Options{MinRSABits: c.policy.MinRSABits}).Good()
 }
 
-func (j *Judge) commitClock(c *commit, add func(rule, message, hint string)) error {
+func (j *Judge) commitClock(c *commit, add func(rule, message, hint string)) {
 	var parents []time.Time
-	for _, p := range c.parents {
-		when, known := j.dates[p]
-		if !known {
-			pc, err := j.Repo.Commit(p)
-			if err != nil {
-				return err
-			}
-			when = pc.Committer.When
-			j.dates[p] = when
+	for _, p := range j.walk.parents(c.n) {
+		when := int64(0)
+		if p >= 0 {
+			when = j.dates[p]
+		} else {
+			when = j.walk.bounds[^p].when
 		}
 		parents = append(parents, time.Unix(when, 0))
 	}
-	j.dates[c.id] = c.obj.Committer.When
+	j.dates[c.n] = c.obj.Committer.When
 	if c.obj.Committer.When > lastSecond {
 		add("commit-clock", "the committer date lies after the year 9999", "set the clock, then: git commit --amend --no-edit")
-		return nil
+		return
 	}
 	if why := relay.CommitClock(time.Unix(c.obj.Committer.When, 0), j.Now, parents, c.policy.ClockSkew); why != "" {
 		add("commit-clock", why, "set the clock, then: git commit --amend --no-edit")
 	}
-	return nil
 }
 
 // lastSecond of the year 9999. Later dates are no dates, and too large a number

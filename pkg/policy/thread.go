@@ -1,7 +1,10 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -13,16 +16,30 @@ import (
 // A fact is what later commits need to know of an envelope.
 type fact struct {
 	path   string
-	blob   string
-	commit string   // that brought it; "" if it was there before the range
-	bounds []string // then, the commits just outside the range that have it
+	blob   oid
+	hash   oid    // of the body; zero if it is no envelope
+	reply  oid    // in_reply_to
+	from   string // shared by all facts of one sender
+	commit int32  // that brought it, in the walk; below zero if it was there before the range
+	more   *details
 
-	hash, from, kind, nonce, reply string
-	class                          string // of the status
-	refs                           []string
-	relay                          bool
-	valid                          bool      // parsed, and satisfies the schema
-	attested                       time.Time // attested_at of a relay
+	relay   bool
+	valid   bool // parsed, and satisfies the schema
+	freezes bool // is a relay that freezes its thread
+}
+
+// details are what few envelopes have.
+type details struct {
+	bounds   []int32 // of what was there before, the bounds that have it
+	refs     []string
+	attested time.Time // attested_at of a relay that freezes
+}
+
+func (f *fact) refs() []string {
+	if f.more == nil {
+		return nil
+	}
+	return f.more.refs
 }
 
 // A thread is what is known of one thread directory: what was in it before the
@@ -30,46 +47,105 @@ type fact struct {
 // given commit has a fact's file is to be looked up.
 type thread struct {
 	facts  []*fact
-	byHash map[string][]*fact
-	// names holds, by folded path below the policy's root, every path that was
-	// seen in this directory or in one that could be taken for it.
-	names map[string][]string
+	closed []*fact // those of facts that close the thread
+	// names holds every path that was seen in this directory or in one that
+	// could be taken for it.
+	names []string
+	// byHash and byFold find facts by body hash and names by folded path, by the
+	// begin of a hash of it. They are nil as long as looking at all is cheaper.
+	byHash map[uint64][]int32
+	byFold map[uint64][]int32
 }
+
+// smallThread is up to how many facts or names all are looked at.
+const smallThread = 16
 
 func (t *thread) put(f *fact) {
 	t.facts = append(t.facts, f)
-	if f.hash != "" {
-		t.byHash[f.hash] = append(t.byHash[f.hash], f)
+	if len(t.facts) <= smallThread {
+		return
+	}
+	index := func(i int) {
+		k := binary.LittleEndian.Uint64(t.facts[i].hash[:])
+		t.byHash[k] = append(t.byHash[k], int32(i))
+	}
+	if t.byHash == nil {
+		t.byHash = map[uint64][]int32{}
+		for i := range t.facts[:smallThread] {
+			index(i)
+		}
+	}
+	index(len(t.facts) - 1)
+}
+
+// withHash yields the facts with a body hash, in their order.
+func (t *thread) withHash(hash oid) iter.Seq[*fact] {
+	return func(yield func(*fact) bool) {
+		switch {
+		case hash == oid{}:
+		case t.byHash == nil:
+			for _, f := range t.facts {
+				if f.hash == hash && !yield(f) {
+					return
+				}
+			}
+		default:
+			for _, i := range t.byHash[binary.LittleEndian.Uint64(hash[:])] {
+				if f := t.facts[i]; f.hash == hash && !yield(f) {
+					return
+				}
+			}
+		}
 	}
 }
 
-func factOf(path, blob, commit string, env *envelope.Envelope) *fact {
-	f := &fact{path: path, blob: blob, commit: commit}
-	if env == nil {
-		return f
+// put makes an envelope known to its thread; env is nil if the file is none.
+func (j *Judge) put(t *thread, f *fact, env *envelope.Envelope) {
+	if env != nil {
+		if j.senders == nil {
+			j.senders = map[string]string{}
+		}
+		from, known := j.senders[env.From]
+		if !known {
+			from = strings.Clone(env.From)
+			j.senders[from] = from
+		}
+		f.from, f.hash, f.reply = from, hashOf(env.Hash), hashOf(env.InReplyTo)
+		f.relay, f.valid = env.IsRelay(), env.Valid()
+		if f.valid && f.relay && env.Type == "ACK" && envelope.StatusClass(env.Status) == "pending" && strings.HasSuffix(f.from, envelope.RelaySuffix) && env.AttestedAt != "" {
+			if at, _, err := envelope.ParseTime(env.AttestedAt); err == nil {
+				f.freezes = true
+				f.detail().attested = at
+			}
+		}
+		if len(env.References) > 0 {
+			f.detail().refs = env.References
+		}
+		if f.valid && env.Type == "RESOLUTION" {
+			t.closed = append(t.closed, f)
+		}
 	}
-	f.hash, f.from, f.kind, f.nonce, f.reply, f.refs = env.Hash, env.From, env.Type, env.Nonce, env.InReplyTo, env.References
-	f.class, f.relay, f.valid = envelope.StatusClass(env.Status), env.IsRelay(), env.Valid()
-	if f.relay && env.AttestedAt != "" {
-		f.attested, _, _ = envelope.ParseTime(env.AttestedAt)
+	t.put(f)
+}
+
+func (f *fact) detail() *details {
+	if f.more == nil {
+		f.more = &details{}
 	}
-	return f
+	return f.more
 }
 
 // thread returns what is known of a thread directory, reading what was there
 // before the range when it is first asked for.
 func (j *Judge) thread(p *Policy, name string) (*thread, error) {
-	if t := j.threads[name]; t != nil {
+	dir := p.under(name)
+	if t := j.threads[dir]; t != nil {
 		return t, nil
 	}
-	t := &thread{byHash: map[string][]*fact{}, names: map[string][]string{}}
-	dir := name
-	if p.Root != "" {
-		dir = p.Root + "/" + name
-	}
-	at := map[string]map[string][]string{} // blob and path to the commits that have it
+	t := &thread{}
+	at := map[string]map[string][]int32{} // blob and path to the bounds that have it
 	var ids []string
-	for _, b := range j.bounds {
+	for i, b := range j.walk.bounds {
 		tree, err := j.dir(b.tree, dir)
 		if err != nil {
 			return nil, err
@@ -85,9 +161,9 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 			}
 			if at[e.ID] == nil {
 				ids = append(ids, e.ID)
-				at[e.ID] = map[string][]string{}
+				at[e.ID] = map[string][]int32{}
 			}
-			at[e.ID][path] = append(at[e.ID][path], b.id)
+			at[e.ID][path] = append(at[e.ID][path], int32(i))
 		}
 	}
 	if err := j.oddDirectories(p); err != nil {
@@ -97,7 +173,7 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 		if envelope.FoldPath(d) != envelope.FoldPath(dir) || d == dir {
 			continue
 		}
-		for _, b := range j.bounds {
+		for _, b := range j.walk.bounds {
 			names, err := j.names(b.tree, d)
 			if err != nil {
 				return nil, err
@@ -127,20 +203,59 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 	})
 	for i, o := range objs {
 		for _, path := range sortedKeys(at[o.ID]) {
-			f := factOf(path, o.ID, "", envs[i])
-			f.bounds = at[o.ID][path]
-			t.put(f)
+			f := &fact{path: path, blob: oidOf(o.ID), commit: -1, more: &details{bounds: at[o.ID][path]}}
+			j.put(t, f, envs[i])
 		}
 	}
-	j.threads[name] = t
+	j.threads[dir] = t
 	return t, nil
 }
 
+// note makes a path known to the thread.
 func (t *thread) note(p *Policy, path string) {
 	fold := p.fold(path)
-	if !slices.Contains(t.names[fold], path) {
-		t.names[fold] = append(t.names[fold], path)
+	for other := range t.folded(p, fold) {
+		if other == path {
+			return
+		}
 	}
+	t.names = append(t.names, path)
+	if len(t.names) <= smallThread {
+		return
+	}
+	if t.byFold == nil {
+		t.byFold = map[uint64][]int32{}
+		for i, name := range t.names[:smallThread] {
+			k := hashFold(p.fold(name))
+			t.byFold[k] = append(t.byFold[k], int32(i))
+		}
+	}
+	k := hashFold(fold)
+	t.byFold[k] = append(t.byFold[k], int32(len(t.names)-1))
+}
+
+// folded yields the names whose folded path is fold.
+func (t *thread) folded(p *Policy, fold string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if t.byFold == nil {
+			for _, name := range t.names {
+				if p.fold(name) == fold && !yield(name) {
+					return
+				}
+			}
+			return
+		}
+		for _, i := range t.byFold[hashFold(fold)] {
+			if name := t.names[i]; p.fold(name) == fold && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+func hashFold(fold string) uint64 {
+	sum := sha256.Sum256([]byte(fold))
+	return binary.LittleEndian.Uint64(sum[:])
 }
 
 // fold returns the key under which two paths below the policy's root are one
@@ -159,7 +274,7 @@ func (j *Judge) oddDirectories(p *Policy) error {
 		return nil
 	}
 	j.oddDirs = map[string]bool{}
-	for _, b := range j.bounds {
+	for _, b := range j.walk.bounds {
 		tree, err := j.dir(b.tree, p.Root)
 		if err != nil {
 			return err
@@ -188,7 +303,7 @@ func (p *Policy) under(path string) string {
 func (j *Judge) remember(c *commit, e *entry) error {
 	t, err := j.thread(c.policy, e.thread)
 	if err == nil && e.fenced {
-		t.put(factOf(e.path, e.blob, c.id, e.env))
+		j.put(t, &fact{path: e.path, blob: oidOf(e.blob), commit: c.n}, e.env)
 	}
 	e.env = nil
 	return err
@@ -197,30 +312,25 @@ func (j *Judge) remember(c *commit, e *entry) error {
 // present tells whether a tree holds the fact's file, with its content.
 func (j *Judge) present(f *fact, tree string) (bool, error) {
 	e, ok, err := j.Repo.EntryAt(tree, f.path)
-	return ok && e.ID == f.blob, err
+	return ok && oidOf(e.ID) == f.blob, err
 }
 
 // before tells whether the fact's envelope came in the history of c, without c
 // itself.
 func (j *Judge) before(c *commit, f *fact) bool {
-	if c.obj == nil {
-		return f.commit == ""
+	switch {
+	case c.obj == nil:
+		return f.commit < 0
+	case f.commit >= 0:
+		return j.walk.ancestor(f.commit, c.n)
 	}
-	if f.commit != "" {
-		return f.commit != c.id && j.ancestor(f.commit, c.id)
-	}
-	for _, b := range j.below[c.id] {
-		if slices.Contains(f.bounds, b) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.walk.sets[j.walk.below[c.n]], func(b int32) bool { return slices.Contains(f.more.bounds, b) })
 }
 
 // twin returns a path of c's tree that a file system could take for the path,
 // "" if there is none. t is the thread that both lie in, after folding.
 func (j *Judge) twin(c *commit, t *thread, path string) (string, error) {
-	for _, other := range t.names[c.policy.fold(path)] {
+	for other := range t.folded(c.policy, c.policy.fold(path)) {
 		if other == path {
 			continue
 		}

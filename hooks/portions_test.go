@@ -1,0 +1,188 @@
+package hooks_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/relay"
+	"github.com/rigward/rigward/pkg/report"
+)
+
+// tangled writes a history of two lines of commits that merge now and then, with
+// all that one commit may have to know of another far before it: replies,
+// replays on the same and the other line, edits in place, deletions, closed
+// threads, twins of a path, files that only a later envelope makes envelopes.
+func tangled(t *testing.T, r *gittest.Repo, seed uint64, commits int) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 1))
+	pick := func(list []string) string { return list[random.IntN(len(list))] }
+	var stream bytes.Buffer
+	lines := [2]map[string]string{{}, {}}
+	tips := [2]int{}
+	at := time.Unix(gittest.Epoch, 0).UTC()
+	var bodies, nonces, names []string
+	render := func(f envelope.Fields) string {
+		f.BodyHash = hashOf(string(f.Body))
+		bodies = append(bodies, f.BodyHash)
+		text, err := envelope.Render(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for n := 1; n <= commits; n++ {
+		line := random.IntN(2)
+		if n == 1 {
+			line = 0
+		}
+		if tips[1] == 0 && line == 1 {
+			tips[1], lines[1] = tips[0], maps.Clone(lines[0])
+		}
+		files := map[string]string{}
+		at = at.Add(time.Minute)
+		thread := pick([]string{"t-one", "t-one", "t-two", "t-three"})
+		f := envelope.Fields{Thread: thread, From: pick([]string{"rig-a", "rig-b", "op-relay"}), To: []string{"rig-z"}, Date: at.Format(time.DateOnly),
+			Status: "▶ Going on", Type: "STATE", Body: fmt.Appendf(nil, "Turn %d.\n", n)}
+		if len(bodies) > 0 && random.IntN(2) == 0 {
+			f.InReplyTo = pick(bodies)
+		}
+		name := fmt.Sprintf("%s/STATE-%d.md", thread, n)
+		deleted := ""
+		switch kind := random.IntN(12); {
+		case kind < 3 && f.InReplyTo != "": // a relay; some are replays
+			f.From, f.Type, f.AttestedBy, f.AttestedAt = "op-relay", "DECISIONS", keyA.Fingerprint(), at.Format("2006-01-02T15:04:05.000Z")
+			if random.IntN(4) == 0 { // a freeze
+				f.Type, f.Status = "ACK", "⏸ Wait"
+			}
+			if len(nonces) > 0 && random.IntN(3) == 0 {
+				f.Nonce = pick(nonces)
+			} else {
+				nonce, err := relay.NewNonce(at, strings.NewReader(fmt.Sprintf("%010d", n)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.Nonce = nonce
+				nonces = append(nonces, nonce)
+			}
+			name = fmt.Sprintf("%s/RELAY-%d.md", thread, n)
+		case kind == 3:
+			f.Type = "RESOLUTION"
+		case kind == 4 && len(names) > 0: // in place
+			name = pick(names)
+			f.Thread, _, _ = strings.Cut(name, "/")
+		case kind == 5 && len(names) > 0:
+			deleted = pick(names)
+		case kind == 6 && len(names) > 0: // a twin of a path
+			dir, base, _ := strings.Cut(pick(names), "/")
+			f.Thread, name = dir, dir+"/"+strings.ToLower(base)
+		case kind == 7: // an envelope where one comes later
+			f.Thread, name = "later", fmt.Sprintf("later/NOTE-%d.md", n)
+		}
+		text := render(f)
+		if strings.HasPrefix(name, "later/") && n < commits*3/4 {
+			text = "no fence\n"
+		}
+		if deleted == "" {
+			files[name] = text
+			names = append(names, name)
+		}
+		fmt.Fprintf(&stream, "commit refs/heads/line%d\nmark :%d\ncommitter %s <%s> %d +0000\ndata 5\nSend\n\n", line, n, gittest.Name, gittest.Email, at.Unix())
+		if tips[line] > 0 {
+			fmt.Fprintf(&stream, "from :%d\n", tips[line])
+		}
+		if other := 1 - line; tips[other] > 0 && tips[other] != tips[line] && (random.IntN(5) == 0 || n == commits) {
+			fmt.Fprintf(&stream, "merge :%d\n", tips[other])
+			for path, theirs := range lines[other] {
+				if _, ok := lines[line][path]; !ok && path != name && path != deleted {
+					files[path] = theirs
+				}
+			}
+		}
+		if deleted != "" {
+			fmt.Fprintf(&stream, "D %s\n", deleted)
+			delete(lines[line], deleted)
+		}
+		for _, path := range slices.Sorted(maps.Keys(files)) {
+			fmt.Fprintf(&stream, "M 100644 inline %s\ndata %d\n%s\n", path, len(files[path]), files[path])
+			lines[line][path] = files[path]
+		}
+		tips[line] = n
+		if n == commits {
+			fmt.Fprintf(&stream, "reset refs/heads/main\nfrom :%d\n", n)
+		}
+		if n == commits/3 {
+			fmt.Fprintf(&stream, "reset refs/heads/third\nfrom :%d\n", n)
+		}
+	}
+	r.RunIn(stream.Bytes(), "fast-import", "--quiet")
+}
+
+// TestPortions: what is found in a history does not depend on how much of it is
+// held at a time.
+func TestPortions(t *testing.T) {
+	rules := map[string]bool{}
+	for seed := range uint64(2) {
+		r := gittest.New(t, gittest.Options{})
+		tangled(t, r, seed, 120)
+		write(t, r.Dir+"/signers", keyA.Line("op@example.com,op-relay", ""))
+		write(t, r.Dir+"/policy", "version: 1\nrules: {relay-frozen: error}\n")
+		r.Run("config", "rigward.allowedSigners", r.Dir+"/signers")
+		r.Run("config", "rigward.policy", r.Dir+"/policy")
+		repo, err := gitrepo.Open(t.Context(), gitrepo.Env{Environ: r.Env, Dir: r.Dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer repo.Close()
+		main, third := r.Run("rev-parse", "main"), r.Run("rev-parse", "third")
+		for _, all := range []bool{true, false} {
+			var want []byte
+			for _, portion := range []int{1 << 30, 7, 1} {
+				rep := &report.Report{}
+				c := hooks.NewChecker(&hooks.Env{Now: func() time.Time { return time.Unix(gittest.Epoch, 0).AddDate(0, 1, 0) }}, repo, rep)
+				c.Judge.Portion, c.Bundles = portion, false
+				g := policy.Range{New: main, History: true, First: true}
+				if !all {
+					g = policy.Range{New: main, Exclude: []string{third}, History: true}
+				}
+				if err := c.Range(t.Context(), g); err != nil {
+					t.Fatal(err)
+				}
+				c.Tell()
+				got, err := json.Marshal(rep.Findings)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want == nil {
+					want = got
+				}
+				if !bytes.Equal(got, want) {
+					t.Fatalf("seed %d, all %v: portions of %d give\n%s\nexpected\n%s", seed, all, portion, got, want)
+				}
+				if rep.Commits == 0 || rep.Envelopes == 0 {
+					t.Fatalf("%d commits, %d envelopes", rep.Commits, rep.Envelopes)
+				}
+				for _, f := range rep.Findings {
+					rules[f.Rule] = true
+				}
+			}
+		}
+	}
+	// The histories hold what depends on earlier commits.
+	for _, rule := range []string{"append-only", "relay-nonce", "relay-reply", "references", "thread-closed", "divergence", "envelope-path", "envelope-parse", "relay-frozen"} {
+		if !rules[rule] {
+			t.Errorf("nothing is found by %s", rule)
+		}
+	}
+}

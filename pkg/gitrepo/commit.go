@@ -16,7 +16,7 @@ type Commit struct {
 	Parents   []ID
 	Author    Ident
 	Committer Ident
-	Message   []byte         // what follows the first empty line; part of Raw
+	Message   []byte // what follows the first empty line; part of Raw
 }
 
 // An Ident is who did something, and when.

@@ -123,7 +123,7 @@ func version(ctx context.Context, c conn) (int, error) {
 	}
 	n, err = number(ctx, c, "SELECT coalesce(max(version), 0) FROM rigward_schema")
 	if err == nil && n < 0 {
-		err = driver(fmt.Errorf("schema version %d", n))
+		err = &policy.Undecided{Message: fmt.Sprintf("the control plane has schema version %d, which no program wrote", n), Hint: "name a database of its own"}
 	}
 	return n, err
 }

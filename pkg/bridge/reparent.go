@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 
@@ -242,7 +241,7 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 			fmt.Sprintf("GIT_AUTHOR_DATE=@%d %s", a.When, a.Zone)},
 		Timeout: localTime,
 	}
-	if slices.ContainsFunc(u.commit.Headers, func(h gitrepo.CommitHeader) bool { return strings.HasPrefix(h.Key, "gpgsig") }) {
+	if isSigned(u.commit) {
 		c.Args = append(c.Args, "-S")
 	}
 	if u.env.IsRelay() {
@@ -256,6 +255,12 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 		return "", gitFailed("git commit-tree", res)
 	}
 	return strings.TrimSpace(string(res.Stdout)), nil
+}
+
+// isSigned tells whether a commit has a header that holds a signature.
+func isSigned(c *gitrepo.Commit) bool {
+	headers, _, _ := bytes.Cut(c.Raw, []byte("\n\n"))
+	return bytes.Contains(headers, []byte("\ngpgsig"))
 }
 
 // closing matches the message of close, whose file never gets another name.

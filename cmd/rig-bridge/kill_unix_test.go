@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,6 +41,20 @@ func TestKill(t *testing.T) {
 
 	rounds := stress(4, 200)
 	seed := uint64(time.Now().UnixNano())
+	// RIGWARD_STRESS_ROUNDS cuts the full length into parts, and
+	// RIGWARD_STRESS_SEED repeats one.
+	for name, set := range map[string]func(uint64){
+		"RIGWARD_STRESS_ROUNDS": func(n uint64) { rounds = int(n) },
+		"RIGWARD_STRESS_SEED":   func(n uint64) { seed = n },
+	} {
+		if v := os.Getenv(name); v != "" {
+			n, err := strconv.ParseUint(v, 10, 64)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			set(n)
+		}
+	}
 	t.Logf("seed %d, a run takes %s", seed, typical)
 	random := rand.New(rand.NewPCG(seed, 0))
 	killed, twice := 0, 0

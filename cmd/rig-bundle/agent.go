@@ -518,7 +518,7 @@ func agentDiff(ctx context.Context, c *call) int {
 	case "ok":
 		rep.Message = "the contents are the same"
 	case agent.CodeContentDiffers:
-		rep.Message = fmt.Sprintf("the contents differ in %d places", len(d.Changes))
+		rep.Message = "the contents differ in " + count(len(d.Changes), "place")
 	default: // a side that cannot be compared
 		side := rep.A
 		if !d.A.Comparable() {
@@ -596,7 +596,7 @@ func agentRebuild(ctx context.Context, c *call) int {
 	case "ok":
 		rep.Message = "the rebuilt tar stream is the same"
 	case agent.CodeTarDiffers:
-		rep.Message = fmt.Sprintf("the rebuilt tar stream differs, %d changes of content", len(r.Changes))
+		rep.Message = "the rebuilt tar stream differs, with " + count(len(r.Changes), "change") + " of content"
 	default:
 		side, name := r.Source, c.args[0]
 		if len(side.Findings) == 0 {

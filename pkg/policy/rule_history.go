@@ -87,17 +87,23 @@ func (j *Judge) lost(r Range) (string, error) {
 func (j *Judge) appendOnly(_ context.Context, r Range, c *commit) error {
 	told := map[string]bool{}
 	for _, d := range c.diffs {
+		isThread := map[string]bool{} // in the parent
 		for _, ch := range d.Changes {
 			if ch.Added() || told[ch.Path] || !c.policy.Candidate(ch.Path) {
 				continue
 			}
 			rest, _ := c.policy.below(ch.Path)
 			name, _, _ := cutSlash(rest)
-			t, err := j.thread(c.policy, name)
-			if err != nil {
-				return err
+			is, known := isThread[name]
+			if !known {
+				t, err := j.thread(c.policy, name)
+				if err != nil {
+					return err
+				}
+				is = slices.ContainsFunc(t.facts, func(f *fact) bool { return j.has(d.Parent, f) })
+				isThread[name] = is
 			}
-			if len(t.facts) == 0 {
+			if !is {
 				continue // no thread, so no envelope
 			}
 			hint := "write a new envelope instead; to take the change back: git rebase --interactive " + short(d.Parent)

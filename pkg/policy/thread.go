@@ -327,6 +327,19 @@ func (j *Judge) before(c *commit, f *fact) bool {
 	return slices.ContainsFunc(j.walk.sets[j.walk.below[c.n]], func(b int32) bool { return slices.Contains(f.more.bounds, b) })
 }
 
+// has tells whether the fact's envelope came with a parent of a commit, or in
+// its history.
+func (j *Judge) has(parent string, f *fact) bool {
+	n, ok := j.walk.find(parent)
+	switch {
+	case !ok:
+		return false
+	case f.commit >= 0:
+		return f.commit == n || n >= 0 && j.walk.ancestor(f.commit, n)
+	}
+	return slices.ContainsFunc(j.walk.sets[j.walk.setOf(n)], func(b int32) bool { return slices.Contains(f.more.bounds, b) })
+}
+
 // twin returns a path of c's tree that a file system could take for the path,
 // "" if there is none. t is the thread that both lie in, after folding.
 func (j *Judge) twin(c *commit, t *thread, path string) (string, error) {

@@ -225,11 +225,12 @@ func (m *manifest) checkIntegrity(c *checker) {
 		return
 	}
 	for _, f := range files.fields {
-		at := &node{line: f.line, col: f.col}
 		if !bundle.CleanPath(f.key) || f.key == manifestName {
-			c.fault(IntegrityKey, "integrity.files", at, "integrity.files has the key %s, which is no clean path of another file", finding.QuoteMax(f.key, 200))
+			c.fault(IntegrityKey, "integrity.files", &node{line: f.line, col: f.col}, "integrity.files has the key %s, which is no clean path of another file", finding.QuoteMax(f.key, 200))
 		}
 	}
+	m.files = make([]fileHash, 0, len(files.fields))
+	m.hash = make(map[string]string, len(files.fields))
 	for _, f := range files.fields {
 		if _, ok := bundle.ParseHex(f.value.text); !ok || f.value.kind != kindString {
 			c.fault(IntegrityHashFormat, "integrity.files", f.value, "the hash of %s is no string of 64 lower-case hex digits", finding.QuoteMax(f.key, 200))

@@ -39,6 +39,7 @@ type node struct {
 	line, col int    // counted from 1; col in code points
 	items     []*node
 	fields    []field
+	size      int        // nodes below and with it, aliases expanded
 	src       *yaml.Node // the node as it stands in the text: an alias node for an alias
 }
 
@@ -113,7 +114,7 @@ func parseYAML(data []byte) (*node, *yamlError) {
 	if len(doc.Content) != 1 {
 		return &node{kind: kindNull, line: 1, col: 1}, nil
 	}
-	r := yamlReader{done: map[*yaml.Node]*node{}, size: map[*node]int{}, open: map[*yaml.Node]bool{}}
+	r := yamlReader{anchored: map[*yaml.Node]*node{}, open: map[*yaml.Node]bool{}}
 	n, fault := r.read(doc.Content[0], 1)
 	return n, fault
 }
@@ -144,11 +145,10 @@ func syntaxError(err error) *yamlError {
 }
 
 type yamlReader struct {
-	done    map[*yaml.Node]*node
-	size    map[*node]int // nodes below and with it, aliases expanded
-	open    map[*yaml.Node]bool
-	aliases int
-	added   int
+	anchored map[*yaml.Node]*node
+	open     map[*yaml.Node]bool // anchored nodes that are being read
+	aliases  int
+	added    int
 }
 
 func (r *yamlReader) fault(y *yaml.Node, format string, args ...any) *yamlError {
@@ -164,11 +164,11 @@ func (r *yamlReader) read(y *yaml.Node, depth int) (*node, *yamlError) {
 		if r.aliases > maxAliases {
 			return nil, r.fault(y, "has over %d aliases", maxAliases)
 		}
-		target := r.done[y.Alias]
+		target := r.anchored[y.Alias]
 		if target == nil || r.open[y.Alias] {
 			return nil, r.fault(y, "has an alias inside its own anchor")
 		}
-		r.added += r.size[target]
+		r.added += target.size
 		if r.added > maxAliasNodes {
 			return nil, r.fault(y, "has aliases that add over %d nodes", maxAliasNodes)
 		}
@@ -177,12 +177,14 @@ func (r *yamlReader) read(y *yaml.Node, depth int) (*node, *yamlError) {
 		}
 		n := *target // its own place, shared content
 		n.line, n.col, n.src = y.Line, y.Column, y
-		r.size[&n] = r.size[target]
 		return &n, nil
 	}
-	n := &node{line: y.Line, col: y.Column, src: y}
-	r.done[y] = n
-	size := 1
+	n := &node{line: y.Line, col: y.Column, size: 1, src: y}
+	if y.Anchor != "" {
+		r.anchored[y] = n
+		r.open[y] = true
+		defer delete(r.open, y)
+	}
 	tag, fault := r.tag(y)
 	if fault != nil {
 		return nil, fault
@@ -197,23 +199,21 @@ func (r *yamlReader) read(y *yaml.Node, depth int) (*node, *yamlError) {
 			return nil, r.fault(y, "has the tag %s on a list", finding.QuoteMax(tag, 40))
 		}
 		n.kind = kindList
-		r.open[y] = true
 		for _, c := range y.Content {
 			item, fault := r.read(c, depth+1)
 			if fault != nil {
 				return nil, fault
 			}
 			n.items = append(n.items, item)
-			size += r.size[item]
+			n.size += item.size
 		}
-		delete(r.open, y)
 	case yaml.MappingNode:
 		if tag != "" && tag != "!!map" {
 			return nil, r.fault(y, "has the tag %s on a map", finding.QuoteMax(tag, 40))
 		}
 		n.kind = kindMap
-		r.open[y] = true
 		seen := make(map[string]bool, len(y.Content)/2)
+		n.fields = make([]field, 0, len(y.Content)/2)
 		for i := 0; i+1 < len(y.Content); i += 2 {
 			key, fault := r.read(y.Content[i], depth+1)
 			if fault != nil {
@@ -231,11 +231,9 @@ func (r *yamlReader) read(y *yaml.Node, depth int) (*node, *yamlError) {
 				return nil, fault
 			}
 			n.fields = append(n.fields, field{key.text, key.line, key.col, value})
-			size += 1 + r.size[value]
+			n.size += 1 + value.size
 		}
-		delete(r.open, y)
 	}
-	r.size[n] = size
 	return n, nil
 }
 
@@ -270,11 +268,20 @@ func (r *yamlReader) scalar(y *yaml.Node, tag string) (kind, string, *yamlError)
 	if plain || tag != "" && tag != "!!str" {
 		k = resolve(y.Value)
 	}
-	want := map[string]kind{"!!int": kindNumber, "!!float": kindNumber, "!!bool": kindBool, "!!null": kindNull}
-	switch w, ok := want[tag]; {
-	case tag == "!!str":
+	fits := true
+	switch tag {
+	case "!!str":
 		k = kindString
-	case tag == "!!seq", tag == "!!map", ok && k != w:
+	case "!!int", "!!float":
+		fits = k == kindNumber
+	case "!!bool":
+		fits = k == kindBool
+	case "!!null":
+		fits = k == kindNull
+	case "!!seq", "!!map":
+		fits = false
+	}
+	if !fits {
 		return 0, "", r.fault(y, "has the tag %s on a value that is %v", finding.QuoteMax(tag, 40), k)
 	}
 	if k == kindBool {

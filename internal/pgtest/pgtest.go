@@ -2,11 +2,14 @@
 // package: a new cluster in a scratch directory, reached by a Unix socket.
 //
 // PostgreSQL does not run as root; there, the server runs as the user postgres
-// that its package brings.
+// that its package brings. It ends with the process that started it, however that
+// one ends, and inherits no file from it.
 package pgtest
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/user"
@@ -21,8 +24,10 @@ import (
 
 var (
 	once   sync.Once
-	dir    string // of the socket, "" if there is no server
-	why    string // there is none
+	dir    string    // of the socket, "" if there is no server
+	life   io.Closer // the server ends when it is closed
+	guard  *exec.Cmd // waits for that
+	why    string    // there is none
 	bin    string
 	count  atomic.Int64
 	failed error
@@ -38,7 +43,8 @@ func Main(m *testing.M) {
 // Stop stops the server, if one was started, and removes its cluster.
 func Stop() {
 	if dir != "" {
-		run("pg_ctl", "stop", "-D", filepath.Join(dir, "data"), "-m", "immediate")
+		life.Close()
+		_ = guard.Wait()
 		os.RemoveAll(dir)
 		dir = ""
 	}
@@ -115,32 +121,50 @@ func start() {
 		failed = fmt.Errorf("initdb: %w: %s", err, out)
 		return
 	}
-	options := "-k " + scratch + " -c listen_addresses='' -c fsync=off -c full_page_writes=off -c max_connections=60"
-	if out, err := run("pg_ctl", "start", "-w", "-D", data, "-l", filepath.Join(scratch, "log"), "-o", options); err != nil {
+	guard = as(exec.Command("sh", "-c", guardian, "sh", bin, scratch))
+	guard.Dir, guard.Stderr = "/", os.Stderr
+	answer, err := guard.StdoutPipe()
+	if err == nil {
+		if life, err = guard.StdinPipe(); err == nil {
+			err = guard.Start()
+		}
+	}
+	if err != nil {
+		failed = fmt.Errorf("sh: %w", err)
+		return
+	}
+	if line, _ := bufio.NewReader(answer).ReadString('\n'); line != "ready\n" {
 		log, _ := os.ReadFile(filepath.Join(scratch, "log"))
-		failed = fmt.Errorf("pg_ctl start: %w: %s\n%s", err, out, log)
+		failed = fmt.Errorf("the server does not start: %s", log)
 		return
 	}
 	dir = scratch
 }
 
+// guardian starts the server, and stops it when its input ends: when the tests
+// are done, or their process is gone. What the process may have inherited, the
+// lock of a queue say, must not live on in the server.
+const guardian = `
+for fd in 3 4 5 6 7 8 9; do eval "exec $fd>&-"; done
+"$1/pg_ctl" start -w -D "$2/data" -l "$2/log" -o "-k $2 -c listen_addresses='' -c fsync=off -c full_page_writes=off -c max_connections=60" </dev/null >/dev/null || exit 1
+echo ready
+cat >/dev/null
+"$1/pg_ctl" stop -D "$2/data" -m immediate </dev/null >/dev/null
+rm -rf "$2"
+`
+
+// as makes a command one of the user postgres where this is root.
+func as(cmd *exec.Cmd) *exec.Cmd {
+	if os.Getuid() != 0 {
+		return cmd
+	}
+	return exec.Command("setpriv", append([]string{"--reuid=postgres", "--regid=postgres", "--init-groups", cmd.Path}, cmd.Args[1:]...)...)
+}
+
 // run runs a program of PostgreSQL, as the user postgres where this is root.
 func run(program string, args ...string) (string, error) {
-	path := filepath.Join(bin, program)
-	cmd := exec.Command(path, args...)
-	if os.Getuid() == 0 {
-		cmd = exec.Command("setpriv", append([]string{"--reuid=postgres", "--regid=postgres", "--init-groups", path}, args...)...)
-	}
+	cmd := as(exec.Command(filepath.Join(bin, program), args...))
 	cmd.Dir = "/"
-	// The server keeps what it inherits open, so it gets a file and no pipe.
-	out, err := os.CreateTemp("", "pgtest-")
-	if err != nil {
-		return "", err
-	}
-	defer os.Remove(out.Name())
-	defer out.Close()
-	cmd.Stdout, cmd.Stderr = out, out
-	err = cmd.Run()
-	text, _ := os.ReadFile(out.Name())
-	return string(text), err
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }

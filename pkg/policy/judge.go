@@ -86,11 +86,11 @@ type Judge struct {
 	Envelopes int
 	Total     int // commits of the ranges begun
 
-	walk    *walk              // the commits of the range
-	threads map[string]*thread // by directory
-	oddDirs map[string]bool    // root entries that another one could be mistaken for
-	rules   []ruleSet          // that the trees of commits hold, where OfTheTime is set
-	dates   []int64            // committer dates, at a server
+	walk    *walk               // the commits of the range
+	threads map[string]*thread  // by directory
+	oddDirs map[string][]string // by folded path, directories that another one could be mistaken for
+	rules   []ruleSet           // that the trees of commits hold, where OfTheTime is set
+	dates   []int64             // committer dates, at a server
 	waiting map[string][]pending
 	refs    []reference
 	uses    []nonceUse

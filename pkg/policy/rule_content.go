@@ -94,22 +94,22 @@ func (j *Judge) noteNames(c *commit) (strangers []stranger, err error) {
 		if err != nil {
 			return nil, err
 		}
-		t.note(c.policy, e.path)
+		t.note(e.path)
 	}
 	for _, ch := range c.brought {
-		if ch.Deleted() || plainPath(ch.Path) || c.policy.Candidate(ch.Path) {
+		if ch.Deleted() || plainPath(ch.Path) && plainPath(c.policy.Root) || c.policy.Candidate(ch.Path) {
 			continue
 		}
-		fold := c.policy.fold(ch.Path)
-		if !envelope.IsEnvelopePath(fold) {
+		rest, ok := c.policy.belowFolded(envelope.FoldPath(ch.Path))
+		if !ok {
 			continue
 		}
-		name, _, _ := cutSlash(fold)
+		name, _, _ := cutSlash(rest)
 		t, err := j.thread(c.policy, name)
 		if err != nil {
 			return nil, err
 		}
-		t.note(c.policy, ch.Path)
+		t.note(ch.Path)
 		if ch.Added() {
 			strangers = append(strangers, stranger{ch.Path, t})
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"iter"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -155,7 +156,7 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 		}
 		for e := range tree.Entries() {
 			path := dir + "/" + e.Name
-			t.note(p, path)
+			t.note(path)
 			if !e.Mode.IsFile() || !p.Candidate(path) {
 				continue
 			}
@@ -169,8 +170,8 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 	if err := j.oddDirectories(p); err != nil {
 		return nil, err
 	}
-	for d := range j.oddDirs {
-		if envelope.FoldPath(d) != envelope.FoldPath(dir) || d == dir {
+	for _, d := range j.oddDirs[envelope.FoldPath(dir)] {
+		if d == dir {
 			continue
 		}
 		for _, b := range j.walk.bounds {
@@ -179,7 +180,7 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 				return nil, err
 			}
 			for _, n := range names {
-				t.note(p, d+"/"+n)
+				t.note(d + "/" + n)
 			}
 		}
 	}
@@ -212,9 +213,9 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 }
 
 // note makes a path known to the thread.
-func (t *thread) note(p *Policy, path string) {
-	fold := p.fold(path)
-	for other := range t.folded(p, fold) {
+func (t *thread) note(path string) {
+	fold := envelope.FoldPath(path)
+	for other := range t.folded(fold) {
 		if other == path {
 			return
 		}
@@ -226,7 +227,7 @@ func (t *thread) note(p *Policy, path string) {
 	if t.byFold == nil {
 		t.byFold = map[uint64][]int32{}
 		for i, name := range t.names[:smallThread] {
-			k := hashFold(p.fold(name))
+			k := hashFold(envelope.FoldPath(name))
 			t.byFold[k] = append(t.byFold[k], int32(i))
 		}
 	}
@@ -235,18 +236,18 @@ func (t *thread) note(p *Policy, path string) {
 }
 
 // folded yields the names whose folded path is fold.
-func (t *thread) folded(p *Policy, fold string) iter.Seq[string] {
+func (t *thread) folded(fold string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if t.byFold == nil {
 			for _, name := range t.names {
-				if p.fold(name) == fold && !yield(name) {
+				if envelope.FoldPath(name) == fold && !yield(name) {
 					return
 				}
 			}
 			return
 		}
 		for _, i := range t.byFold[hashFold(fold)] {
-			if name := t.names[i]; p.fold(name) == fold && !yield(name) {
+			if name := t.names[i]; envelope.FoldPath(name) == fold && !yield(name) {
 				return
 			}
 		}
@@ -258,37 +259,76 @@ func hashFold(fold string) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// fold returns the key under which two paths below the policy's root are one
-// file on some file system.
-func (p *Policy) fold(path string) string {
+// belowFolded cuts the policy's root off a folded path; ok tells whether a file
+// system could take the path for an envelope's.
+func (p *Policy) belowFolded(fold string) (rest string, ok bool) {
+	rest = fold
 	if p.Root != "" {
-		path = strings.TrimPrefix(path, p.Root+"/")
+		if rest, ok = strings.CutPrefix(fold, envelope.FoldPath(p.Root)+"/"); !ok {
+			return "", false
+		}
 	}
-	return envelope.FoldPath(path)
+	return rest, envelope.IsEnvelopePath(rest)
 }
 
-// oddDirectories finds, once, the directories beside the threads whose names
-// folding changes.
+// oddDirectories finds, once, the directories that a file system could take for
+// one of another name beside or above the threads, by their folded paths.
 func (j *Judge) oddDirectories(p *Policy) error {
 	if j.oddDirs != nil {
 		return nil
 	}
-	j.oddDirs = map[string]bool{}
+	j.oddDirs = map[string][]string{}
 	for _, b := range j.walk.bounds {
-		tree, err := j.dir(b.tree, p.Root)
+		roots, err := j.roots(b.tree, p.Root)
 		if err != nil {
 			return err
 		}
-		if tree == nil {
-			continue
-		}
-		for e := range tree.Entries() {
-			if envelope.FoldPath(e.Name) != e.Name {
-				j.oddDirs[p.under(e.Name)] = true
+		for _, root := range roots {
+			names, err := j.names(b.tree, root)
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				if root == p.Root && envelope.FoldPath(name) == name {
+					continue
+				}
+				dir := path.Join(root, name)
+				fold := envelope.FoldPath(dir)
+				if !slices.Contains(j.oddDirs[fold], dir) {
+					j.oddDirs[fold] = append(j.oddDirs[fold], dir)
+				}
 			}
 		}
 	}
 	return nil
+}
+
+// roots returns the directories of a tree that a file system could take for
+// the policy's root, itself among them.
+func (j *Judge) roots(tree, root string) ([]string, error) {
+	dirs := []string{""}
+	if root == "" {
+		return dirs, nil
+	}
+	for part := range strings.SplitSeq(root, "/") {
+		var next []string
+		for _, dir := range dirs {
+			t, err := j.dir(tree, dir)
+			if err != nil {
+				return nil, err
+			}
+			if t == nil {
+				continue
+			}
+			for e := range t.Entries() {
+				if e.Mode == gitrepo.ModeTree && envelope.FoldPath(e.Name) == envelope.FoldPath(part) {
+					next = append(next, path.Join(dir, e.Name))
+				}
+			}
+		}
+		dirs = next
+	}
+	return dirs, nil
 }
 
 // under puts the policy's root before a path.
@@ -343,7 +383,7 @@ func (j *Judge) has(parent string, f *fact) bool {
 // twin returns a path of c's tree that a file system could take for the path,
 // "" if there is none. t is the thread that both lie in, after folding.
 func (j *Judge) twin(c *commit, t *thread, path string) (string, error) {
-	for other := range t.folded(c.policy, c.policy.fold(path)) {
+	for other := range t.folded(envelope.FoldPath(path)) {
 		if other == path {
 			continue
 		}

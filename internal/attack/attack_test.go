@@ -160,7 +160,7 @@ func TestHostilePusher(t *testing.T) {
 }
 
 func attackWorld(t *testing.T, seed uint64, total int, program string, count *tally) {
-	w := newWorld(t, seed)
+	w := newWorld(t, seed, kindOf(seed))
 	if _, err := hooks.Install(filepath.Join(w.server, "hooks"), program, hooks.ServerHooks); err != nil {
 		t.Fatal(err)
 	}
@@ -170,11 +170,7 @@ func attackWorld(t *testing.T, seed uint64, total int, program string, count *ta
 	if w.alias = w.one(5); w.alias {
 		git.Run("symbolic-ref", "refs/heads/alias", "refs/heads/main")
 	}
-	m, err := newModel(w.server, append([]string{"GIT_OBJECT_DIRECTORY=" + w.extra, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(w.server, "objects")}, w.env...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.close()
+	m := w.model()
 	for k := 0; k < perWorld && count.pushes < total; {
 		w.labels = nil
 		updates := w.push(m)
@@ -223,6 +219,17 @@ func attackWorld(t *testing.T, seed uint64, total int, program string, count *ta
 	}
 }
 
+// model starts a model of the world's server, with the objects that were ever
+// tried in its sight.
+func (w *world) model() *model {
+	m, err := newModel(w.server, append([]string{"GIT_OBJECT_DIRECTORY=" + w.extra, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(w.server, "objects")}, w.env...))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(m.close)
+	return m
+}
+
 // try lets the model and the hook judge one push; why is empty if they agree.
 func (w *world) try(git *gittest.Repo, m *model, updates []mupdate, real bool, count *tally) (v *verdict, a answer, why string) {
 	if !real {
@@ -230,6 +237,11 @@ func (w *world) try(git *gittest.Repo, m *model, updates []mupdate, real bool, c
 		return v, a, disagreement(v, a)
 	}
 	now := time.Now().Unix()
+	for i, u := range updates { // git sends what the server says of the ref
+		if r, ok := m.refs()[u.ref]; ok {
+			updates[i].old = r.id
+		}
+	}
 	v = m.judge(updates, now)
 	a = w.realPush(git, updates)
 	count.real++

@@ -370,6 +370,8 @@ type mpolicy struct {
 	minRSA      int
 	forgeKeys   []string // fingerprints
 	signers     string
+	root        string
+	ignore      []string // directories
 	types       []string // of relays
 	pathKey     bool     // a path in attested_by is an error
 	frozen      bool
@@ -975,6 +977,21 @@ func (e *menv) attested() bool {
 func (e *menv) relay() bool { return e.suffix() || e.attested() }
 
 // thread returns the directory of an envelope path, "" for any other path.
+func (p mpolicy) thread(q string) string {
+	if p.root != "" {
+		rest, ok := strings.CutPrefix(q, p.root+"/")
+		if !ok || p.ignored(q) {
+			return ""
+		}
+		return threadOf(rest)
+	}
+	if p.ignored(q) {
+		return ""
+	}
+	return threadOf(q)
+}
+
+// threadOf is that for a path below the root.
 func threadOf(p string) string {
 	dir, name, ok := strings.Cut(p, "/")
 	if !ok || strings.Contains(name, "/") || !strings.HasSuffix(name, ".md") || !threadID.MatchString(dir) || dir == "dist" || dir == "node_modules" {
@@ -1002,7 +1019,7 @@ func portable(name string) bool {
 // isThread tells whether a tree has an envelope in a thread directory.
 func (m *model) isThread(t mtree, dir string, p mpolicy) bool {
 	for q, e := range t {
-		if threadOf(q) == dir && regular(e) && m.envelope(e.id, p).fenced {
+		if p.thread(q) == dir && regular(e) && m.envelope(e.id, p).fenced {
 			return true
 		}
 	}
@@ -1192,7 +1209,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 	for _, ids := range []map[string]bool{all, others} {
 		for id := range ids {
 			for p, e := range m.files(id) {
-				if threadOf(p) == "" || !regular(e) {
+				if r.p.thread(p) == "" || !regular(e) {
 					continue
 				}
 				if env := m.envelope(e.id, r.p); env.parses && env.v["nonce"] != "" {
@@ -1247,7 +1264,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 		// Append-only, against each parent.
 		for _, p := range parents {
 			for q, e := range p.tree {
-				if t := threadOf(q); t != "" && c.tree[q] != e && m.isThread(p.tree, t, r.p) {
+				if t := r.p.thread(q); t != "" && c.tree[q] != e && m.isThread(p.tree, t, r.p) {
 					at = id + ":" + q
 					add("append-only")
 				}
@@ -1264,9 +1281,9 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 		for _, q := range own {
 			at = id + ":" + q
 			e, ok := c.tree[q]
-			t := threadOf(q)
+			t := r.p.thread(q)
 			if !ok {
-				if r.p.outsideDeny && t == "" && !ignored(q) {
+				if r.p.outsideDeny && t == "" && !r.p.ignored(q) {
 					add("outside-thread")
 				}
 				continue
@@ -1276,14 +1293,14 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 				env = m.envelope(e.id, r.p)
 			}
 			judged := t != "" && (env.fenced || isThread(t))
-			if r.p.outsideDeny && !judged && !ignored(q) {
+			if r.p.outsideDeny && !judged && !r.p.ignored(q) {
 				add("outside-thread")
 			}
 			if r.p.outsideDeny && !env.fenced {
 				v.may = "outside-thread" // its directory may become a thread later in the push only
 			}
 			for other := range c.tree {
-				if other != q && fold(other) == fold(q) && (judged || threadOf(other) != "") {
+				if other != q && fold(other) == fold(q) && (judged || r.p.thread(other) != "") {
 					add("envelope-path")
 				}
 			}
@@ -1456,7 +1473,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 					add("relay-clock")
 				}
 			}
-			if want := e.env.v["in_reply_to"]; e.env.fits["in_reply_to"] && !m.answered(c, near, threadOf(e.path), want, r.p) {
+			if want := e.env.v["in_reply_to"]; e.env.fits["in_reply_to"] && !m.answered(c, near, r.p.thread(e.path), want, r.p) {
 				add("relay-reply")
 			}
 			if n := e.env.v["nonce"]; e.env.fits["nonce"] && nonceRe.MatchString(n) {
@@ -1488,7 +1505,7 @@ func (m *model) frozen(c *mcommit, near map[string]bool, thread, from string, p 
 	}
 	relays := func(t mtree) (out []relay) {
 		for q, e := range t {
-			if threadOf(q) == thread && regular(e) {
+			if p.thread(q) == thread && regular(e) {
 				if env := m.envelope(e.id, p); env.parses && env.schema && env.suffix() && env.attested() {
 					out = append(out, relay{q, e.id, env})
 				}
@@ -1542,7 +1559,7 @@ func (m *model) answered(c *mcommit, near map[string]bool, thread, hash string, 
 			continue
 		}
 		for q, e := range m.files(id) {
-			if threadOf(q) == thread && regular(e) {
+			if p.thread(q) == thread && regular(e) {
 				if env := m.envelope(e.id, p); env.parses && env.hash == hash {
 					return true
 				}
@@ -1552,6 +1569,7 @@ func (m *model) answered(c *mcommit, near map[string]bool, thread, hash string, 
 	return false
 }
 
-func ignored(p string) bool {
-	return strings.HasPrefix(p, ".github/") || strings.HasPrefix(p, ".bridge/")
+// ignored tells whether the policy says that nothing there is an envelope.
+func (p mpolicy) ignored(q string) bool {
+	return slices.ContainsFunc(p.ignore, func(dir string) bool { return strings.HasPrefix(q, dir+"/") })
 }

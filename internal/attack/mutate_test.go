@@ -25,15 +25,15 @@ func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m))
 var threads = []string{"t-one", "other", "fresh", "con", "docs", "dist", "x", "T-one", "third"}
 
 // envelopes lists the paths of a tree that may be envelopes.
-func envelopes(t tree) []string {
-	return slices.DeleteFunc(sorted(t), func(p string) bool { return threadOf(p) == "" })
+func (w *world) envelopes(t tree) []string {
+	return slices.DeleteFunc(sorted(t), func(p string) bool { return w.rules().thread(p) == "" })
 }
 
 // hashes lists the body hashes of a thread in a tree, as the attacker reads
 // them.
 func (w *world) hashes(m *model, t tree, thread string) (out []string) {
-	for _, p := range envelopes(t) {
-		if threadOf(p) == thread && regular(t[p]) {
+	for _, p := range w.envelopes(t) {
+		if w.rules().thread(p) == thread && regular(t[p]) {
 			if e := m.envelope(t[p].id, plainPolicy); e.parses {
 				out = append(out, e.hash)
 			}
@@ -139,8 +139,11 @@ func (w *world) change(m *model, base string) *draft {
 	if hostile && w.one(4) {
 		name = pick(w, hellNames...)
 	}
-	p := thread + "/" + name
-	old := envelopes(d.tree)
+	p := w.path(thread + "/" + name)
+	if w.rules().root != "" && w.one(8) {
+		p = pick(w, "Bridge/", "A/B/", "bridge/bridge/", "a/", "") + pick(w, thread+"/"+name, "t-one/REQUEST.md", "other/request.md")
+	}
+	old := w.envelopes(d.tree)
 	some := func() string {
 		if len(old) == 0 {
 			return p
@@ -189,7 +192,7 @@ func (w *world) change(m *model, base string) *draft {
 			w.put(d.tree, "README.md", "also\n")
 		}
 		if w.one(25) {
-			w.put(d.tree, thread+"/second.md", w.relay(thread, reply, at, d.key).text())
+			w.put(d.tree, w.path(thread+"/second.md"), w.relay(thread, reply, at, d.key).text())
 		}
 	case n < 15:
 		w.did("change: a file outside threads")
@@ -256,7 +259,7 @@ func (w *world) change(m *model, base string) *draft {
 		switch w.rng.IntN(12) {
 		case 0, 1, 2:
 			for i := range 40 {
-				w.put(d.tree, fmt.Sprintf("third/n-%d-%d.md", w.serial, i), w.request("third", fmt.Sprintf("Many %d %d\n", w.serial, i)).text())
+				w.put(d.tree, w.path(fmt.Sprintf("third/n-%d-%d.md", w.serial, i)), w.request("third", fmt.Sprintf("Many %d %d\n", w.serial, i)).text())
 			}
 		case 3:
 			for i := range 1000 {

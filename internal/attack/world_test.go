@@ -89,7 +89,7 @@ func fixedSigners() string {
 		keyNeg.Line("!op@example.com,*@example.com,op-relay", `namespaces="git,file"`)
 }
 
-var plainPolicy = mpolicy{maxFile: 8 << 20, maxCommits: 100000, minRSA: 3072, signers: signersFile, types: []string{"DECISIONS", "RESPONSE", "ACK"},
+var plainPolicy = mpolicy{maxFile: 8 << 20, maxCommits: 100000, minRSA: 3072, signers: signersFile, ignore: []string{".github", ".bridge"}, types: []string{"DECISIONS", "RESPONSE", "ACK"},
 	freeze: 1800, skew: 300, clock: 600}
 
 func with(change func(p *mpolicy)) mpolicy {
@@ -121,6 +121,10 @@ var policies = map[string]mpolicy{
 	"version: 1\nmin-rsa-bits: 2048\nrequire-signed: all\n":                    with(func(p *mpolicy) { p.minRSA, p.requireAll = 2048, true }),
 	"version: 1\nsigners: " + otherFile + "\n":                                 with(func(p *mpolicy) { p.signers = otherFile }),
 	"version: 1\nrelay:\n  types: [DECISIONS, ACK]\n  path-key: error\n":       with(func(p *mpolicy) { p.types, p.pathKey = []string{"DECISIONS", "ACK"}, true }),
+	"version: 1\nenvelopes:\n  root: bridge\n":                                 with(func(p *mpolicy) { p.root = "bridge" }),
+	"version: 1\nenvelopes:\n  root: a/b\n  outside: deny\n":                   with(func(p *mpolicy) { p.root, p.outsideDeny = "a/b", true }),
+	"version: 1\nenvelopes:\n  root: a/b\n":                                    with(func(p *mpolicy) { p.root = "a/b" }),
+	"version: 1\nenvelopes:\n  ignore: [\"docs/**\", \"other/**\"]\n":          with(func(p *mpolicy) { p.ignore = []string{"docs", "other"} }),
 	"version: 1\nlimits:\n  commits: 2\n":                                      with(func(p *mpolicy) { p.maxCommits = 2 }),
 	"version: 1\nprotect: [main, \"refs/tags/*\"]\nother-refs: allow\n":        with(func(p *mpolicy) { p.protect = []string{"main", "refs/tags/*"} }),
 	"version: 1\nrules:\n  envelope-schema: warning\n  append-only: warning\n": with(func(p *mpolicy) { p.lowered = []string{"envelope-schema", "append-only"} }),
@@ -139,7 +143,25 @@ var noPolicies = []string{"version: 2\n", "versoin: 1\n", "version: 1\nrules:\n 
 // finds no commit to be ahead of its clock.
 const begin = 1_770_000_000
 
-func newWorld(t testing.TB, seed uint64) *world {
+// A kind of server.
+type kind struct {
+	policy           string // in the repository
+	own              string // of the server itself, "" for none
+	ownSigners, long bool   // signers of the server itself; SHA-256
+}
+
+func kindOf(seed uint64) kind {
+	rng := rand.New(rand.NewPCG(seed, 8))
+	texts := sorted(policies)
+	k := kind{policy: texts[seed%uint64(len(texts))], ownSigners: rng.IntN(4) == 0, long: rng.IntN(4) == 0}
+	if rng.IntN(4) == 0 {
+		texts = slices.Concat(texts[1:], sorted(serverPolicies), sorted(serverPolicies))
+		k.own = texts[rng.IntN(len(texts))]
+	}
+	return k
+}
+
+func newWorld(t testing.TB, seed uint64, k kind) *world {
 	home := gittest.TempDir(t)
 	deflate, err := zlib.NewWriterLevel(io.Discard, zlib.BestSpeed)
 	if err != nil {
@@ -149,10 +171,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 		server: filepath.Join(home, "server.git"), extra: filepath.Join(home, "extra"), client: filepath.Join(home, "client.git"),
 		tips: map[string]string{}, trees: map[string]tree{}, dates: map[string]int64{}, written: map[string]bool{}, deflate: deflate}
 	now := w.now
-	texts := sorted(policies)
-	policy := texts[seed%uint64(len(texts))]
-	w.policy = policy
-	w.sha256 = w.one(4)
+	w.policy, w.sha256 = k.policy, k.long
 	format := "sha1"
 	if w.sha256 {
 		format = "sha256"
@@ -162,14 +181,13 @@ func newWorld(t testing.TB, seed uint64) *world {
 	for _, dir := range []string{w.server, w.client} {
 		r.Run("init", "-q", "--bare", "-b", "main", "--template=", "--object-format="+format, dir)
 	}
-	if w.one(4) {
-		w.serverPolicy = filepath.Join(home, "policy.yaml")
-		w.policy = pick(w, slices.Concat(texts[1:], sorted(serverPolicies), sorted(serverPolicies))...)
-		write(t, w.serverPolicy, w.policy)
+	if k.own != "" {
+		w.policy, w.serverPolicy = k.own, filepath.Join(home, "policy.yaml")
+		write(t, w.serverPolicy, k.own)
 		r.Run("--git-dir="+w.server, "config", "rigward.policy", w.serverPolicy)
 		w.always = append(w.always, "server: a policy of its own")
 	}
-	if w.one(4) {
+	if k.ownSigners {
 		w.serverSigners = filepath.Join(home, "signers")
 		write(t, w.serverSigners, fixedSigners())
 		r.Run("--git-dir="+w.server, "config", "rigward.allowedSigners", w.serverSigners)
@@ -190,20 +208,20 @@ func newWorld(t testing.TB, seed uint64) *world {
 		w.put(first, signersFile, keyX.Line("*@example.com,*", ""))
 	}
 	w.put(first, revokedFile, keyR.Authorized()+"\n")
-	if policy != "" {
-		w.put(first, policyFile, policy)
+	if k.policy != "" {
+		w.put(first, policyFile, k.policy)
 	}
 	w.put(first, "README.md", "# Nobody's business\n")
 	w.put(first, "docs/guide.md", "no envelope\n")
-	w.put(first, "t-one/REQUEST.md", w.request("t-one", "Is the release ready?\n").text())
-	w.put(first, "other/REQUEST.md", w.request("other", "Who is on call?\n").text())
+	w.put(first, w.path("t-one/REQUEST.md"), w.request("t-one", "Is the release ready?\n").text())
+	w.put(first, w.path("other/REQUEST.md"), w.request("other", "Who is on call?\n").text())
 	root := w.commit(&draft{tree: first, when: now - 3000, key: keyA})
 	f := w.relay("t-one", bodyHash("Is the release ready?\n"), now-2000, keyA)
 	second := w.copy(root)
-	w.put(second, "t-one/RELAY.md", f.text())
+	w.put(second, w.path("t-one/RELAY.md"), f.text())
 	relay := w.commit(&draft{parents: []string{root}, tree: second, when: now - 2000, key: keyA})
 	third := w.copy(relay)
-	w.put(third, "t-one/RESPONSE.md", w.request("t-one", "Yes.\n").text())
+	w.put(third, w.path("t-one/RESPONSE.md"), w.request("t-one", "Yes.\n").text())
 	tip := w.commit(&draft{parents: []string{relay}, tree: third, when: now - 1000, key: keyA})
 	w.accept()
 	w.pool = sorted(w.trees)
@@ -371,6 +389,15 @@ func (w *world) commit(d *draft) string {
 	id := w.object("commit", raw)
 	w.trees[id], w.dates[id] = d.tree, d.when
 	return id
+}
+
+// path is a path below the directory that the world's first policy makes the
+// root of all threads.
+func (w *world) path(p string) string {
+	if root := w.rules().root; root != "" {
+		return root + "/" + p
+	}
+	return p
 }
 
 // header is the header that holds the signature of a commit, other the one of

@@ -255,6 +255,7 @@ func FuzzRender(f *testing.F) {
 		f.Add(p, "x", p)
 	}
 	f.Add("1234567", " a: b #", "a \t\r\n\ufeff")
+	f.Add("", "0", "0")
 	f.Fuzz(func(t *testing.T, a, b, body string) {
 		fields := envelope.Fields{From: "mac", TLDR: a, Status: b, To: []string{a, b}, References: []string{b}, Body: []byte(body)}
 		if !utf8.ValidString(a) || !utf8.ValidString(b) || !utf8.ValidString(body) {
@@ -265,6 +266,9 @@ func FuzzRender(f *testing.F) {
 		}
 		if len(a)+len(b) > 10_000 || len(body) > 1<<20 {
 			return
+		}
+		if a == "" || b == "" {
+			fields.To = nil // an empty recipient is read as a fault, not as a recipient
 		}
 		roundTrip(t, fields)
 	})

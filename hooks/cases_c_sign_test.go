@@ -100,7 +100,7 @@ esac
 			return ids
 		}
 		ids := three(opts{})
-		if text := unwrapped(s.push(ids[2], "refs/heads/main").Stderr); !strings.Contains(text, "unsigned (commit "+ids[1][:12]+")") || strings.Count(text, "(commit ") != 1 {
+		if text := unwrapped(s.push(ids[2], "refs/heads/main").Stderr); !strings.Contains(text, "unsigned: the commit has no signature, expected that of an allowed signer (commit "+ids[1][:12]+")") || strings.Count(text, "(commit ") != 1 {
 			t.Errorf("not the middle one: %s", text)
 		}
 		s.refused(ids[2], false, []string{"commit-signed"})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/rigward/rigward/pkg/envelope"
@@ -63,7 +64,7 @@ func (j *Judge) relayCommit(c *commit, e *entry, add func(rule, key, message, hi
 	case n > 1 && c.relays() > 1:
 		add("relay-commit", "from", fmt.Sprintf("the commit brings %d relays, expected one", c.relays()), alone)
 	case n > 1:
-		add("relay-commit", "from", fmt.Sprintf("the commit changes %d paths besides the relay, expected none", n-1), alone)
+		add("relay-commit", "from", "the commit changes other paths besides the relay ("+strconv.Itoa(n-1)+"), expected none", alone)
 	}
 	if v := c.verdict; v != nil && v.Good() {
 		who := func(i gitrepo.Ident) relay.Person { return relay.Person{Name: i.Name, Email: i.Email} }

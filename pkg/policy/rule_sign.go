@@ -207,7 +207,14 @@ func (j *Judge) signed(_ context.Context, r Range, c *commit) error {
 		if v.Detail != "" {
 			why += ": " + v.Detail
 		}
-		hint := "sign it: git rebase --exec 'git commit --amend --no-edit -S' " + short(firstParent(c))
+		again := "git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' " + short(firstParent(c))
+		hint := "sign it: " + again
+		switch v.Reason {
+		case sshsign.Unsigned:
+			why += ": the commit has no signature, expected that of an allowed signer"
+		case sshsign.UnknownKey, sshsign.NotYetValid, sshsign.Expired, sshsign.Revoked:
+			hint = "sign it with a key that is listed and valid: git config user.signingkey KEY.pub && " + again
+		}
 		if len(c.parents) > 1 && len(c.brought) == 0 {
 			hint = "merge in a clone with git merge -S instead of the forge's merge button, or set forge-commits in the policy"
 		}

@@ -92,7 +92,7 @@ func number(t *testing.T, name string, otherwise int) int {
 // is a real git push to a server with real hooks.
 const (
 	perWorld  = 40
-	realEvery = 25
+	realEvery = 50
 )
 
 // A tally counts pushes by how they ended, the rules that they broke, and what

@@ -166,6 +166,7 @@ func Install(ctx context.Context, in bundle.Input, o InstallOptions) (*InstallRe
 	if o.Plan {
 		return r, planOnly(j, r, o)
 	}
+	j.man.root, j.archive.Kept = nil, nil // of no use below, and much memory
 	made, err := bundle.TargetDir(o.Target)
 	if err != nil {
 		return nil, err
@@ -366,9 +367,11 @@ func install(ctx context.Context, j *judge, r *InstallResult, o InstallOptions) 
 	now.Directories = slices.Compact(now.Directories)
 	emptied := emptyDirs(now.Directories, now.Files)
 	now.Directories = slices.DeleteFunc(now.Directories, func(d string) bool { return slices.Contains(emptied, d) })
-	before, err := lock.marshal()
-	if err != nil {
-		return err
+	var before []byte
+	if was != nil {
+		if before, err = lock.marshal(); err != nil {
+			return err
+		}
 	}
 	lock.set(now)
 	after, err := lock.marshal()

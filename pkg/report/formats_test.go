@@ -436,6 +436,38 @@ func htmlKeeps(t *testing.T, out, text string) {
 	}
 }
 
+// Two branches that add many turns to one thread diverge in every pair: what is
+// told of that does not grow with the square of the turns.
+func TestManyDivergences(t *testing.T) {
+	const half = 100
+	thread := Thread{ID: "talk"}
+	for i := range 2 * half {
+		u := Turn{Path: fmt.Sprintf("talk/STATE-%d.md", i), Type: "STATE", From: "rig-a", New: true, TLDR: strings.Repeat("w", 100_000)}
+		for k := range half {
+			u.Diverges = append(u.Diverges, fmt.Sprintf("talk/STATE-%d.md", (i/half+1)%2*half+k))
+		}
+		if i%half > 0 {
+			u.Answers = []string{fmt.Sprintf("talk/STATE-%d.md", i-1)}
+		}
+		thread.Turns = append(thread.Turns, u)
+	}
+	out := render(t, &Report{Gate: "check", Threads: []Thread{thread}}, "html")
+	if n := strings.Count(out, `<path class="answers" d="M`) - 1; n != 2*(half-1) {
+		t.Errorf("%d answers drawn, expected %d", n, 2*(half-1))
+	}
+	if n := strings.Count(out, `<path class="diverges" d="M`) - 1; n != maxGraphEdges-2*(half-1) {
+		t.Errorf("%d divergences drawn", n)
+	}
+	for _, say := range []string{"9718 ties not drawn", "200 turns, 200 of them new, and 10198 ties", "; and 94 more", "answers 99 (STATE-98.md)"} {
+		if !strings.Contains(out, say) {
+			t.Errorf("the page does not say %q", say)
+		}
+	}
+	if len(out) > 600_000 {
+		t.Errorf("the page has %d bytes", len(out))
+	}
+}
+
 // TestPageAllowsItsOwnStyleOnly: the page's policy is strict, and its hash is
 // that of the style that is in it.
 func TestPageAllowsItsOwnStyleOnly(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -24,6 +25,8 @@ var (
 const (
 	maxPageFindings  = 5000
 	maxPageDiffLines = 2000
+	maxPageTies      = 6   // of one turn, told in words
+	maxPageText      = 500 // characters of one field of a turn
 )
 
 // What the template is given. All texts are clean; it escapes them for HTML.
@@ -119,27 +122,59 @@ func writeHTML(w io.Writer, r *Report) error {
 }
 
 func threadOf(number int, t Thread) pageThread {
-	p := pageThread{Number: number, Name: finding.Clean(t.ID), Drawn: draw(t)}
-	if t.Cut > 0 {
-		p.Cut = plural(t.Cut, "further turn") + " left out"
-	}
 	ties := tiesOf(t)
+	shown := ties
+	if len(ties) > maxGraphEdges {
+		// Answers and references first: who did not know of whom grows with the
+		// square of the turns.
+		shown = slices.Clone(ties)
+		slices.SortStableFunc(shown, func(a, b tie) int { return known(b) - known(a) })
+		shown = shown[:maxGraphEdges]
+	}
+	p := pageThread{Number: number, Name: finding.Clean(cut(t.ID, maxPageText)), Drawn: draw(t, shown)}
+	var left []string
+	if t.Cut > 0 {
+		left = append(left, plural(t.Cut, "further turn")+" left out")
+	}
+	if n := len(ties) - len(shown); n > 0 {
+		left = append(left, plural(n, "tie")+" not drawn")
+	}
+	p.Cut = strings.Join(left, ", ")
 	said := make([][]string, len(t.Turns))
+	more := make([]int, len(t.Turns))
 	for _, e := range ties {
-		said[e.from] = append(said[e.from], fmt.Sprintf("%s %d (%s)", e.how, e.to+1, finding.Clean(path.Base(t.Turns[e.to].Path))))
+		if len(said[e.from]) == maxPageTies {
+			more[e.from]++
+			continue
+		}
+		said[e.from] = append(said[e.from], fmt.Sprintf("%s %d (%s)", e.how, e.to+1, text(path.Base(t.Turns[e.to].Path))))
 	}
 	news := 0
 	for i, u := range t.Turns {
 		if u.New {
 			news++
 		}
+		if more[i] > 0 {
+			said[i] = append(said[i], fmt.Sprintf("and %d more", more[i]))
+		}
 		p.Turns = append(p.Turns, pageTurn{
-			Type: finding.Clean(typeOf(u)), From: finding.Clean(u.From), To: finding.Clean(strings.Join(u.To, ", ")), Date: finding.Clean(u.Date),
-			TLDR: finding.Clean(u.TLDR), Path: finding.Clean(u.Path), Commit: short(u.Commit), New: u.New, Relay: u.Relay, Ties: strings.Join(said[i], "; "),
+			Type: text(typeOf(u)), From: text(u.From), To: text(strings.Join(u.To, ", ")), Date: text(u.Date),
+			TLDR: text(u.TLDR), Path: text(u.Path), Commit: short(u.Commit), New: u.New, Relay: u.Relay, Ties: strings.Join(said[i], "; "),
 		})
 	}
 	p.Said = fmt.Sprintf("%s, %d of them new, and %s between them. The list says the same in words.", plural(len(t.Turns), "turn"), news, plural(len(ties), "tie"))
 	return p
+}
+
+// text is a field of a turn as the page shows it.
+func text(s string) string { return finding.Clean(cut(s, maxPageText)) }
+
+// known is 1 for a tie of turns of which one knew the other, else 0.
+func known(e tie) int {
+	if e.how == diverges {
+		return 0
+	}
+	return 1
 }
 
 func bundleOf(x Bundle) pageBundle {

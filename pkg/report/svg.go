@@ -45,8 +45,8 @@ type curve struct {
 
 // draw lays a thread out. Ties that run side by side get lanes of their own,
 // the short ones nearest to the marks.
-func draw(t Thread) drawing {
-	ties := tiesOf(t)
+func draw(t Thread, ties []tie) drawing {
+	ties = slices.Clone(ties)
 	slices.SortStableFunc(ties, func(a, b tie) int { return span(a) - span(b) })
 	var lanes [maxLanes][]tie
 	lane := make([]int, len(ties))

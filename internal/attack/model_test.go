@@ -715,13 +715,12 @@ func sound(key, sig, signed string, minRSA int) bool {
 			curve = elliptic.P521()
 			sum = []byte(hashed("sha512", signed))
 		}
-		n := (curve.Params().BitSize + 7) / 8
-		q := point[0]
-		if len(q) != 1+2*n || q[0] != 4 {
+		pub, err := ecdsa.ParseUncompressedPublicKey(curve, []byte(point[0]))
+		if err != nil {
 			return false
 		}
 		number := func(s string) *big.Int { return new(big.Int).SetBytes([]byte(s)) }
-		return ecdsa.Verify(&ecdsa.PublicKey{Curve: curve, X: number(q[1 : 1+n]), Y: number(q[1+n:])}, sum, number(rs[0]), number(rs[1]))
+		return ecdsa.Verify(pub, sum, number(rs[0]), number(rs[1]))
 	case "ssh-rsa":
 		n, rest := wire(krest, 1)
 		if n == nil || len(rest)+len(srest) > 0 {

@@ -70,6 +70,9 @@ func (r *run) finish(err error) int {
 	if r.paged && r.page() {
 		return r.exit
 	}
+	if r.out.Len() == 0 {
+		return r.exit // a reader that went away missed nothing
+	}
 	if _, err := r.env.Stdout.Write(r.out.Bytes()); err != nil {
 		fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: cannot write to standard output\n", r.cmd.name)
 		return 2

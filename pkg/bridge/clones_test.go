@@ -1,0 +1,255 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	mathrand "math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// at is the same clone in another directory.
+func (c *cachedClone) at(dir string) *cachedClone {
+	return &cachedClone{t: c.t, dir: filepath.Join(filepath.Dir(c.dir), dir), env: c.env}
+}
+
+func (c *cachedClone) open() (*run, *work) {
+	c.t.Helper()
+	env := &Env{Environ: c.env, Dir: c.dir, Now: time.Now, Rand: rand.Reader}
+	r := &run{env: env, ctx: context.Background(), cmd: findCommand("thread")}
+	w, err := r.open()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(w.close)
+	return r, w
+}
+
+// positions asks walkBack for every path of HEAD.
+func (c *cachedClone) positions() (ms map[string]*message, cut bool) {
+	c.t.Helper()
+	r, w := c.open()
+	_, head, err := w.repo.HEAD()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	commit, err := w.repo.Commit(head)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	files, err := w.repo.ListTree(commit.Tree)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ms, wanted := map[string]*message{}, map[string]*message{}
+	for _, f := range files {
+		thread, file := splitPath(f.Path)
+		ms[f.Path] = &message{thread: thread, file: file}
+		wanted[f.Path] = ms[f.Path]
+	}
+	cut, err = w.walkBack(r.ctx, head, wanted, false)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return ms, cut
+}
+
+// TestWalkBack holds the walk, which follows a line by itself, against one
+// that git orders from the tip on, and looks into clones with a part of the
+// history.
+func TestWalkBack(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	c := newCachedClone(t, mathrand.New(mathrand.NewPCG(seed, 0)))
+	_, w := c.open()
+	_, head, err := w.repo.HEAD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type place struct {
+		position int
+		commit   string
+	}
+	expected := map[string]place{}
+	position := uncommittedPosition
+	err = w.repo.ScanCommits(context.Background(), w.repo.RevList(context.Background(), []string{head}, nil, gitrepo.RevListOptions{}), gitrepo.ScanOptions{},
+		func(s *gitrepo.Scanned) error {
+			position--
+			for path := range introduced(s) {
+				if _, met := expected[path]; !met {
+					expected[path] = place{position, s.ID}
+				}
+			}
+			return nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ms, cut := c.positions()
+	if cut || len(ms) < 300 {
+		t.Fatalf("%d messages, cut %t", len(ms), cut)
+	}
+	for path, m := range ms {
+		if got := (place{m.position, m.commit}); got != expected[path] {
+			t.Errorf("%s: %v, expected %v", path, got, expected[path])
+		}
+	}
+
+	t.Run("depth 15", func(t *testing.T) { // the merge is the 21st commit
+		s := c.at("shallow")
+		c.git("clone", "-q", "--depth", "15", "file://"+c.dir, s.dir)
+		s.t = t
+		ms, cut := s.positions()
+		if !cut {
+			t.Error("the history is not cut")
+		}
+		known := 0
+		for path, m := range ms {
+			e := expected[path]
+			if uncommittedPosition-e.position <= 14 { // the 15th lacks its parent
+				known++
+				if m.position != e.position || m.commit != e.commit {
+					t.Errorf("%s: %d %s, expected %v", path, m.position, m.commit, e)
+				}
+			} else if m.position != unknownPosition || m.commit != "" {
+				t.Errorf("%s: %d %s, expected to be older than all that is known", path, m.position, m.commit)
+			}
+		}
+		if known < 50 {
+			t.Errorf("%d messages lie above the cut", known)
+		}
+	})
+	t.Run("blob:none", func(t *testing.T) {
+		c.git("config", "uploadpack.allowFilter", "true")
+		s := c.at("partial")
+		c.git("clone", "-q", "--filter=blob:none", "file://"+c.dir, s.dir)
+		s.t = t
+		ms, cut := s.positions()
+		if cut {
+			t.Error("the history is cut")
+		}
+		for path, m := range ms {
+			if e := expected[path]; m.position != e.position {
+				t.Errorf("%s: %d, expected %v", path, m.position, e)
+			}
+		}
+	})
+}
+
+// TestStatusOfClones: status says the same in every kind of clone of one
+// history.
+func TestStatusOfClones(t *testing.T) {
+	c := newCachedClone(t, mathrand.New(mathrand.NewPCG(1, 2)))
+	later := time.Now().Add(time.Hour)
+	expected := c.status(later)
+	linked := c.at("linked")
+	c.git("worktree", "add", "-q", "--detach", linked.dir)
+	super := c.at("super")
+	c.git("init", "-q", super.dir)
+	super.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "file://"+c.dir, "sub")
+	sub := c.at("super/sub")
+	separate := c.at("separate")
+	c.git("clone", "-q", "--separate-git-dir", filepath.Join(filepath.Dir(c.dir), "separate.git"), c.dir, separate.dir)
+	for name, clone := range map[string]*cachedClone{"a linked worktree": linked, "a submodule": sub, "a separate git directory": separate} {
+		for _, round := range []string{"first", "second"} {
+			if got := clone.status(later); got != expected {
+				t.Errorf("%s, %s status:\n%s\nexpected:\n%s", name, round, got, expected)
+			}
+		}
+		if files, _ := filepath.Glob(filepath.Join(clone.dir, "*rigward*")); len(files) > 0 {
+			t.Errorf("%s: %q in the work tree", name, files)
+		}
+	}
+	if runtime.GOOS == "windows" {
+		return
+	}
+	for _, file := range []string{c.cache(), filepath.Join(c.dir, ".git", "worktrees", "linked", "rigward", "status"), filepath.Join(filepath.Dir(c.dir), "separate.git", "rigward", "status")} {
+		if _, err := os.Lstat(file); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestStatusOfSHA256: ids of 64 digits, read through git.
+func TestStatusOfSHA256(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cachedClone{t: t, dir: filepath.Join(dir, "clone"), env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1"}}
+	if out, err := exec.Command("git", "init", "-q", "--object-format=sha256", "-b", "main", c.dir).CombinedOutput(); err != nil {
+		t.Skipf("this git knows no SHA-256: %v %s", err, out)
+	}
+	random := mathrand.New(mathrand.NewPCG(3, 4))
+	for i, name := range []string{"one-thread/ACK.md", "one-thread/STATE.md", "two-threads/ACK.md"} {
+		thread, _ := splitPath(name)
+		os.Mkdir(filepath.Join(c.dir, thread), 0o755)
+		text := strings.Replace(c.message(random, thread, "ACK", i), "date: 2026-01-", "date: 2026-02-0", 1)
+		text = text[:strings.Index(text, "date: ")] + "date: 2026-02-01\n" + text[strings.Index(text, "status: "):]
+		if err := os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c.git("add", "-A")
+		c.git("commit", "-q", "-m", name)
+	}
+	var o statusObject
+	if err := json.Unmarshal([]byte(c.status(time.Now())), &o); err != nil {
+		t.Fatal(err)
+	}
+	if len(o.Threads) != 2 || o.Threads[0].ThreadID != "two-threads" || o.Threads[1].Latest.Filename != "STATE.md" {
+		t.Errorf("%+v", o.Threads)
+	}
+}
+
+// A dyingPipe takes so many writes.
+type dyingPipe struct {
+	bytes.Buffer
+	left int
+}
+
+func (p *dyingPipe) Write(data []byte) (int, error) {
+	if p.left--; p.left < 0 {
+		return 0, &os.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}
+	}
+	return p.Buffer.Write(data)
+}
+
+// TestWatchUntilNobodyReads: the end of the reader is the end of the watch, and
+// a result that nobody could take is none.
+func TestWatchUntilNobodyReads(t *testing.T) {
+	c := newCachedClone(t, mathrand.New(mathrand.NewPCG(5, 6)))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute, errors.New("the watch did not end"))
+	defer cancel()
+	var errs bytes.Buffer
+	out := &dyingPipe{left: 1}
+	changes := make(chan struct{})
+	go func() { // something to tell at every look
+		defer close(changes)
+		for i := 0; ctx.Err() == nil; i++ {
+			os.WriteFile(filepath.Join(c.dir, "thread-00", "NOTE.md"), []byte(strings.Repeat("x", i%7)), 0o644)
+			os.WriteFile(filepath.Join(c.dir, "file-"+string(rune('a'+i%26))), nil, 0o644)
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	code := Main(ctx, Env{Args: []string{"status", "--watch", "--interval", "0.1"}, Stdout: out, Stderr: &errs, Environ: c.env, Dir: c.dir, Now: time.Now, Rand: rand.Reader})
+	cancel()
+	<-changes
+	if code != 0 || errs.Len() != 0 || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("exit %d, %d lines, standard error %q", code, strings.Count(out.String(), "\n"), errs.String())
+	}
+	code = Main(context.Background(), Env{Args: []string{"status"}, Stdout: &dyingPipe{}, Stderr: &errs, Environ: c.env, Dir: c.dir, Now: time.Now, Rand: rand.Reader})
+	if code != 2 || !strings.Contains(errs.String(), "cannot write to standard output") {
+		t.Errorf("exit %d, standard error %q", code, errs.String())
+	}
+}

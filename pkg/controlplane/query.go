@@ -121,6 +121,11 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (result [][]any, mo
 		if err := r.Scan(into...); err != nil {
 			return err
 		}
+		for i, v := range row { // SQLite has no booleans of its own
+			if n, ok := v.(int64); ok && q.Columns[i] == "verified" {
+				row[i] = n != 0
+			}
+		}
 		result = append(result, row)
 		return nil
 	})

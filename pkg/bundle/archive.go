@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"math"
 
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -32,15 +33,21 @@ type Archive struct {
 
 // Scan reads a bundle file of the given size once, to its last byte, and
 // judges it as the profile says: container, stream in archive order, end of
-// the archive. A fault is in [Archive.Fault], with everything found before it.
+// the archive. A negative size stands for a file that is still being written:
+// it is read to its end, and its ratio judged there. A fault is in [Archive.Fault], with everything found before it.
 // The error is for reading alone (or ctx): then nothing was decided.
 func Scan(ctx context.Context, file io.ReaderAt, size int64, p *Profile) (*Archive, error) {
+	grows := size < 0
+	if grows {
+		size = math.MaxInt64
+	}
 	a := &Archive{FileSize: size, Kept: map[string][]byte{}, profile: p, file: file, hash: sha256.New()}
 	head := make([]byte, min(size, SniffLen))
-	if _, err := file.ReadAt(head, 0); err != nil && !(err == io.EOF && size == int64(len(head))) {
+	n, err := file.ReadAt(head, 0)
+	if err != nil && !(err == io.EOF && (grows || size == int64(len(head)))) {
 		return nil, err
 	}
-	a.Compression = Sniff(head)
+	a.Compression = Sniff(head[:n])
 	raw := &hashReader{r: io.NewSectionReader(file, 0, size), h: sha256.New()}
 	if a.Fault = a.checkKind(); a.Fault == nil {
 		if err := a.scan(ctx, raw); err != nil {
@@ -54,7 +61,13 @@ func Scan(ctx context.Context, file io.ReaderAt, size int64, p *Profile) (*Archi
 	if _, err := io.Copy(io.Discard, raw); err != nil { // the digest is that of the whole file
 		return nil, err
 	}
-	if raw.n != size {
+	switch {
+	case grows:
+		a.FileSize = raw.n
+		if a.Fault == nil {
+			a.Fault = checkRatio(a.TarSize, a.FileSize, p.Limits.Ratio)
+		}
+	case raw.n != size:
 		return nil, fmt.Errorf("the file changed its size while it was read")
 	}
 	raw.h.Sum(a.FileDigest[:0])

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -40,7 +41,45 @@ func OpenFile(name string) (*os.File, int64, error) {
 // WriteFile writes a file through a temporary file beside it and a rename, so
 // that name is the old file or the whole new one. If check is set it judges
 // the temporary file before the rename; its error leaves nothing behind.
-func WriteFile(name string, mode os.FileMode, write func(io.Writer) error, check func(f *os.File, size int64) error) (err error) {
+func WriteFile(name string, mode os.FileMode, write func(io.Writer) error, check func(f *os.File, size int64) error) error {
+	return replace(name, mode, func(f *os.File) error {
+		if err := buffered(f, write); err != nil || check == nil {
+			return err
+		}
+		info, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		return check(f, info.Size())
+	})
+}
+
+// WriteWatched is WriteFile with a check that reads the temporary file while
+// it is written: a read waits for bytes that are not there yet. The size is
+// not known, see [Scan]. What write did happened before the check reads the
+// end of the file.
+func WriteWatched(name string, mode os.FileMode, write func(io.Writer) error, check func(f io.ReaderAt) error) error {
+	return replace(name, mode, func(f *os.File) error {
+		g := &growing{f: f}
+		g.more.L = &g.mu
+		checked := make(chan error, 1)
+		go func() { checked <- check(g) }()
+		err := buffered(g, write)
+		g.end(err)
+		return cmpErr(err, <-checked)
+	})
+}
+
+// buffered gathers what compressors write in small pieces.
+func buffered(w io.Writer, write func(io.Writer) error) error {
+	out := bufio.NewWriterSize(w, 256<<10)
+	if err := write(out); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+func replace(name string, mode os.FileMode, fill func(f *os.File) error) (err error) {
 	dir := filepath.Dir(name)
 	f, err := os.CreateTemp(dir, ".rigward-*")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,21 +95,8 @@ func WriteFile(name string, mode os.FileMode, write func(io.Writer) error, check
 			os.Remove(tmp)
 		}
 	}()
-	out := bufio.NewWriterSize(f, 256<<10) // compressors write in small pieces
-	if err := write(out); err != nil {
+	if err := fill(f); err != nil {
 		return err
-	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	if check != nil {
-		info, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		if err := check(f, info.Size()); err != nil {
-			return err
-		}
 	}
 	if err := f.Chmod(mode); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return err
@@ -79,4 +105,46 @@ func WriteFile(name string, mode os.FileMode, write func(io.Writer) error, check
 		return err
 	}
 	return os.Rename(tmp, name)
+}
+
+// growing is a file that one goroutine writes while another one reads it.
+type growing struct {
+	f    *os.File
+	mu   sync.Mutex
+	more sync.Cond
+	size int64 // bytes written
+	done bool  // nothing more will come
+	err  error // why not
+}
+
+// Write implements io.Writer.
+func (g *growing) Write(p []byte) (int, error) {
+	n, err := g.f.Write(p)
+	g.mu.Lock()
+	g.size += int64(n)
+	g.mu.Unlock()
+	g.more.Broadcast()
+	return n, err
+}
+
+// end tells the reader that nothing more will come.
+func (g *growing) end(err error) {
+	g.mu.Lock()
+	g.done, g.err = true, err
+	g.mu.Unlock()
+	g.more.Broadcast()
+}
+
+// ReadAt implements io.ReaderAt.
+func (g *growing) ReadAt(p []byte, off int64) (int, error) {
+	g.mu.Lock()
+	for !g.done && g.size < off+int64(len(p)) {
+		g.more.Wait()
+	}
+	err := g.err
+	g.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	return g.f.ReadAt(p, off)
 }

@@ -132,16 +132,16 @@ func (s *stream) copyN(size int64, fn func([]byte)) (n int64, err error) {
 
 // ratio judges the decompression ratio as it will be after size more bytes.
 func (s *stream) ratio(size int64) *Finding {
-	out := s.offset + size
-	if out > ratioFloor && out > s.maxRatioBytes() {
-		return Faultf(LimitRatio, "", "%d bytes come out of a file of %d bytes, the limit is %d times", out, s.fileSize, s.maxRatio)
-	}
-	return nil
+	return checkRatio(s.offset+size, s.fileSize, s.maxRatio)
 }
 
-func (s *stream) maxRatioBytes() int64 {
-	if s.maxRatio > 0 && s.fileSize > (1<<62)/s.maxRatio {
-		return 1 << 62
+func checkRatio(out, fileSize, maxRatio int64) *Finding {
+	most := int64(1 << 62)
+	if maxRatio <= 0 || fileSize <= most/maxRatio {
+		most = max(1, fileSize*maxRatio)
 	}
-	return max(1, s.fileSize*s.maxRatio)
+	if out > ratioFloor && out > most {
+		return Faultf(LimitRatio, "", "%d bytes come out of a file of %d bytes, the limit is %d times", out, fileSize, maxRatio)
+	}
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 
@@ -200,14 +199,14 @@ func Create(ctx context.Context, src *Source, o Options, output string, v Verify
 	}
 	entries := a.entries()
 	var r *Result
-	err = bundle.WriteFile(output, 0o644,
+	err = bundle.WriteWatched(output, 0o644,
 		func(w io.Writer) error {
 			_, err := bundle.WriteArchive(ctx, w, bundle.Gzip, Layout{}, entries)
 			return err
 		},
-		func(f *os.File, size int64) error {
+		func(f io.ReaderAt) error {
 			v.AllowMissingDigest = true
-			j, err := run(ctx, bundle.Input{Name: output, File: f, Size: size}, v, false)
+			j, err := run(ctx, bundle.Input{Name: output, File: f, Size: -1}, v, false)
 			if err != nil {
 				return err
 			}

@@ -98,7 +98,7 @@ func run(ctx context.Context, in bundle.Input, o VerifyOptions, all bool) (*judg
 	if err != nil {
 		return nil, err
 	}
-	j.archive = a
+	j.archive, in.Size = a, a.FileSize
 	steps := []struct {
 		name string
 		run  func() error

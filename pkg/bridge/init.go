@@ -60,7 +60,11 @@ func runInit(r *run) error {
 		return cannotRead(path, err)
 	case bytes.Equal(old, data):
 	case !r.opts.has("--force"):
-		return fail(codeExists, "%s says something else already", configFile).withHint("add --force to replace it")
+		hint := "rig-bridge init --rig-id " + id + " --force"
+		if c.displayName != "" {
+			hint = "add --force to replace it"
+		}
+		return fail(codeExists, "%s says something else already", configFile).withHint("%s", hint)
 	}
 	if !bytes.Equal(old, data) {
 		if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {

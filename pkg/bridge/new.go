@@ -70,7 +70,7 @@ func runNew(r *run) error {
 	case committed[scaffoldName] != "":
 		return fail(codeExists, "%s is committed already", path).withHint("rig-bridge send <type> --thread %s --to <ids>", thread)
 	case statErr == nil && !r.opts.has("--force"):
-		return fail(codeExists, "%s exists already", path).withHint("add --force to replace it")
+		return fail(codeExists, "%s exists already", path).withHint("rig-bridge new %s --force", thread)
 	}
 	data, err := envelope.Render(scaffold(c, thread, r.today()))
 	if err != nil {

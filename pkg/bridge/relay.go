@@ -59,7 +59,7 @@ func runRelay(r *run) error {
 	}
 	if !c.isRelay() {
 		return fail(codeRefused, "the rig id %s does not end in -relay; only an operator's relay relays", quote(c.rigID)).
-			withHint("rig-bridge init --rig-id <operator>-relay")
+			withHint("rig-bridge init --rig-id %s-relay --force", c.rigID)
 	}
 	op, err := w.operator()
 	if err != nil {
@@ -128,7 +128,7 @@ func runRelay(r *run) error {
 	}
 	for _, m := range ms {
 		if m.valid() && m.env.From == c.rigID && m.env.InReplyTo == reply && m.env.IsRelay() {
-			r.note("this rig has answered that turn already: %s", finding.Path(m.path()))
+			r.note("warning: this rig has answered that turn already: %s", finding.Path(m.path()))
 		}
 	}
 	d := draft{fields: f, name: "RELAY-" + nonce + ".md", signed: true,

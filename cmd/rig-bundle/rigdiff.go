@@ -9,6 +9,7 @@ import (
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/rig"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/report"
 )
 
 // Caps of diff's text forms; JSON has everything.
@@ -128,7 +129,7 @@ func (c *call) markdownDiff(d *rig.Comparison) {
 	if len(d.Manifest) > 0 {
 		c.print("\n| manifest field | before | after |\n|---|---|---|")
 		for _, m := range d.Manifest {
-			c.print("| %s | %s | %s |", markdownCode(m.Field), markdownCode(string(m.A)), markdownCode(string(m.B)))
+			c.print("| %s | %s | %s |", report.MarkdownCode(m.Field), report.MarkdownCode(string(m.A)), report.MarkdownCode(string(m.B)))
 		}
 	}
 	if len(d.Files) > 0 {
@@ -138,7 +139,7 @@ func (c *call) markdownDiff(d *rig.Comparison) {
 				c.print("\nand %s", count(len(d.Files)-i, "more file"))
 				break
 			}
-			c.print("| %s | %s | %s |", ch.Change, markdownCode(ch.Path), changeText(ch))
+			c.print("| %s | %s | %s |", ch.Change, report.MarkdownCode(ch.Path), changeText(ch))
 		}
 	}
 	for _, ch := range d.Files {
@@ -153,23 +154,6 @@ func (c *call) markdownDiff(d *rig.Comparison) {
 		}
 		c.print("\n%sdiff\n%s%s", fence, text, fence)
 	}
-}
-
-// markdownCode is untrusted text as a code span in a table cell.
-func markdownCode(s string) string {
-	s = bundle.EscapeLine(oneLine(s))
-	s = strings.ReplaceAll(s, "|", `\|`)
-	if s == "" {
-		return ""
-	}
-	ticks := "`"
-	for strings.Contains(s, ticks) {
-		ticks += "`"
-	}
-	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") {
-		s = " " + s + " "
-	}
-	return ticks + s + ticks
 }
 
 func capLines(s string, most int) string {

@@ -110,6 +110,9 @@ func (b *built) done() {
 
 // archive judges one bundle that is a file.
 func (s *side) archive(b policy.Bundle, f builder) error {
+	if err := s.strays(b, f); err != nil {
+		return err
+	}
 	mine := func(p string) bool { return f.scope(p) || below(b.Output, p) || beside(b.Output)(p) }
 	touched := s.touches(mine)
 	if !touched && !s.All {

@@ -152,6 +152,11 @@ func (b *bench) pushes(kind string) error {
 		if err != nil {
 			return err
 		}
+		took, peak, err := b.alone(old + " " + tip + " refs/heads/main\n")
+		if err != nil {
+			return err
+		}
+		memory = max(memory, peak)
 		plain, err := timed(b.client, nil, "git", "push", "-q", b.bare, tip+":refs/heads/main")
 		if err != nil {
 			return err
@@ -160,17 +165,6 @@ func (b *bench) pushes(kind string) error {
 		if err != nil {
 			return err
 		}
-		line := old + " " + tip + " refs/heads/main\n"
-		cmd := exec.Command(b.program, "pre-receive", "--timeout", "60s")
-		cmd.Dir, cmd.Stdin = b.guarded, strings.NewReader(line)
-		cmd.Env = append(os.Environ(), "GIT_DIR=.")
-		start := time.Now()
-		out, err := cmd.CombinedOutput()
-		took := time.Since(start)
-		if err != nil && kind != "relay" {
-			return fmt.Errorf("pre-receive: %w: %s", err, out)
-		}
-		memory = max(memory, maxRSS(cmd.ProcessState))
 		if i == 0 { // caches of the disk, and the nonce index, are cold
 			cold = guarded
 			continue
@@ -183,6 +177,55 @@ func (b *bench) pushes(kind string) error {
 	return nil
 }
 
+// alone runs the hook by itself on what is about to be pushed, and leaves the
+// nonce index as it was: a hook that sees a relay for the second time does more.
+func (b *bench) alone(line string) (took time.Duration, memory int64, err error) {
+	index, kept := filepath.Join(b.guarded, "rigward"), filepath.Join(b.scratch, "index")
+	if err := os.CopyFS(kept, os.DirFS(index)); err != nil {
+		return 0, 0, err
+	}
+	cmd := exec.Command(b.program, "pre-receive", "--timeout", "60s")
+	cmd.Dir, cmd.Stdin = b.guarded, strings.NewReader(line)
+	cmd.Env = append(os.Environ(), "GIT_DIR=.", "GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(b.client, "objects"))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	start := time.Now()
+	memory, err = measured(cmd)
+	took = time.Since(start)
+	if err != nil {
+		return 0, 0, fmt.Errorf("pre-receive: %w: %s", err, out.String())
+	}
+	if err := os.RemoveAll(index); err != nil {
+		return 0, 0, err
+	}
+	return took, memory, os.Rename(kept, index)
+}
+
+// measured runs a process and returns the peak of its own resident memory in bytes,
+// without its children's.
+func measured(cmd *exec.Cmd) (memory int64, err error) {
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	done := make(chan struct{})
+	peak := make(chan int64)
+	go func() {
+		most := int64(0)
+		for {
+			most = max(most, resident(cmd.Process.Pid))
+			select {
+			case <-done:
+				peak <- most
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	err = cmd.Wait()
+	close(done)
+	return <-peak, err
+}
+
 // audit measures a whole history.
 func (b *bench) audit() error {
 	start := time.Now()
@@ -190,12 +233,11 @@ func (b *bench) audit() error {
 	cmd.Dir = b.source
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	err := cmd.Run()
+	memory, err := measured(cmd)
 	took := time.Since(start)
 	if err != nil {
 		return fmt.Errorf("check --all: %w: %.300s", err, out.String())
 	}
-	memory := maxRSS(cmd.ProcessState)
 
 	start = time.Now()
 	ctx, cancel := context.WithCancel(context.Background())

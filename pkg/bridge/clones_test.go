@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -251,5 +252,47 @@ func TestWatchUntilNobodyReads(t *testing.T) {
 	code = Main(context.Background(), Env{Args: []string{"status"}, Stdout: &dyingPipe{}, Stderr: &errs, Environ: c.env, Dir: c.dir, Now: time.Now, Rand: rand.Reader})
 	if code != 2 || !strings.Contains(errs.String(), "cannot write to standard output") {
 		t.Errorf("exit %d, standard error %q", code, errs.String())
+	}
+}
+
+// TestGone: what a pull beside us takes away is not there, which is no fault of
+// it; what stays is.
+func TestGone(t *testing.T) {
+	root := t.TempDir()
+	if err := os.Mkdir(filepath.Join(root, "one-thread"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"ACK.md", "EMPTY.md", "STATE.md"} {
+		text := "nothing\n"
+		if name == "EMPTY.md" {
+			text = ""
+		}
+		if err := os.WriteFile(filepath.Join(root, "one-thread", name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var seen []string
+	err := eachFile(root, "one-thread", make([]byte, readBuffer), func(dir *dirReader, e os.DirEntry) {
+		if e.Name() == "STATE.md" {
+			os.Remove(filepath.Join(root, "one-thread", e.Name()))
+		}
+		m := dir.message("one-thread", e)
+		p, quickly := dir.plain("one-thread", e)
+		if (m == nil) != (p == nil) || quickly {
+			t.Errorf("%s: %v %v %t", e.Name(), m, p, quickly)
+		}
+		if m != nil {
+			seen = append(seen, m.file)
+		}
+	}, nil)
+	if slices.Sort(seen); err != nil || !slices.Equal(seen, []string{"ACK.md", "EMPTY.md"}) {
+		t.Errorf("%q %v", seen, err)
+	}
+	if ms, err := readThread(root, "no-thread"); len(ms) != 0 || err != nil {
+		t.Errorf("%v %v", ms, err)
+	}
+	os.WriteFile(filepath.Join(root, "no-directory"), nil, 0o644)
+	if _, err := readThread(root, "no-directory"); err == nil {
+		t.Error("a file was read as a thread")
 	}
 }

@@ -116,14 +116,22 @@ const readBuffer = 32 << 10
 
 // eachMessage reads a thread, in no order.
 func eachMessage(root, thread string, buf []byte, fn func(*message)) error {
-	return eachFile(root, thread, buf, func(dir *dirReader, e os.DirEntry) { fn(dir.message(thread, e)) }, nil)
+	return eachFile(root, thread, buf, func(dir *dirReader, e os.DirEntry) {
+		if m := dir.message(thread, e); m != nil {
+			fn(m)
+		}
+	}, nil)
 }
 
 // eachFile calls fn for every entry of a thread directory whose name ends in
-// .md, in no order, and then, if it is not nil, end.
+// .md, in no order, and then, if it is not nil, end. A directory that is gone,
+// as a pull beside us can make it, has none.
 func eachFile(root, thread string, buf []byte, fn func(*dirReader, os.DirEntry), end func(*dirReader)) error {
 	path := filepath.Join(root, thread)
 	dir, err := openDir(path, buf)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
 		return cannotRead(path, err)
 	}
@@ -143,10 +151,10 @@ func eachFile(root, thread string, buf []byte, fn func(*dirReader, os.DirEntry),
 	return nil
 }
 
-// message reads and judges one file.
+// message reads and judges one file; nil if it is gone by now.
 func (d *dirReader) message(thread string, e os.DirEntry) *message {
 	data, bad := d.data(thread, e)
-	if bad != nil {
+	if data == nil {
 		return bad
 	}
 	return newMessage(thread, e.Name(), bytes.Clone(data))
@@ -156,7 +164,7 @@ func (d *dirReader) message(thread string, e os.DirEntry) *message {
 // a message in the plainest form has none, and quickly is true. See quick.
 func (d *dirReader) plain(thread string, e os.DirEntry) (m *message, quickly bool) {
 	data, bad := d.data(thread, e)
-	if bad != nil {
+	if data == nil {
 		return bad, false
 	}
 	env, ok := quick(data, thread)
@@ -169,15 +177,20 @@ func (d *dirReader) plain(thread string, e os.DirEntry) (m *message, quickly boo
 	return m, true
 }
 
-// data reads a file; bad says why it cannot be read. The bytes hold until the
-// next read.
+// data reads a file. Where data is nil, bad says why it cannot be read, and is
+// nil too if the file is gone by now. The bytes hold until the next read.
 func (d *dirReader) data(thread string, e os.DirEntry) (data []byte, bad *message) {
 	if why := notRegular(e.Type()); why != "" {
 		return nil, unreadable(thread, e.Name(), why)
 	}
 	data, err := d.read(e.Name(), envelope.DefaultLimits().File)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
 		return nil, unreadable(thread, e.Name(), "the file cannot be read: "+reason(err))
+	case data == nil:
+		data = []byte{}
 	}
 	return data, nil
 }
@@ -242,6 +255,9 @@ func (g *glance) read(root, thread string, buf []byte, cache *statusCache) error
 	fresh := 0
 	add := func(dir *dirReader, e os.DirEntry, key cacheKey, settled bool) bool {
 		m, quickly := dir.plain(thread, e)
+		if m == nil {
+			return false
+		}
 		g.add(m)
 		if quickly && settled {
 			kept = append(kept, fact{key, int32(m.day), m.env.Type == "RESOLUTION"})

@@ -20,8 +20,7 @@ import (
 type rigBuilder struct {
 	*side
 	b      policy.Bundle
-	like   *file // whose stamps were read last
-	stamps *rig.Stamps
+	stamps map[*file]*rig.Stamps // of the bundles that verify took
 }
 
 func (f *rigBuilder) kind() bundle.Kind { return bundle.KindFile }
@@ -46,7 +45,7 @@ func (f *rigBuilder) options() (o rig.VerifyOptions, err error) {
 }
 
 // inputs are what one build takes.
-func (f *rigBuilder) inputs(c *gitrepo.Commit, under conditions, like *file) (*source, *rig.Source, rig.Options, error) {
+func (f *rigBuilder) inputs(c *gitrepo.Commit, under conditions, like *file) (*source, *rig.Source, rig.Options) {
 	at, now := when(c, under), f.Now
 	if under != (conditions{}) {
 		now = now.AddDate(1, 0, 0)
@@ -56,33 +55,20 @@ func (f *rigBuilder) inputs(c *gitrepo.Commit, under conditions, like *file) (*s
 		CommitTime: &at, Now: func() time.Time { return now },
 	}
 	if like != nil {
-		if like != f.like {
-			stamps, err := rig.StampsOf(f.ctx, like.input(), rig.VerifyOptions{AllowMissingDigest: true})
-			if err != nil {
-				return nil, nil, o, err
-			}
-			f.like, f.stamps = like, stamps
-		}
-		o.Stamps = f.stamps
+		o.Stamps = f.stamps[like]
 	}
 	src := newSource(f.ctx, f.Repo, c.Tree, "", under)
-	return src, &rig.Source{Tree: src, Spec: f.b.Source, RigRoot: f.root(), Output: f.b.Output}, o, nil
+	return src, &rig.Source{Tree: src, Spec: f.b.Source, RigRoot: f.root(), Output: f.b.Output}, o
 }
 
 func (f *rigBuilder) digest(c *gitrepo.Commit, under conditions, like *file) (*built, error) {
-	src, in, o, err := f.inputs(c, under, like)
-	if err != nil {
-		return nil, err
-	}
+	src, in, o := f.inputs(c, under, like)
 	tar, faults, err := rig.Digest(f.ctx, in, o)
 	return &built{tar: tar.String(), faults: faults, src: src}, err
 }
 
 func (f *rigBuilder) build(c *gitrepo.Commit, dir string, like *file) (*built, error) {
-	src, in, o, err := f.inputs(c, conditions{}, like)
-	if err != nil {
-		return nil, err
-	}
+	src, in, o := f.inputs(c, conditions{}, like)
 	name := filepath.Join(dir, path.Base(f.b.Output))
 	r, err := rig.Create(f.ctx, in, o, name, rig.VerifyOptions{})
 	if err != nil {
@@ -108,6 +94,10 @@ func (f *rigBuilder) verify(in *file) (*bundle.Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.stamps == nil {
+		f.stamps = map[*file]*rig.Stamps{}
+	}
+	f.stamps[in] = r.Stamps()
 	v := &bundle.Verdict{Code: r.Code, Message: r.Message, Findings: r.Findings, Notes: r.Notes, Name: r.Name, Version: r.Version}
 	v.TarDigest, _ = bundle.ParseHex(strings.TrimPrefix(r.TarDigest, "sha256:"))
 	return v, nil

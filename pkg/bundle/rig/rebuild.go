@@ -32,14 +32,13 @@ type Drift struct {
 // unknown fields, and, where the options do not set them, name and version.
 type Stamps struct{ man *manifest }
 
-// StampsOf reads them from the manifest of a bundle; nil if it has none that
-// could be read.
-func StampsOf(ctx context.Context, in bundle.Input, v VerifyOptions) (*Stamps, error) {
-	j, err := run(ctx, in, v, false)
-	if err != nil || j.man == nil {
-		return nil, err
+// Stamps are those of the bundle that was judged; nil if it has no manifest
+// that could be read.
+func (r *Result) Stamps() *Stamps {
+	if r.man == nil {
+		return nil
 	}
-	return &Stamps{j.man}, nil
+	return &Stamps{r.man}
 }
 
 // Digest assembles a bundle as [Create] does and returns the digest of its tar

@@ -45,6 +45,8 @@ type Result struct {
 	Agents     []Agent          `json:"agents,omitempty"`
 	Form       string           `json:"form,omitempty"`
 	Counts     *Counts          `json:"counts,omitempty"`
+
+	man *manifest
 }
 
 // Agent is one agents entry of a manifest.
@@ -99,6 +101,7 @@ func (j *judge) result(command string) *Result {
 	r := NewResult(command)
 	r.FileDigest, r.TarDigest = j.archive.FileDigest.String(), j.archive.TarDigest.String()
 	if m := j.man; m != nil {
+		r.man = m
 		r.Name, r.Version, r.CreatedAt = m.name, m.version, m.createdAt
 		for _, a := range m.agents {
 			r.Agents = append(r.Agents, Agent{a.name, a.version, a.path})

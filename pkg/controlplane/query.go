@@ -36,7 +36,9 @@ func Queries() []Query {
 		// A thread is somebody's if a message of it is to them.
 		theirs = "(:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo = t.repo AND r.thread = t.thread AND r.to_rig = :to))"
 		last   = "SELECT t.thread, l.message_type, l.from_rig, l.status_class, l.filename, l.commit_time FROM rigward_threads t JOIN bridge_messages l ON l.id = t.last_id WHERE "
-		cause  = " FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id WHERE m.repo = :repo AND m.lifecycle_state <> 'superseded' AND " + to + " AND "
+		// The condition of the index, word for word: SQLite does not conclude.
+		rare  = "e.event_type IN ('diverged', 'frozen', 'refused')"
+		cause = " FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id WHERE m.repo = :repo AND m.lifecycle_state <> 'superseded' AND " + to + " AND " + rare + " AND "
 	)
 	columns := func(list string) []string { return strings.Fields(list) }
 	threads := columns("thread message_type from_rig status_class filename commit_time")
@@ -48,7 +50,7 @@ func Queries() []Query {
 FROM rigward_threads t
 JOIN bridge_messages l ON l.id = t.turn_id
 JOIN bridge_messages m ON m.repo = l.repo AND m.commit_sha = l.commit_sha AND m.thread = l.thread AND m.filename = l.filename
-WHERE ` + open + " AND " + to + " AND " + since + "\nORDER BY t.last_time DESC, m.thread, m.to_rig LIMIT :limit"},
+WHERE ` + open + " AND " + theirs + " AND " + to + " AND " + since + "\nORDER BY t.last_time DESC, t.thread, m.to_rig LIMIT :limit"},
 		{Name: "open", Help: "threads without a RESOLUTION, with their last message", Columns: threads,
 			named: last + open + " AND " + theirs + " AND (:since = '' OR t.last_time >= :since)\nORDER BY t.last_time DESC, t.thread LIMIT :limit"},
 		{Name: "idle", Help: "open threads in which nothing came since --since (default: 7 days ago), the oldest first", Columns: threads,

@@ -14,6 +14,10 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // migrations lead from one version of the schema to the next: version n is
 // reached by the first n. {id} stands for the column of a key that the system
 // counts up, {ref} for one that refers to it.
+//
+// The repository comes first only in indexes that are read in their order, so
+// that no other one looks as good to SQLite, which knows nothing of how many
+// rows have the same repository.
 var migrations = []string{`
 CREATE TABLE bridge_messages (
   id {id},
@@ -41,9 +45,9 @@ CREATE TABLE bridge_messages (
   verified BOOLEAN,
   commit_time TEXT NOT NULL,
   created_at TEXT NOT NULL,
-  UNIQUE (repo, commit_sha, thread, filename, to_rig)
+  UNIQUE (commit_sha, repo, thread, filename, to_rig)
 );
-CREATE INDEX bridge_messages_thread ON bridge_messages (repo, thread);
+CREATE INDEX bridge_messages_thread ON bridge_messages (thread, repo, to_rig);
 CREATE INDEX bridge_messages_status_class ON bridge_messages (status_class);
 CREATE INDEX bridge_messages_lifecycle_state ON bridge_messages (lifecycle_state);
 CREATE INDEX bridge_messages_to_rig ON bridge_messages (to_rig);
@@ -71,7 +75,7 @@ CREATE TABLE rigward_threads (
   turn_id {ref} REFERENCES bridge_messages (id),
   last_time TEXT NOT NULL,
   closed BOOLEAN NOT NULL,
-  PRIMARY KEY (repo, thread)
+  PRIMARY KEY (thread, repo)
 );
 CREATE INDEX rigward_threads_last_time ON rigward_threads (repo, last_time);
 {append-only bridge_message_events}

@@ -1,0 +1,43 @@
+package controlplane
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPlans wants every question to go along an index that leaves out what the
+// answer does not need: none reads all rows of a table or of a repository, and
+// those with a time come in its order, so that a limit ends them early.
+func TestPlans(t *testing.T) {
+	db := open(t, parse(t, t.TempDir()+"/control.db"))
+	ordered := []string{"rigward_threads_last_time", "bridge_messages_relays", "bridge_messages_unverified"}
+	for _, q := range Queries() {
+		statement, names := q.Statement()
+		args := make([]any, len(names))
+		for i := range args {
+			args[i] = ""
+		}
+		var plan []string
+		err := each(context.Background(), db.conn, "EXPLAIN QUERY PLAN "+statement, args, func(r rows) error {
+			var id, parent, unused int
+			var detail string
+			err := r.Scan(&id, &parent, &unused, &detail)
+			plan = append(plan, detail)
+			return err
+		})
+		if err != nil || len(plan) == 0 {
+			t.Fatalf("%s: %v, %v", q.Name, plan, err)
+		}
+		for _, step := range plan {
+			whole := strings.Contains(step, "(repo=?") && !slices.ContainsFunc(ordered, func(index string) bool { return strings.Contains(step, index) })
+			if whole || strings.HasPrefix(step, "SCAN ") {
+				t.Errorf("%s reads too much: %s\n%s", q.Name, step, strings.Join(plan, "\n"))
+			}
+			if step == "USE TEMP B-TREE FOR ORDER BY" && !q.Hash {
+				t.Errorf("%s sorts all: \n%s", q.Name, strings.Join(plan, "\n"))
+			}
+		}
+	}
+}

@@ -12,9 +12,9 @@ import (
 	"github.com/rigward/rigward/pkg/report"
 )
 
-// GerritHooks are the hooks of Gerrit's hooks plugin that can refuse. Gerrit
+// gerritHooks are the hooks of Gerrit's hooks plugin that can refuse. Gerrit
 // runs neither pre-receive nor update of git.
-var GerritHooks = []string{"ref-update", "commit-received"}
+var gerritHooks = []string{"ref-update", "commit-received"}
 
 // gerritFlags are those that Gerrit gives its hooks (documentation of the
 // hooks plugin); each takes a value.
@@ -38,8 +38,8 @@ func RunGerrit(ctx context.Context, env *Env) int {
 }
 
 func gerritUpdate(args []string) (u change.RefUpdate, err error) {
-	if len(args) == 0 || !slices.Contains(GerritHooks, args[0]) {
-		return u, fmt.Errorf("expected one of %s and the flags that Gerrit gives", strings.Join(GerritHooks, ", "))
+	if len(args) == 0 || !slices.Contains(gerritHooks, args[0]) {
+		return u, fmt.Errorf("expected one of %s and the flags that Gerrit gives", strings.Join(gerritHooks, ", "))
 	}
 	value := map[string]string{}
 	for args = args[1:]; len(args) > 0; args = args[2:] {

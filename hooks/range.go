@@ -67,7 +67,7 @@ func (c *Checker) Range(ctx context.Context, r policy.Range) (err error) {
 		return err
 	}
 	if c.Draw {
-		AddThreads(ctx, c.Repo, r, c.Report)
+		addThreads(ctx, c.Repo, r, c.Report)
 	}
 	if !c.Bundles {
 		return nil

@@ -59,9 +59,9 @@ func writeBelow(dir, name string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// AddThreads adds to a report what a judged range brings to each thread. A
+// addThreads adds to a report what a judged range brings to each thread. A
 // drawing is no verdict: where it fails, the report gets a note.
-func AddThreads(ctx context.Context, repo *gitrepo.Repo, r policy.Range, rep *report.Report) {
+func addThreads(ctx context.Context, repo *gitrepo.Repo, r policy.Range, rep *report.Report) {
 	threads, notes, err := Threads(ctx, repo, r)
 	if err != nil {
 		notes = append(notes, "the threads are not drawn: "+err.Error())

@@ -43,14 +43,14 @@ func runQuery(r *run) error {
 	}
 	code, err := r.env.HandOver(r.env.Args)
 	if err != nil {
-		return fail(codeRuntime, "rig-control cannot be started: %s", reason(err)).withHint("%s", ControlHint)
+		return fail(codeRuntime, "rig-control cannot be started: %s", reason(err)).withHint("%s", controlHint)
 	}
 	r.exit = code
 	return nil
 }
 
-// ControlHint is the command that installs rig-control.
-const ControlHint = "go install github.com/rigward/rigward/cmd/rig-control@latest"
+// controlHint is the command that installs rig-control.
+const controlHint = "go install github.com/rigward/rigward/cmd/rig-control@latest"
 
 // controlTime is how long a command waits for the control plane after its own
 // work is done: the two seconds that a write may take, and a start.
@@ -95,7 +95,7 @@ func (r *run) control(command string) (out, told string) {
 	}
 	switch {
 	case err != nil:
-		return "", "the control plane is not brought up: " + reason(err) + "; " + ControlHint
+		return "", "the control plane is not brought up: " + reason(err) + "; " + controlHint
 	case code < 0:
 		return "", "the control plane did not answer in time; the next command catches up"
 	}

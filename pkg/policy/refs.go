@@ -2,12 +2,12 @@ package policy
 
 import "strings"
 
-// MatchRef tells whether a full ref name matches a pattern. In a pattern `*`
+// matchRef tells whether a full ref name matches a pattern. In a pattern `*`
 // stands for any run of bytes without "/", `**` for any run at all; every
 // other byte stands for itself. A pattern without "refs/" at its start means
 // a branch: `main` is `refs/heads/main`. Work is bounded by
 // len(pattern) × len(ref).
-func MatchRef(pattern, ref string) bool {
+func matchRef(pattern, ref string) bool {
 	if !strings.HasPrefix(pattern, "refs/") {
 		pattern = "refs/heads/" + pattern
 	}
@@ -36,7 +36,7 @@ func MatchRef(pattern, ref string) bool {
 
 func matchAny(patterns []string, ref string) bool {
 	for _, p := range patterns {
-		if MatchRef(p, ref) {
+		if matchRef(p, ref) {
 			return true
 		}
 	}

@@ -22,8 +22,8 @@ func TestMatchRef(t *testing.T) {
 		{"refs/notes/*", "refs/notes/commits", true},
 		{"", "refs/heads/", true},
 	} {
-		if got := MatchRef(c.pattern, c.ref); got != c.want {
-			t.Errorf("MatchRef(%q, %q) = %v, want %v", c.pattern, c.ref, got, c.want)
+		if got := matchRef(c.pattern, c.ref); got != c.want {
+			t.Errorf("matchRef(%q, %q) = %v, want %v", c.pattern, c.ref, got, c.want)
 		}
 	}
 }

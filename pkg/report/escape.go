@@ -22,11 +22,11 @@ func diffLine(l string) string {
 	return l
 }
 
-// EscapeJSON returns a JSON text in which DEL, C1, bidi controls and other
+// escapeJSON returns a JSON text in which DEL, C1, bidi controls and other
 // characters that act on a terminal are written as \u escapes. The value
 // stays the same: such characters occur only inside JSON strings. So does
 // "##[", which a workflow runner takes for a command wherever it stands.
-func EscapeJSON(data []byte) []byte {
+func escapeJSON(data []byte) []byte {
 	if bytes.Contains(data, []byte("##[")) {
 		data = bytes.ReplaceAll(data, []byte("##["), []byte(`#\u0023[`))
 	}

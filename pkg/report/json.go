@@ -80,7 +80,7 @@ func encode(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(EscapeJSON(data), '\n'))
+	_, err = w.Write(append(escapeJSON(data), '\n'))
 	return err
 }
 

@@ -236,7 +236,7 @@ func FuzzWriteServer(f *testing.F) {
 		for line := range strings.Lines(b.String()) {
 			count++
 			line = strings.TrimSuffix(line, "\n")
-			if !strings.HasPrefix(line, prefix) || utf8.RuneCountInString(line) > ServerColumns || !utf8.ValidString(line) || strings.ContainsAny(line, "\r\x1b\u202e\u2028\u009b") {
+			if !strings.HasPrefix(line, prefix) || utf8.RuneCountInString(line) > serverColumns || !utf8.ValidString(line) || strings.ContainsAny(line, "\r\x1b\u202e\u2028\u009b") {
 				t.Fatalf("%q", line)
 			}
 		}

@@ -9,10 +9,10 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// ServerColumns is the most columns of a line that a server hook prints, its
+// serverColumns is the most columns of a line that a server hook prints, its
 // prefix included: git
 // puts "remote: " before it, and a terminal has 80.
-const ServerColumns = 71
+const serverColumns = 71
 
 // WriteServer renders r for the person who pushed: the verdict in the first
 // line, at most maxLines lines, no colour, worst findings first. prefix
@@ -25,7 +25,7 @@ func WriteServer(w io.Writer, r *Report, maxLines int, prefix string) error {
 	if maxLines < 3 {
 		maxLines = 3
 	}
-	columns := ServerColumns - utf8.RuneCountInString(prefix)
+	columns := serverColumns - utf8.RuneCountInString(prefix)
 	lines := wrap("rigward: "+r.headline(), "", columns)
 	if r.Problem != nil {
 		lines = append(lines, wrap(finding.Clean(r.Problem.Error()), "  ", columns)...)

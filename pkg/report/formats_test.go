@@ -229,6 +229,18 @@ func TestGraphFitsMermaid(t *testing.T) {
 // graphLine is every form that a line of a graph may have.
 var graphLine = regexp.MustCompile(`^(flowchart TD|  m\d+(\["|\(\[")[-a-zA-Z0-9.# ();]*<br/>[-a-zA-Z0-9.# ();]* from [-a-zA-Z0-9.# ();]*("\]|"\]\))|  m\d+ (-->\|answers\||-\.->\|refers\||x--x\|diverges\|) m\d+|  classDef before stroke-dasharray:4 3|  class m\d+(,m\d+)* before)$`)
 
+// A label is never the list that Mermaid refuses to draw.
+func TestLabelsAreNoLists(t *testing.T) {
+	for text, want := range map[string]string{
+		"1. x.md": "1#46; x.md", "1) x": "1#41; x", "- x": "#45; x", "2.": "2#46;", "-": "#45;",
+		"STATE-1.md": "STATE-1.md", "a (b).md": "a (b).md", "1.5-x": "1.5-x",
+	} {
+		if got := mermaidText(text); got != want {
+			t.Errorf("%q gives %q, expected %q", text, got, want)
+		}
+	}
+}
+
 // hostile is a report with one text everywhere.
 func hostile(text string) *Report {
 	f := finding.Finding{Rule: "envelope-path", Severity: finding.Error, Path: text, Line: 3, Commit: text, Ref: text, Message: text, Hint: text}

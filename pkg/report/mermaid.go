@@ -122,12 +122,17 @@ func typeOf(u Turn) string {
 }
 
 // mermaidText writes all but letters, digits and a few plain signs as
-// character references, which Mermaid puts back inside a quoted label.
+// character references, which Mermaid puts back inside a quoted label. So are
+// those that make a list of a label when a blank follows: "1. x", "1) x", "- x".
 func mermaidText(s string) string {
 	var b strings.Builder
-	for _, r := range finding.Clean(cut(s, 60)) {
+	s = finding.Clean(cut(s, 60))
+	for i, r := range s {
+		last := i+utf8.RuneLen(r) == len(s) || s[i+utf8.RuneLen(r)] == ' '
 		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '.', r == ' ', r == '(', r == ')':
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == ' ', r == '(':
+			b.WriteRune(r)
+		case (r == '-' || r == '.' || r == ')') && !last:
 			b.WriteRune(r)
 		default:
 			fmt.Fprintf(&b, "#%d;", r)

@@ -18,18 +18,17 @@ import (
 // already, so nothing here refuses or fails: what goes wrong is told in one
 // line, and the next push catches up. Without a database nothing is started.
 func postReceive(ctx context.Context, env *Env) int {
-	var err error
-	database := "perhaps"
-	if !mentioned(env) {
-		database, err = controlPlane(ctx, env)
-	}
-	if err == nil && database == "" {
+	if env.HandOver == nil {
 		return report.ExitClean
 	}
-	if err == nil {
-		if env.HandOver == nil {
+	var err error
+	if !mentioned(env) {
+		var database string
+		if database, err = controlPlane(ctx, env); err == nil && database == "" {
 			return report.ExitClean
 		}
+	}
+	if err == nil {
 		var code int
 		if code, err = env.HandOver([]string{"post-receive"}); err == nil {
 			return code
@@ -47,7 +46,7 @@ const maxConfig = 1 << 20
 // configuration itself, is started at once: git need not be asked twice.
 func mentioned(env *Env) bool {
 	dir := env.Getenv("GIT_DIR")
-	if dir == "" || env.HandOver == nil {
+	if dir == "" {
 		return false
 	}
 	if !filepath.IsAbs(dir) {

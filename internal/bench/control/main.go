@@ -45,7 +45,7 @@ func run(n, rounds int, dir string) error {
 	if dir == "" {
 		dir = scratch
 	}
-	for _, name := range []string{"rig-hook", "rig-control"} {
+	for _, name := range []string{"rig-hook", "rig-control", "rig-bridge"} {
 		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(scratch, name), "github.com/rigward/rigward/cmd/"+name)
 		build.Stderr = os.Stderr
 		if err := build.Run(); err != nil {
@@ -130,7 +130,21 @@ func run(n, rounds int, dir string) error {
 	row("floor: `rig-control --version`", median(controlFloor))
 	floor := median(hookFloor) + median(controlFloor)
 	row("post-receive of one envelope above the starts of rig-hook and rig-control", median(write)-floor)
-	return queries(repo, n, rounds, row)
+	if err := queries(repo, n, rounds, row); err != nil {
+		return err
+	}
+	for _, c := range [][]string{{control, "query", "turn"}, {filepath.Join(scratch, "rig-bridge"), "query", "turn"}} {
+		var ds []time.Duration
+		for range rounds {
+			d, err := timed(repo, "", c[0], c[1:]...)
+			if err != nil {
+				return err
+			}
+			ds = append(ds, d)
+		}
+		row("`"+filepath.Base(c[0])+" query turn`, with the start of the program", median(ds))
+	}
+	return nil
 }
 
 type pushed struct{ with, without time.Duration }
@@ -206,11 +220,15 @@ func queries(repo string, n, rounds int, row func(string, time.Duration)) error 
 	hash := envelope.BodyHash(envelope.NormalizeBody(corpus.Body(n / 2)))
 	now := corpus.Start.Add(time.Duration(n) * 15 * time.Second)
 	for _, q := range controlplane.Queries() {
-		for _, limit := range []int{100, 0} {
-			if limit == 0 && q.Hash {
+		for _, ask := range []struct {
+			limit int
+			to    string
+		}{{limit: 100}, {100, "rig-none"}, {}} {
+			limit := ask.limit
+			if q.Hash && ask.limit+len(ask.to) != 100 {
 				continue
 			}
-			p := controlplane.Parameters{Repo: "bench", Now: now, Hash: hash, Limit: limit}
+			p := controlplane.Parameters{Repo: "bench", Now: now, Hash: hash, Limit: limit, To: ask.to}
 			if q.Name == "idle" {
 				p.Since = now
 			}
@@ -225,7 +243,9 @@ func queries(repo string, n, rounds int, row func(string, time.Duration)) error 
 				ds, count = append(ds, time.Since(start)), len(rows)
 			}
 			what := fmt.Sprintf("query %s, at most %d rows (%d)", q.Name, limit, count)
-			if limit == 0 {
+			if ask.to != "" {
+				what = fmt.Sprintf("query %s --to a rig that gets none (%d)", q.Name, count)
+			} else if limit == 0 {
 				what = fmt.Sprintf("query %s, all rows (%d)", q.Name, count)
 			}
 			row(what, median(ds))

@@ -178,7 +178,7 @@ func (g *gate) open(ctx context.Context) (err error) {
 			g.timer.Reset(max(0, d-g.env.Now().Sub(g.started)))
 		}
 	}
-	g.loader = &policy.Loader{Repo: g.repo, ReadFile: g.readFile}
+	g.loader = NewLoader(g.repo)
 	if g.kind == policy.PreCommit || g.kind == policy.PrePush {
 		if g.loader.Own, err = OwnPolicy(g.repo); err != nil {
 			return err
@@ -189,13 +189,16 @@ func (g *gate) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// readFile reads a file that the configuration names; a relative name is
-// relative to the git directory, wherever the hook is started from.
-func (g *gate) readFile(name string) ([]byte, error) { return ReadConfigured(g.repo, name) }
+// NewLoader returns what reads the policy and the signers of a repository, and
+// those files that its configuration names instead.
+func NewLoader(repo *gitrepo.Repo) *policy.Loader {
+	return &policy.Loader{Repo: repo, ReadFile: func(name string) ([]byte, error) { return readConfigured(repo, name) }}
+}
 
-// ReadConfigured reads a file that a repository's configuration names, of at
-// most policy.MaxTrustBytes. A relative name is relative to the git directory.
-func ReadConfigured(repo *gitrepo.Repo, name string) ([]byte, error) {
+// readConfigured reads a file that a repository's configuration names, of at
+// most policy.MaxTrustBytes. A relative name is relative to the git directory,
+// wherever the hook is started from.
+func readConfigured(repo *gitrepo.Repo, name string) ([]byte, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(repo.CommonDir(), name)
 	}

@@ -31,7 +31,7 @@ type Checker struct {
 func NewChecker(env *Env, repo *gitrepo.Repo, rep *report.Report) *Checker {
 	return &Checker{
 		Repo: repo, Report: rep, Bundles: true,
-		Loader: &policy.Loader{Repo: repo, ReadFile: func(name string) ([]byte, error) { return ReadConfigured(repo, name) }},
+		Loader: NewLoader(repo),
 		Judge:  &policy.Judge{Repo: repo, Gate: policy.Check, Now: env.Now()},
 	}
 }

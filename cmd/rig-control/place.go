@@ -114,7 +114,7 @@ func (p *place) untracked() error {
 
 // indexer is what brings the database up.
 func (p *place) indexer(db *controlplane.DB, now func() time.Time) *controlplane.Indexer {
-	l := &policy.Loader{Repo: p.repo, ReadFile: func(name string) ([]byte, error) { return hooks.ReadConfigured(p.repo, name) }}
+	l := hooks.NewLoader(p.repo)
 	signers, _, err := p.repo.ConfigLast("rigward.allowedSigners")
 	x := &controlplane.Indexer{DB: db, Repo: p.repo, Name: p.name, At: l.At, Strict: signers != "" || err != nil, Rig: p.rig, Now: now}
 	x.Refs = p.branches

@@ -143,7 +143,7 @@ func indexNonces(ctx context.Context, r *gitrepo.Repo, tips []string) error {
 	if err != nil {
 		return err
 	}
-	l := &policy.Loader{Repo: r, ReadFile: func(name string) ([]byte, error) { return hooks.ReadConfigured(r, name) }}
+	l := hooks.NewLoader(r)
 	p, _, err := l.AtCommit(head)
 	if err != nil {
 		return err

@@ -98,7 +98,7 @@ func (k *keyring) readPolicy() error {
 			return &policy.Undecided{Message: "the policy .bridge/policy.yaml cannot be read", Cause: err}
 		}
 	}
-	l := &policy.Loader{Repo: k.repo, ReadFile: func(name string) ([]byte, error) { return hooks.ReadConfigured(k.repo, name) }}
+	l := hooks.NewLoader(k.repo)
 	_, head, err := k.repo.HEAD()
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func unwritable(dir string, err error) error {
 // judgedBy reads what the gates of a repository judge by now: policy, the
 // client's own one, and signers.
 func judgedBy(env *hooks.Env, r *gitrepo.Repo, server bool) (text string, err error) {
-	l := &policy.Loader{Repo: r, ReadFile: func(name string) ([]byte, error) { return hooks.ReadConfigured(r, name) }}
+	l := hooks.NewLoader(r)
 	if !server {
 		if l.Own, err = hooks.OwnPolicy(r); err != nil {
 			return "", err

@@ -4,7 +4,8 @@
 //
 // The model shares no code with the packages that it is compared with. It
 // reads objects and refs from git alone, looks at every tree of the whole
-// history for every commit, and keeps nothing from one push to the next. All
+// history for every commit, and keeps nothing from one push to the next but what
+// objects hold. All
 // of it is test code; RIGWARD_ATTACK=N makes N pushes instead of a few hundred
 // and RIGWARD_ATTACK_SEED starts elsewhere. How many passed and how many were
 // refused is told for everything that is done to make pushes, and for every

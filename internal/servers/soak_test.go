@@ -28,8 +28,6 @@ var (
 // some to a branch of their own.
 type soak struct {
 	*site
-	pause time.Duration // the most that a client waits between two pushes
-
 	mu       sync.Mutex
 	accepted map[string]string // commit to the branch that it was pushed to
 	forged   map[string]string // commit to how it was forged
@@ -169,7 +167,7 @@ func TestSoak(t *testing.T) {
 	// more than everything that is tried here.
 	address, ssh := sshd(t, dir, key+".pub", key, "SetEnv SHLVL=2\nKexAlgorithms curve25519-sha256\n")
 	s := &soak{site: &site{T: t, repo: bare(t, filepath.Join(dir, "bridge.git")), url: address + dir + "/bridge.git", env: []string{ssh}},
-		pause: 2 * during / time.Duration(each), accepted: map[string]string{}, forged: map[string]string{}}
+		accepted: map[string]string{}, forged: map[string]string{}}
 	s.repo.Run("config", "rigward.timeout", "60s")
 
 	first := s.client()
@@ -194,9 +192,8 @@ func TestSoak(t *testing.T) {
 		c, rng := s.client(), rand.New(rand.NewPCG(uint64(n), 1))
 		wg.Go(func() {
 			for i := range each {
-				if s.pause > 0 {
-					time.Sleep(time.Duration(rng.Int64N(int64(s.pause))))
-				}
+				// Each push has its time, so that slow ones do not add up.
+				time.Sleep(time.Until(begin.Add(during * time.Duration(i*100+rng.IntN(100)) / time.Duration(each*100))))
 				k := kinds[(n+i*3+rng.IntN(3))%len(kinds)]
 				s.push(c, branchOf(n), k.name, k.rule, fmt.Sprintf("C%d-%d", n, i))
 			}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,6 +39,7 @@ func tangled(t testing.TB, r *gittest.Repo, n int, seed uint64) []string {
 	}
 	threads := map[string][]said{}
 	when := int64(gittest.Epoch)
+	main, inMain := &branch{}, map[file]bool{}
 	commit := func(b *branch, parents []int, files []file, name string) {
 		marks++
 		when += rnd.Int64N(40) - 3 // clocks differ a little
@@ -51,13 +53,17 @@ func tangled(t testing.TB, r *gittest.Repo, n int, seed uint64) []string {
 		out.WriteByte('\n')
 		b.tip = marks
 		b.files = append(b.files, files...)
+		if b == main {
+			for _, f := range files {
+				inMain[f] = true
+			}
+		}
 	}
 	blob := func(data string) int {
 		marks++
 		fmt.Fprintf(&out, "blob\nmark :%d\ndata %d\n%s\n", marks, len(data), data)
 		return marks
 	}
-	main := &branch{}
 	branches = append(branches, main)
 	commit(main, nil, []file{{".bridge/policy.yaml", blob("version: 1\nrules:\n  relay-frozen: error\n")}}, "refs/heads/main")
 	rigs := []string{"rig-a", "rig-b", "rig-c"}
@@ -75,7 +81,7 @@ func tangled(t testing.TB, r *gittest.Repo, n int, seed uint64) []string {
 		case rnd.IntN(10) == 0 && b != main && b.tip != main.tip:
 			var missing []file
 			for _, f := range b.files {
-				if !slices.Contains(main.files, f) {
+				if !inMain[f] {
 					missing = append(missing, f)
 				}
 			}
@@ -136,7 +142,8 @@ func tangled(t testing.TB, r *gittest.Repo, n int, seed uint64) []string {
 	return commits
 }
 
-// full tells whether the long form of a test is asked for.
+// full tells whether the long form of a test is asked for: of 10,000 commits,
+// or as many as the variable says.
 func full() bool { return os.Getenv("RIGWARD_CONTROL_FULL") != "" }
 
 // TestIncrementalIsRebuild reads tangled histories in portions, and at once,
@@ -145,6 +152,9 @@ func TestIncrementalIsRebuild(t *testing.T) {
 	size, seeds := 150, 2
 	if full() {
 		size, seeds = 10_000, 1
+		if n, err := strconv.Atoi(os.Getenv("RIGWARD_CONTROL_FULL")); err == nil && n > 1 {
+			size = n
+		}
 	}
 	for seed := range seeds {
 		r := gittest.New(t, gittest.Options{Bare: true})

@@ -15,42 +15,67 @@ func TestFound(t *testing.T) {
 		policy string
 		push   func(w *world, tip string) string // the new tip of main
 		rules  []string                          // that are broken
+		later  int64                             // seconds that go by before the push
 	}{
 		{"a plain file that became an envelope on one side is merged", "", func(w *world, tip string) string {
 			return w.becomes(tip, "t-one/NEW.md")
-		}, nil},
+		}, nil, 0},
 		{"the same where the other side is a thread already", "", func(w *world, tip string) string {
 			return w.becomes(tip, "docs/NEW.md")
-		}, []string{"append-only"}},
+		}, []string{"append-only"}, 0},
 		{"a plain file is edited while its directory becomes a thread on another branch", "", func(w *world, tip string) string {
 			side := w.on(tip, 1, map[string]string{"docs/NEW.md": w.request("docs", "New\n").text()})
 			edit := w.on(tip, 2, map[string]string{"README.md": "# Edited\n", "docs/guide.md": "edited\n"})
 			return w.join(edit, side)
-		}, []string{"envelope-parse"}},
+		}, []string{"envelope-parse"}, 0},
 		{"a twin below a directory that could be taken for the root", "version: 1\nenvelopes:\n  root: bridge\n", func(w *world, tip string) string {
 			return w.on(tip, 1, map[string]string{"Bridge/t-one/REQUEST.md": w.request("t-one", "Not what was asked.\n").text()})
-		}, []string{"envelope-path"}},
+		}, []string{"envelope-path"}, 0},
 		{"a twin below such a directory that was there before", "version: 1\nenvelopes:\n  root: a/b\n", func(w *world, tip string) string {
 			there := w.on(tip, 1, map[string]string{"A/b/new/X.md": "not an envelope\n"})
 			return w.on(there, 2, map[string]string{"a/b/new/x.md": w.request("new", "Now one.\n").text()})
-		}, []string{"envelope-path"}},
+		}, []string{"envelope-path"}, 0},
 		{"the same path at the top is another file", "version: 1\nenvelopes:\n  root: bridge\n", func(w *world, tip string) string {
 			return w.on(tip, 1, map[string]string{"t-one/REQUEST.md": "no envelope\n", "T-One/REQUEST.md": "nor this\n"})
-		}, nil},
+		}, nil, 0},
 		{"a relay below the root", "version: 1\nenvelopes:\n  root: a/b\n  outside: deny\n", func(w *world, tip string) string {
 			e := w.relay("t-one", bodyHash("Yes.\n"), w.dates[tip]+1, keyA)
 			return w.on(tip, 1, map[string]string{"a/b/t-one/NEW.md": e.text()})
-		}, nil},
+		}, nil, 0},
 		{"a block scalar without lines is an empty string", "", func(w *world, tip string) string {
 			e := w.request("t-one", "New\n")
 			e.set("tldr", " |")
 			return w.on(tip, 1, map[string]string{"t-one/NEW.md": e.text()})
-		}, []string{"envelope-schema"}},
+		}, []string{"envelope-schema"}, 0},
+		{"a question while a freeze holds", frozenPolicy, func(w *world, tip string) string {
+			return w.on(w.freeze(tip), 2, map[string]string{"t-one/NEW.md": w.request("t-one", "New\n").text()})
+		}, []string{"relay-frozen"}, 0},
+		{"an acknowledgement while a freeze holds", frozenPolicy, func(w *world, tip string) string {
+			e := w.request("t-one", "Seen.\n")
+			e.set("type", " ACK")
+			return w.on(w.freeze(tip), 2, map[string]string{"t-one/NEW.md": e.text()})
+		}, nil, 0},
+		{"a question in another thread", frozenPolicy, func(w *world, tip string) string {
+			return w.on(w.freeze(tip), 2, map[string]string{"other/NEW.md": w.request("other", "New\n").text()})
+		}, nil, 0},
+		{"a question when the freeze is over", frozenPolicy, func(w *world, tip string) string {
+			return w.on(w.freeze(tip), 2, map[string]string{"t-one/NEW.md": w.request("t-one", "New\n").text()})
+		}, nil, 1800},
+		{"a question after the thaw", frozenPolicy, func(w *world, tip string) string {
+			frozen := w.freeze(tip)
+			e := w.relay("t-one", bodyHash("Yes.\n"), w.dates[frozen]+1, keyA)
+			thawed := w.on(frozen, 1, map[string]string{"t-one/THAW.md": e.text()})
+			return w.on(thawed, 2, map[string]string{"t-one/NEW.md": w.request("t-one", "New\n").text()})
+		}, nil, 0},
+		{"a question that did not know of the freeze", frozenPolicy, func(w *world, tip string) string {
+			return w.join(w.freeze(tip), w.on(tip, 2, map[string]string{"t-one/NEW.md": w.request("t-one", "New\n").text()}))
+		}, nil, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newWorld(t, 1, kind{policy: test.policy})
 			git := &gittest.Repo{T: t, Dir: w.server, Home: w.home, Env: w.env}
 			tip := w.tips["refs/heads/main"]
+			w.now += test.later
 			updates := []mupdate{{tip, test.push(w, tip), "refs/heads/main"}}
 			v, a, why := w.try(git, w.model(), updates, false, &tally{})
 			if why != "" || v.undecided != "" || !slices.Equal(sorted(v.rules), test.rules) {
@@ -58,6 +83,16 @@ func TestFound(t *testing.T) {
 			}
 		})
 	}
+}
+
+const frozenPolicy = "version: 1\nrules:\n  relay-frozen: error\n"
+
+// freeze adds a relay that freezes t-one.
+func (w *world) freeze(parent string) string {
+	e := w.relay("t-one", bodyHash("Yes.\n"), w.dates[parent]+1, keyA)
+	e.set("type", " ACK")
+	e.set("status", " ⏸ deciding")
+	return w.on(parent, 1, map[string]string{"t-one/FREEZE.md": e.text()})
 }
 
 // on commits files on top of a commit, some seconds later, signed by the

@@ -179,7 +179,7 @@ func (w *world) change(m *model, base string) *draft {
 		default:
 			w.did("change: a relay by " + d.key.PublicKey().Type())
 		}
-		if w.one(4) {
+		if w.one(4) || w.rules().frozen && w.one(2) {
 			w.did("change: a freeze")
 			e.set("type", " ACK")
 			e.set("status", pick(w, " ⏸ deciding", " ⏸ deciding", " ▶ deciding"))

@@ -1,0 +1,150 @@
+package hooks_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+)
+
+// TestEachRefByItsOwnPolicy: what one ref's policy leaves out is told for
+// another ref that brings the same commit.
+func TestEachRefByItsOwnPolicy(t *testing.T) {
+	t.Parallel()
+	r := gittest.New(t, gittest.Options{})
+	base := r.Commit("Begin", map[string]string{"README.md": "Nothing\n"})
+	bad := strings.Replace(turn("t-one", "STATE", "Hello.\n"), "date: ", "date: x", 1)
+	tip := r.Commit("Send", map[string]string{"t-one/STATE-1.md": bad})
+	repo, err := gitrepo.Open(t.Context(), gitrepo.Env{Environ: r.Env, Dir: r.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	j := &policy.Judge{Repo: repo, Gate: policy.PreReceive, Now: time.Unix(r.Now, 0)}
+	lax, err := policy.Decode([]byte("version: 1\nrules: {envelope-schema: off, envelope-date: off, envelope-parse: off}\n"), policy.FromServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]int{}
+	for _, ref := range []struct {
+		name string
+		p    *policy.Policy
+	}{{"refs/heads/lax", lax}, {"refs/heads/strict", policy.Default()}} {
+		err := j.Range(t.Context(), policy.Range{Ref: ref.name, Old: base, New: tip, Exclude: []string{base}, History: true, Policy: ref.p, Trust: policy.Untrusting("none")})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range j.Findings {
+		if f.Path == "t-one/STATE-1.md" {
+			told[f.Ref]++
+		}
+	}
+	if told["refs/heads/lax"] != 0 || told["refs/heads/strict"] == 0 {
+		t.Errorf("findings of the file by ref: %v", told)
+	}
+}
+
+// TestNoDefaultBranch: where HEAD names no branch, or one that does not exist,
+// every branch is protected.
+func TestNoDefaultBranch(t *testing.T) {
+	for name, head := range map[string]string{"detached": "", "unborn": "ref: refs/heads/none\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, gittest.Options{})
+			w.server.Run("config", "receive.denyDeletes", "false")
+			w.server.Run("config", "receive.denyDeleteCurrent", "ignore")
+			if head == "" {
+				head = w.base + "\n"
+			}
+			write(w, w.server.Dir+"/HEAD", head)
+			w.clone.Commit("Answer", map[string]string{"release-check/STATE-1.md": turn("release-check", "STATE", "Yes.\n")})
+			w.accepted(w.push("main"))
+			w.settle()
+			w.clone.Run("checkout", "-q", "-B", "main", "HEAD~1")
+			w.clone.Commit("Other", map[string]string{"release-check/STATE-2.md": turn("release-check", "STATE", "No.\n")})
+			w.refused(w.push("--force", "main"), "fast-forward")
+			w.refused(w.push(":main"), "fast-forward")
+		})
+	}
+}
+
+// TestNonceUnderAnotherRoot: a nonce index that was made for one root of the
+// threads says nothing of another.
+func TestNonceUnderAnotherRoot(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.accepted(s.relayed(opts{}, nil)) // the index covers the history
+	used := s.decision(s.now)
+	request := s.plain("t-one", "rig-a", "REQUEST", asked)
+	s.accepted(s.commit(opts{files: map[string]string{"a/t-one/REQUEST.md": request, "a/t-one/RELAY-" + used.Nonce + ".md": s.render(used)}}))
+	s.judgedBy("envelopes: {root: a}\n")
+	again, fresh := s.decision(s.now), s.decision(s.now)
+	relay := func(f envelope.Fields, nonce string) string {
+		f.Nonce = nonce
+		return s.commit(opts{key: keyA, files: map[string]string{"a/t-one/RELAY-" + nonce + "-2.md": s.render(f)}})
+	}
+	res := s.push(relay(again, used.Nonce), "refs/heads/main")
+	if res.Code == 0 || strings.Join(told(res.Stderr), " ") != "relay-nonce" {
+		t.Errorf("exit %d, expected a refusal by relay-nonce alone:\n%s", res.Code, res.Stderr)
+	}
+	s.accepted(relay(fresh, fresh.Nonce))
+}
+
+// TestRelayRulesWithoutSchema: the rules of relays hold where the policy lowers
+// the schema.
+func TestRelayRulesWithoutSchema(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.judgedBy("rules: {envelope-schema: warning}\n")
+	odd := func(nonce string) string {
+		f := s.decision(s.now)
+		name := "t-one/RELAY-" + f.Nonce + ".md"
+		f.Type = "ODD"
+		if nonce != "" {
+			f.Nonce = nonce
+		}
+		return s.commit(opts{key: keyA, files: map[string]string{name: s.render(f)}})
+	}
+	res := s.push(odd(s.nonce0), "refs/heads/main")
+	if rules := told(res.Stderr); res.Code == 0 || !strings.Contains(strings.Join(rules, " "), "relay-nonce") {
+		t.Errorf("exit %d, expected a refusal by relay-nonce:\n%s", res.Code, res.Stderr)
+	}
+	res = s.push(odd(""), "refs/heads/main")
+	if rules := strings.Join(told(res.Stderr), " "); strings.Contains(rules, "relay-nonce") || strings.Contains(rules, "relay-reply") {
+		t.Errorf("a fresh nonce: %s\n%s", rules, res.Stderr)
+	}
+}
+
+// TestDatesAfterTheCalendar: a committer date after the year 9999 is refused,
+// and does not wrap into the past.
+func TestDatesAfterTheCalendar(t *testing.T) {
+	t.Parallel()
+	for _, when := range []int64{253402300800, 1 << 40, 1<<63 - 1} {
+		s := newScene(t)
+		tip := s.commit(opts{files: map[string]string{"t-one/STATE-1.md": s.plain("t-one", "rig-a", "STATE", "Later.\n")}, at: time.Unix(when, 0)})
+		res := s.push(tip, "refs/heads/main")
+		if res.Code == 0 || !strings.Contains(unwrapped(res.Stderr), "[commit-clock] the committer date lies after the year 9999") {
+			t.Errorf("%d: exit %d, expected a refusal because of the year:\n%s", when, res.Code, res.Stderr)
+		}
+	}
+}
+
+// TestWrongPlaceAndWords: client hooks are not put into a bare repository, and a
+// word too many is no command.
+func TestWrongPlaceAndWords(t *testing.T) {
+	t.Parallel()
+	bare := gittest.New(t, gittest.Options{Bare: true})
+	must(t, rig(bare, bare.Dir, "", "install"), 2, "bare", "rig-hook install --server .")
+	must(t, rig(bare, bare.Dir, "", "install", "--server", "."), 0)
+	clone := gittest.New(t, gittest.Options{})
+	clone.Commit("Begin", map[string]string{"README.md": "Nothing\n"})
+	for _, words := range [][]string{{"install", "here"}, {"uninstall", "all"}, {"doctor", "x"}, {"explain", "a", "b"}, {"version", "x"}, {"check", "HEAD..HEAD", "HEAD"}} {
+		must(t, rig(clone, clone.Dir, "", words...), 2, "surplus word")
+	}
+	must(t, rig(clone, clone.Dir, "", "install"), 0)
+}

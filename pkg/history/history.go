@@ -240,10 +240,12 @@ func (x *Index) build(ctx context.Context, tips []string) error {
 	if err != nil || len(bearers) == 0 {
 		return err
 	}
-	// Nearly all lie in the tree of a tip; a walk finds where the others do,
+	// Nearly all lie in the trees of all tips; a walk finds where the others do,
 	// if in this history at all: they may be of a push that was refused, or of
-	// a branch that is not among tips.
-	for _, tip := range tips {
+	// a branch that is not among tips. What only some tips have gets its commit,
+	// or a question about the others would have to walk.
+	had := map[string]int{}
+	for n, tip := range tips {
 		c, err := x.Repo.Commit(tip)
 		if err != nil {
 			return err
@@ -253,7 +255,12 @@ func (x *Index) build(ctx context.Context, tips []string) error {
 			return err
 		}
 		for _, ch := range all {
-			x.place(bearers, ch, "")
+			if _, ok := bearers[ch.NewID]; !ok || had[ch.NewID] != n || !x.Envelope(ch.Path) {
+				continue
+			}
+			if had[ch.NewID]++; n == len(tips)-1 {
+				x.place(bearers, ch, "")
+			}
 		}
 	}
 	if len(bearers) == 0 {

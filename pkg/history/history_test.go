@@ -284,6 +284,18 @@ func TestOnlyWhatIsCovered(t *testing.T) {
 		t.Errorf("a nonce of another branch is in the index: %+v", records)
 	}
 	want(t, "with the other branch", used(t, x, free, 3), 0, 1, 2)
+
+	// Made for two branches at once: what one alone has is known by its commit.
+	y := index(t, r, "")
+	if hits, err := y.Find(t.Context(), []string{nonce(0), nonce(2)}, []string{free, tip}); err != nil || len(hits[nonce(0)]) != 1 || len(hits[nonce(2)]) != 1 {
+		t.Fatalf("both branches: %v, %v", hits, err)
+	}
+	for n, commit := range map[int]string{0: "", 1: gone, 2: free} {
+		if records := y.state.find(key(nonce(n))); len(records) != 1 || records[0].commit != commit {
+			t.Errorf("nonce %d: %+v, expected one record, of commit %q", n, records, commit)
+		}
+	}
+	want(t, "one branch, then", used(t, y, tip, 3), 0, 1)
 }
 
 // A build that is cut short says what it was doing.

@@ -261,7 +261,6 @@ func firstParent(c *commit) string {
 }
 
 // forge tells whether a commit passes because a forge made it, by the policy.
-// If a forge's key signed, v becomes good.
 func (j *Judge) forge(c *commit, v *sshsign.Verdict) bool {
 	if len(c.parents) > 1 && len(c.brought) == 0 && c.policy.Forge.EmptyMerge {
 		return true

@@ -28,7 +28,7 @@ func TestGitolite(t *testing.T) {
 	}
 	documented(t, "gitolite", 0).with("/usr/local/bin", bin).run(home, env)
 	// gitolite works in HOME, which here is not that of the test's user.
-	address, ssh := sshd(t, home, filepath.Join(home, ".ssh", "authorized_keys"), key, "SetEnv HOME="+home+"\n")
+	address, ssh := sshd(t, home, filepath.Join(home, ".ssh", "authorized_keys"), key, "SetEnv SHLVL=2 HOME="+home+"\n")
 
 	admin := gittest.New(t, gittest.Options{})
 	admin.Env = append(admin.Env, ssh)

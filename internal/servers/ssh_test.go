@@ -33,8 +33,10 @@ func sshd(t *testing.T, dir, authorized, key string, settings string) (address, 
 	}
 	p := port(t)
 	config := filepath.Join(dir, "sshd_config")
+	// SHLVL: as in a shell below another one, bash reads no ~/.bashrc, which may
+	// cost more than everything that is tried here.
 	write(t, config, "ListenAddress 127.0.0.1:"+p+"\nHostKey "+keyPair(t, filepath.Join(dir, "host_key"))+
-		"\nAuthorizedKeysFile "+authorized+"\nPidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nMaxStartups 20\n"+settings, 0o600)
+		"\nAuthorizedKeysFile "+authorized+"\nPidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nMaxStartups 20\n"+settings+"\nSetEnv SHLVL=2\n", 0o600)
 	daemon(t, shell(dir), server, "-D", "-e", "-f", config)
 	await(t, "tcp", "127.0.0.1:"+p)
 	return "ssh://" + me(t) + "@127.0.0.1:" + p, "GIT_SSH_COMMAND=ssh -F none -i " + key +

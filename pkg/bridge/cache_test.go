@@ -27,9 +27,6 @@ type cachedClone struct {
 
 func newCachedClone(t *testing.T, random *mathrand.Rand) *cachedClone {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		t.Skip("git is not installed")
-	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

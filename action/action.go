@@ -22,6 +22,8 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/envelope/userschema"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -31,7 +33,8 @@ import (
 // Run judges what the event around it asks for and returns the exit code: 0
 // clean, 1 findings, 2 undecided. env.Args are not used: all inputs come from
 // the environment, as INPUT_ROOT, INPUT_POLICY, INPUT_SIGNERS,
-// INPUT_FAIL_LEVEL, INPUT_BUNDLES, INPUT_REPORTS, INPUT_BASE and INPUT_HEAD
+// INPUT_SCHEMA, INPUT_FAIL_LEVEL, INPUT_BUNDLES, INPUT_REPORTS, INPUT_BASE and
+// INPUT_HEAD
 // (action.yml says what each means).
 func Run(ctx context.Context, env *hooks.Env) int {
 	s := &step{env: env, gh: githubactions.New(githubactions.WithWriter(env.Stdout), githubactions.WithGetenv(env.Getenv))}
@@ -210,10 +213,49 @@ func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span Span) error 
 	case Whole:
 		r.First = true
 	}
+	base := head
 	if r.First {
 		c.All = true
+	} else {
+		base = r.Exclude[0]
+	}
+	if c.Judge.Extra, err = s.schema(repo, base); err != nil {
+		return err
 	}
 	return c.Range(ctx, r)
+}
+
+// schema reads the user's own schema from the tree of a commit that is trusted:
+// nil if there is none.
+func (s *step) schema(repo *gitrepo.Repo, commit string) (func(*envelope.Envelope) []finding.Finding, error) {
+	name := s.gh.GetInput("schema")
+	if name == "" {
+		return nil, nil
+	}
+	undecided := func(why string, cause error) error {
+		return &policy.Undecided{Message: "the input schema names " + finding.Quote(name) + ": " + why, Cause: cause,
+			Hint: "name a JSON Schema 2020-12 by its path from the top of the repository; it counts from the commit before the change"}
+	}
+	c, err := repo.Commit(commit)
+	if err != nil {
+		return nil, err
+	}
+	e, ok, err := repo.EntryAt(c.Tree, name)
+	if err != nil {
+		return nil, err
+	}
+	if !ok || !e.Mode.IsFile() {
+		return nil, undecided("no regular file of commit "+commit[:12], nil)
+	}
+	data, err := repo.Blob(e.ID, userschema.MaxBytes)
+	if err != nil {
+		return nil, undecided("not readable", err)
+	}
+	schema, err := userschema.Compile(data)
+	if err != nil {
+		return nil, undecided(err.Error(), nil)
+	}
+	return schema.Check, nil
 }
 
 // tip is that of the default branch: what new refs are compared to, and whose

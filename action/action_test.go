@@ -213,6 +213,37 @@ func TestCutHistory(t *testing.T) {
 	})
 }
 
+// TestSchema holds envelopes to a schema of the user's own, which the proposal
+// cannot change for itself.
+func TestSchema(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	const named = ".bridge/own.json"
+	base := r.Commit("base", map[string]string{
+		named:       `{"properties": {"tldr": {"pattern": "^[a-z]"}}, "required": ["tldr"]}`,
+		"look.json": `{"properties": {"tldr": {"pattern": "^(?!x)"}}}`,
+	})
+	good := r.Commit("good", turn("talk", "REQUEST.md", "rig-a", "type: STATE", "type: STATE\ntldr: short"))
+	bad := r.Commit("bad and laxer", turn("talk", "STATE-1.md", "rig-b", "type: STATE", "type: STATE\ntldr: Short"))
+	broken := r.Commit("broken", turn("talk", "STATE-2.md", "rig-b", "---\n", "--\n"))
+	r.Run("checkout", "-q", bad)
+	lax := r.Commit("lax", map[string]string{named: `{}`})
+	judge := func(name, head, schema string, code int, result string, says ...string) {
+		t.Helper()
+		t.Run(name, func(t *testing.T) {
+			step(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", head), "INPUT_SCHEMA="+schema).check(t, code, result, says...)
+		})
+	}
+	judge("none", bad, "", 0, "clean")
+	judge("an envelope that satisfies it", good, named, 0, "clean", "1 envelope checked")
+	judge("an envelope that violates it", bad, named, 1, "findings", `"tldr" violates the user's schema`, "[envelope-schema]", "STATE-1.md:")
+	judge("G09 a proposal with a laxer one", lax, named, 1, "findings", `"tldr" violates the user's schema`)
+	judge("an envelope that cannot be read", broken, named, 1, "findings", "[envelope-parse]")
+	judge("E08 a pattern that RE2 does not know", good, "look.json", 2, "undecided", `the schema's property "tldr" has the pattern "^(?!x)"`)
+	judge("no such file", good, "none.json", 2, "undecided", `the input schema names "none.json": no regular file of commit`)
+	judge("a directory", good, ".bridge", 2, "undecided", "no regular file")
+	judge("a way out of the tree", good, "../own.json", 2, "undecided")
+}
+
 func TestInputs(t *testing.T) {
 	r, base, good, bad := bridge(t)
 	strict := filepath.Join(gittest.TempDir(t), "policy.yaml")

@@ -226,7 +226,7 @@ func (j *Judge) replaced(c *commit, e *entry) error {
 
 // parse judges the bytes of an entry. It is pure, so that entries are parsed
 // in parallel.
-func (e *entry) parse(p *Policy) {
+func (e *entry) parse(p *Policy, extra func(*envelope.Envelope) []finding.Finding) {
 	if e.mode == gitrepo.ModeGitlink || e.mode == gitrepo.ModeSymlink {
 		_, e.findings = envelope.Parse(nil, envelope.Options{Path: e.thread + "/" + e.name, Mode: uint32(e.mode)})
 	} else if e.tooLarge {
@@ -237,6 +237,9 @@ func (e *entry) parse(p *Policy) {
 	}
 	if e.env != nil {
 		e.findings = append(e.findings, relay.CheckContent(e.env, p.RelayTypes...)...)
+		if extra != nil {
+			e.findings = append(e.findings, extra(e.env)...)
+		}
 		finding.Sort(e.findings)
 	}
 	for i := range e.findings {

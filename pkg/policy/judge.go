@@ -77,6 +77,9 @@ type Judge struct {
 	Bootstrap bool
 	// Progress, if set, is called now and then with the commits judged so far.
 	Progress func(done, total int)
+	// Extra, if set, is asked about every new envelope besides the protocol's
+	// rules, by several goroutines at once.
+	Extra func(*envelope.Envelope) []finding.Finding
 	// Portion is how many changed paths are read and judged together; 0 stands
 	// for 512. What is found does not depend on it.
 	Portion int
@@ -338,7 +341,7 @@ func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
 	}
 	Parallel(len(batch), func(i int) {
 		for _, e := range batch[i].entries {
-			e.parse(batch[i].policy)
+			e.parse(batch[i].policy, j.Extra)
 		}
 	})
 	if err := j.verify(batch); err != nil {

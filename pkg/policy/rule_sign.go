@@ -336,7 +336,7 @@ func (j *Judge) WillNeedSignature(_ context.Context, s Staged) (string, error) {
 		return "", err
 	}
 	for _, e := range c.entries {
-		e.parse(c.policy)
+		e.parse(c.policy, nil)
 	}
 	if c.relays() > 0 {
 		return "a relay", nil

@@ -75,7 +75,8 @@ func (b *bench) run() (missed bool, err error) {
 	}
 	defer os.RemoveAll(b.tmp)
 	b.tool = filepath.Join(b.tmp, "rig-bundle")
-	build := exec.CommandContext(b.ctx, "go", "build", "-o", b.tool, "github.com/rigward/rigward/cmd/rig-bundle")
+	build := exec.CommandContext(b.ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", b.tool, "github.com/rigward/rigward/cmd/rig-bundle")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
 	if out, err := build.CombinedOutput(); err != nil {
 		return false, fmt.Errorf("building rig-bundle: %w\n%s", err, out)
 	}

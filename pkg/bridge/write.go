@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -60,10 +61,6 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 	}
 	r.atEnd(func() error { unlock(); return nil })
 	thread := d.fields.Thread
-	var index func() ([]string, error)
-	if _, err := os.Lstat(w.journalPath()); errors.Is(err, fs.ErrNotExist) {
-		index = w.indexNames(r.ctx, thread) // nothing to recover: begin at once
-	}
 	t, err := w.target()
 	if err != nil {
 		return nil, err
@@ -90,10 +87,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 		}
 	}
 	p := &posted{target: t}
-	if index == nil {
-		index = w.indexNames(r.ctx, thread)
-	}
-	taken, err := w.taken(t, before, thread, index)
+	taken, err := w.taken(r.ctx, t, before, thread)
 	if err != nil {
 		return nil, err
 	}
@@ -248,34 +242,9 @@ func (w *work) treeFiles(commit, dir string) (map[string]string, error) {
 	return out, nil
 }
 
-// indexNames begins to list the names of a thread in the index; the result
-// waits for them.
-func (w *work) indexNames(ctx context.Context, thread string) func() ([]string, error) {
-	type answer struct {
-		names []string
-		err   error
-	}
-	done := make(chan answer, 1)
-	go func() {
-		res, err := w.git(ctx, "ls-files", "-z", "--", thread+"/")
-		if err == nil && res.Code != 0 {
-			err = gitFailed("git ls-files", res)
-		}
-		var names []string
-		for _, path := range strings.Split(string(res.Stdout), "\x00") {
-			if name, ok := strings.CutPrefix(path, thread+"/"); ok {
-				name, _, _ = strings.Cut(name, "/")
-				names = append(names, name)
-			}
-		}
-		done <- answer{names, err}
-	}()
-	return func() ([]string, error) { a := <-done; return a.names, a.err }
-}
-
 // taken collects the names that exist in a thread, folded: in the work tree,
 // the index, HEAD and the upstream.
-func (w *work) taken(t target, head, thread string, index func() ([]string, error)) (map[string]bool, error) {
+func (w *work) taken(ctx context.Context, t target, head, thread string) (map[string]bool, error) {
 	taken := map[string]bool{}
 	entries, err := os.ReadDir(filepath.Join(w.root, thread))
 	if err != nil {
@@ -300,11 +269,13 @@ func (w *work) taken(t target, head, thread string, index func() ([]string, erro
 			break
 		}
 	}
-	names, err := index()
+	dir := []byte(thread + "/")
+	paths, err := w.repo.IndexPaths(ctx, func(path []byte) bool { return bytes.HasPrefix(path, dir) })
 	if err != nil {
-		return nil, err
+		return nil, gitProblem(err)
 	}
-	for _, name := range names {
+	for _, path := range paths {
+		name, _, _ := strings.Cut(path[len(dir):], "/")
 		taken[envelope.FoldPath(name)] = true
 	}
 	return taken, nil
@@ -320,8 +291,11 @@ func firstFree(taken map[string]bool, typ string) string {
 }
 
 // storesAsIs refuses a path for which git's attributes would store other
-// bytes than ours.
+// bytes than ours. git is asked only where an attribute may do so.
 func (w *work) storesAsIs(ctx context.Context, path string, data []byte) error {
+	if plain, err := w.unconverted(firstOf(path), data); plain || err != nil {
+		return err
+	}
 	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"hash-object", "--stdin", "--path=" + path}, Stdin: data, Timeout: localTime})
 	if err != nil {
 		return err

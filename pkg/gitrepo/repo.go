@@ -102,6 +102,9 @@ func (r *Repo) Bare() bool { return r.bare }
 // ObjectFormat is "sha1" or "sha256".
 func (r *Repo) ObjectFormat() string { return r.format }
 
+// Program is the path of the git that answers.
+func (r *Repo) Program() string { return r.git }
+
 // Env is what the Repo was opened with.
 func (r *Repo) Env() Env { return r.env }
 

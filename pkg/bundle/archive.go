@@ -41,7 +41,7 @@ func Scan(ctx context.Context, file io.ReaderAt, size int64, p *Profile) (*Archi
 	if grows {
 		size = math.MaxInt64
 	}
-	a := &Archive{FileSize: size, Kept: map[string][]byte{}, profile: p, file: file, hash: sha256.New()}
+	a := &Archive{FileSize: size, Kept: map[string][]byte{}, profile: p, file: file, index: map[string]int{}, hash: sha256.New()}
 	head := make([]byte, min(size, SniffLen))
 	n, err := file.ReadAt(head, 0)
 	if err != nil && !(err == io.EOF && (grows || size == int64(len(head)))) {
@@ -71,10 +71,6 @@ func Scan(ctx context.Context, file io.ReaderAt, size int64, p *Profile) (*Archi
 		return nil, fmt.Errorf("the file changed its size while it was read")
 	}
 	raw.h.Sum(a.FileDigest[:0])
-	a.index = make(map[string]int, len(a.Members))
-	for i := range a.Members {
-		a.index[a.Members[i].Name] = i
-	}
 	return a, nil
 }
 
@@ -107,7 +103,10 @@ func (a *Archive) scan(ctx context.Context, raw io.Reader) error {
 	}
 	s := startStream(ctx, c, a.FileSize, a.profile.Limits.Ratio)
 	defer s.stop()
-	t := &tarReader{p: a.profile, s: s, a: a, names: map[string]struct{}{}}
+	t := &tarReader{p: a.profile, s: s, a: a}
+	if a.FileSize < math.MaxInt64 { // a guess that saves copies, of small files mostly
+		a.Members = make([]Member, 0, max(0, min(a.FileSize/1024, a.profile.Limits.Entries, 8192)))
+	}
 	if a.profile.Layout != nil {
 		t.canon = &canonChecker{layout: a.profile.Layout}
 	}
@@ -146,7 +145,7 @@ func (a *Archive) note(code, path, detail string) {
 
 // Member returns the member of a normalised name, nil if there is none.
 func (a *Archive) Member(name string) *Member {
-	if i, ok := a.index[name]; ok {
+	if i, ok := a.index[name]; ok && i < len(a.Members) { // the member in which reading stopped has no place
 		return &a.Members[i]
 	}
 	return nil

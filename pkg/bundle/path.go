@@ -182,12 +182,44 @@ const maxDirs = 1 << 18
 // needs another. All faults of the first step that has any are returned; the
 // first decides. A tree of more than 262,144 directories is limit-path.
 func CheckTree(names []Name, fold func(string) string) []*Finding {
-	var faults []*Finding
+	dirs := parents(names)
+	if dirs == nil {
+		var faults []*Finding
+		if dirs, faults = conflicts(names); len(faults) > 0 {
+			return faults
+		}
+	}
+	return collisions(names, dirs, fold)
+}
+
+// parents returns the directories above all names, nil if there are too many or
+// one of the names is no directory but lies above another one.
+func parents(names []Name) map[string]bool {
+	dirs := map[string]bool{}
+	for _, n := range names {
+		for dir := path.Dir(n.Path); dir != "." && !dirs[dir]; dir = path.Dir(dir) {
+			if len(dirs) == maxDirs {
+				return nil
+			}
+			dirs[dir] = true
+		}
+	}
+	for _, n := range names {
+		if n.Type != Dir && dirs[n.Path] {
+			return nil
+		}
+	}
+	return dirs
+}
+
+// conflicts are the faults of the first step, with the directories above all
+// names.
+func conflicts(names []Name) (dirs map[string]bool, faults []*Finding) {
 	types := make(map[string]Type, len(names))
 	for _, n := range names {
 		types[n.Path] = n.Type
 	}
-	dirs := map[string]bool{} // parents seen, all of them directories or implied
+	dirs = map[string]bool{} // parents seen, all of them directories or implied
 	for _, n := range names {
 		for dir := path.Dir(n.Path); dir != "." && !dirs[dir]; dir = path.Dir(dir) {
 			if t, ok := types[dir]; ok && t != Dir {
@@ -199,17 +231,38 @@ func CheckTree(names []Name, fold func(string) string) []*Finding {
 				break
 			}
 			if len(dirs) == maxDirs {
-				return append(faults, Faultf(LimitPath, n.Path, "the tree has more than %d directories", maxDirs))
+				return dirs, append(faults, Faultf(LimitPath, n.Path, "the tree has more than %d directories", maxDirs))
 			}
 			dirs[dir] = true
 		}
 	}
-	if len(faults) > 0 {
-		return faults
+	return dirs, faults
+}
+
+// collisions are the faults of the second step. It empties dirs.
+func collisions(names []Name, dirs map[string]bool, fold func(string) string) (faults []*Finding) {
+	// Of two paths that fold alike one at least is not its own folded form.
+	folded := map[string]bool{}
+	note := func(p string) {
+		if key := fold(p); key != p {
+			folded[key] = true
+		}
 	}
-	seen := make(map[string]string, len(names)+len(dirs)) // folded path to the path that came first
+	for _, n := range names {
+		note(n.Path)
+	}
+	for dir := range dirs {
+		note(dir)
+	}
+	if len(folded) == 0 {
+		return nil
+	}
+	seen := make(map[string]string, len(folded)) // folded path to the path that came first
 	add := func(p string) {
 		key := fold(p)
+		if !folded[key] {
+			return
+		}
 		first, ok := seen[key]
 		if !ok {
 			seen[key] = p

@@ -7,10 +7,12 @@ import (
 	"io"
 )
 
-// chunkSize and chunks bound the memory between decompressor and judge.
+// chunkSize and chunks bound the memory between decompressor and judge. More
+// would cost a short run more in memory touched for the first time than it
+// saves a long one in waiting.
 const (
-	chunkSize = 256 << 10
-	chunks    = 4
+	chunkSize = 64 << 10
+	chunks    = 3
 )
 
 type chunk struct {
@@ -114,6 +116,9 @@ func (s *stream) readFull(p []byte) (n int, err error) {
 	}
 	return n, nil
 }
+
+// ready returns what can be consumed without waiting.
+func (s *stream) ready() []byte { return s.cur }
 
 // copyN hands size bytes to fn; n is less only at the end of the stream.
 func (s *stream) copyN(size int64, fn func([]byte)) (n int64, err error) {

@@ -2,8 +2,10 @@ package bundle
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +13,10 @@ import (
 )
 
 const blockSize = 512
+
+// maxPrepared bounds, in bytes, what is made ready at a header's word for
+// contents that have not come yet.
+const maxPrepared = 4 << 20
 
 // maxPadding is how many zero bytes may follow the two end blocks.
 const maxPadding = 10240
@@ -27,14 +33,7 @@ type header struct {
 // parseHeader reads one block. All its faults are container-corrupt.
 func parseHeader(b *[blockSize]byte) (h header, fault *Finding) {
 	sum, ok := parseNumber(b[148:156])
-	want := int64(0)
-	for i, c := range b {
-		if i >= 148 && i < 156 {
-			c = ' '
-		}
-		want += int64(c)
-	}
-	if !ok || sum != want {
+	if !ok || sum != BlockSum(b[:]) {
 		return h, Faultf(ContainerCorrupt, "", "tar header checksum does not match")
 	}
 	name, nameNUL := text(b[0:100])
@@ -83,7 +82,8 @@ func text(b []byte) (s string, rest bool) {
 	if i < 0 {
 		return string(b), false
 	}
-	return string(b[:i]), len(bytes.Trim(b[i:], "\x00")) > 0
+	var zero [blockSize]byte
+	return string(b[:i]), !bytes.Equal(b[i:], zero[:len(b)-i])
 }
 
 // parseNumber reads octal digits with blanks or NULs around, nothing at all
@@ -102,7 +102,13 @@ func parseNumber(b []byte) (n int64, ok bool) {
 		}
 		return n, true
 	}
-	for _, c := range bytes.Trim(b, " \x00") {
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == 0) {
+		b = b[:len(b)-1]
+	}
+	for len(b) > 0 && (b[0] == ' ' || b[0] == 0) {
+		b = b[1:]
+	}
+	for _, c := range b {
 		if c < '0' || c > '7' {
 			return 0, false
 		}
@@ -207,10 +213,10 @@ type tarReader struct {
 	p       *Profile
 	s       *stream
 	a       *Archive
-	names   map[string]struct{}
-	bytes   int64 // sum of names and link targets
-	counted int64 // headers and declared sizes so far
-	seen    int64 // members seen, the root included
+	head    [blockSize]byte // of the current member
+	bytes   int64           // sum of names and link targets
+	counted int64           // headers and declared sizes so far
+	seen    int64           // members seen, the root included
 	kept    int64
 	canon   *canonChecker
 	ext     []byte // raw extension headers of the current member
@@ -251,16 +257,16 @@ func (t *tarReader) run() error {
 // header reads extension headers and the header of a member; end at the two
 // zero blocks.
 func (t *tarReader) header(ext *pax, first bool) (h header, end bool, err error) {
-	var b [blockSize]byte
+	b := &t.head
 	for {
-		if err := t.block(&b, first); err != nil {
+		if err := t.block(b, first); err != nil {
 			return h, false, err
 		}
-		if b == ([blockSize]byte{}) {
-			if err := t.block(&b, false); err != nil {
+		if *b == ([blockSize]byte{}) {
+			if err := t.block(b, false); err != nil {
 				return h, false, err
 			}
-			if b != ([blockSize]byte{}) {
+			if *b != ([blockSize]byte{}) {
 				return h, false, Faultf(ContainerCorrupt, "", "a lone zero block is followed by data")
 			}
 			if ext.kinds != "" && strings.Trim(ext.kinds, "g") != "" {
@@ -268,7 +274,7 @@ func (t *tarReader) header(ext *pax, first bool) (h header, end bool, err error)
 			}
 			return h, true, nil
 		}
-		h, fault := parseHeader(&b)
+		h, fault := parseHeader(b)
 		if fault != nil {
 			return h, false, fault
 		}
@@ -460,10 +466,10 @@ func (t *tarReader) member(h header, ext *pax) error {
 	if total > l.TotalSize {
 		return Faultf(LimitTotalSize, name, "with %s the archive is %d bytes long, the limit is %d", quoted(), total, l.TotalSize)
 	}
-	if _, twice := t.names[name]; twice {
+	if _, twice := t.a.index[name]; twice {
 		return Faultf(MemberDuplicate, name, "the name %s occurs twice", quoted())
 	}
-	t.names[name] = struct{}{}
+	t.a.index[name] = len(t.a.Members)
 	m.Link = h.link
 	if m.Type == File || m.Type == Dir {
 		m.Link = ""
@@ -565,25 +571,36 @@ func (t *tarReader) body(m Member) error {
 		}
 		var kept []byte
 		if keep > 0 || m.Name == t.p.Manifest {
-			kept = make([]byte, 0, min(keep, 64<<10))
+			kept = make([]byte, 0, min(keep, maxPrepared)) // what the file does not fill is never touched
 		}
-		h := t.a.hasher()
-		err := t.content(m.Size, func(b []byte) {
-			h.Write(b)
-			if room := keep - int64(len(kept)); room > 0 {
-				kept = append(kept, b[:min(room, int64(len(b)))]...)
-			}
-		}, nil)
+		var err error
+		if now := t.s.ready(); int64(len(now)) >= m.Size { // most files lie in the chunk in hand
+			now = now[:m.Size]
+			m.SHA256 = sha256.Sum256(now)
+			kept = append(kept, now[:keep]...)
+			err = t.content(m.Size, func([]byte) {}, nil)
+		} else {
+			h := t.a.hasher()
+			err = t.content(m.Size, func(b []byte) {
+				h.Write(b)
+				if room := keep - int64(len(kept)); room > 0 {
+					kept = append(kept, b[:min(room, int64(len(b)))]...)
+				}
+			}, nil)
+			h.Sum(m.SHA256[:0])
+		}
 		if err != nil {
 			if f := AsFinding(err); f != nil && f.Path == "" {
 				f.Path = m.Name
 			}
 			return err
 		}
-		h.Sum(m.SHA256[:0])
 		if kept != nil {
 			t.a.Kept[m.Name] = kept
 		}
+	}
+	if n := len(t.a.Members); n == cap(t.a.Members) {
+		t.a.Members = slices.Grow(t.a.Members, max(n, 64)) // append would copy more often
 	}
 	t.a.Members = append(t.a.Members, m)
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"path"
@@ -369,14 +370,20 @@ func octal(b []byte, v int64) {
 }
 
 // BlockSum is the checksum of a header block, its own field taken as blanks.
-func BlockSum(b []byte) (sum int64) {
-	for i, c := range b[:blockSize] {
-		if i >= 148 && i < 156 {
-			c = ' '
+func BlockSum(b []byte) int64 {
+	const low = 0x00ff00ff00ff00ff // every second byte, in lanes of 16 bits, which 128 bytes do not overflow
+	var lanes uint64
+	for i := 0; i < blockSize; i += 8 {
+		v := binary.LittleEndian.Uint64(b[i:])
+		switch i {
+		case 144:
+			v = v&0xffffffff | 0x20202020<<32
+		case 152:
+			v = v>>32<<32 | 0x20202020
 		}
-		sum += int64(c)
+		lanes += v&low + v>>8&low
 	}
-	return sum
+	return int64(lanes&0xffff + lanes>>16&0xffff + lanes>>32&0xffff + lanes>>48)
 }
 
 // PaxRecord returns `LENGTH KEY=VALUE` LF, LENGTH counting the whole record.

@@ -592,6 +592,30 @@ func TestReviewed(t *testing.T) {
 		s := newScene(t)
 		s.refused(s.commit(opts{key: keyA, files: map[string]string{".bridge/policy.yaml": "version: 1\noops: 1\n"}}), true, []string{"signers-change"})
 	})
+	t.Run("a policy that names no revocation file", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		named := func(file string) string { return "version: 1\nrevoked: " + file + "\n" }
+		by := func(o opts) string {
+			o.key, o.at = keyA, s.now.Add(-time.Second)
+			return s.commit(o)
+		}
+		const policy = ".bridge/policy.yaml"
+		refused := []string{"signers-change"}
+		s.refused(by(opts{files: map[string]string{policy: named("gone")}}), true, refused)
+		s.refused(by(opts{files: map[string]string{policy: named("README.md"), "README.md": "no keys\n"}}), true, refused)
+		s.refused(by(opts{files: map[string]string{policy: named("t-one")}}), true, refused)
+		s.refused(by(opts{remove: []string{".bridge/revoked"}}), true, refused)
+		// The file goes one commit after the policy that names it comes.
+		first := by(opts{files: map[string]string{policy: named("keys/gone"), "keys/gone": keyR.Authorized() + "\n"}})
+		s.refused(by(opts{parents: []string{first}, remove: []string{"keys/gone"}}), true, refused)
+		// A merge takes the policy from one side and the file away as the other did.
+		other := by(opts{remove: []string{".bridge/revoked"}, files: map[string]string{policy: "version: 1\n"}})
+		s.refused(by(opts{parents: []string{other, s.base}, files: map[string]string{policy: named(".bridge/revoked")}}), true, refused)
+		s.accepted(first)
+		s.accepted(by(opts{files: map[string]string{policy: named("keys/other"), "keys/other": "# nobody\n"}, remove: []string{"keys/gone"}}))
+		s.accepted(by(opts{files: map[string]string{policy: "version: 1\n"}, remove: []string{"keys/other"}}))
+	})
 	t.Run("a new ref whose merge changes the signers", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)

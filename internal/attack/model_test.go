@@ -566,6 +566,22 @@ func (m *model) rulesOf(t mtree) mrules {
 	return r
 }
 
+// ownRevoked is the revocation file that the policy of a tree, or the server's,
+// names.
+func (m *model) ownRevoked(r mrules, t mtree) (string, bool) {
+	p := r.p
+	if m.serverPolicy == "" {
+		e, ok := t[policyFile]
+		if !ok || !regular(e) {
+			return "", false
+		}
+		if p, ok = policies[string(m.get(e.id).data)]; !ok {
+			return "", false
+		}
+	}
+	return p.revoked, p.revoked != ""
+}
+
 // signature judges a commit's own signature. blob is the key of a signature
 // that is sound whoever made it, else ""; good lists the signers lines that it
 // satisfies.
@@ -1389,6 +1405,18 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 				fine = fine && known
 			}
 			if !fine {
+				add("signers-change")
+			}
+		}
+		// A policy must not name a revocation file that cannot be read.
+		if now, ok := m.ownRevoked(r, c.tree); ok {
+			var before mtree
+			if len(parents) > 0 {
+				before = parents[0].tree
+			}
+			differs := before[now] != c.tree[now] || m.serverPolicy == "" && before[policyFile] != c.tree[policyFile]
+			e, there := c.tree[now]
+			if _, known := parseRevoked(string(m.get(e.id).data)); differs && (!there || !regular(e) || !known) {
 				add("signers-change")
 			}
 		}

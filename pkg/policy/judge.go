@@ -405,7 +405,7 @@ func (j *Judge) ofTheTime(c *commit) error {
 // commit applies the rules to one commit, or to the index.
 func (j *Judge) commit(ctx context.Context, r Range, c *commit) error {
 	for _, rule := range []func(context.Context, Range, *commit) error{
-		j.trustFiles, j.content, j.outside, j.appendOnly, j.threadClosed, j.divergence, j.signed, j.relays,
+		j.trustFiles, j.revocations, j.content, j.outside, j.appendOnly, j.threadClosed, j.divergence, j.signed, j.relays,
 	} {
 		if err := rule(ctx, r, c); err != nil {
 			return err

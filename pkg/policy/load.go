@@ -98,7 +98,7 @@ func (l *Loader) policy(tree string) (*Policy, error) {
 	if l.server != nil {
 		return l.server, nil
 	}
-	id, err := l.file(tree, policyPath)
+	id, err := fileIn(l.Repo, tree, policyPath)
 	if err != nil {
 		return nil, err
 	}
@@ -130,12 +130,14 @@ func (l *Loader) tighten(p *Policy) *Policy {
 	return p.Tighten(l.Own)
 }
 
-// file returns the blob of a regular file in a tree, "" if there is none.
-func (l *Loader) file(tree, path string) (string, error) {
+// fileIn returns the blob of a regular file in a tree, "" if there is none.
+func fileIn(repo interface {
+	EntryAt(root, path string) (gitrepo.TreeEntry, bool, error)
+}, tree, path string) (string, error) {
 	if tree == "" {
 		return "", nil
 	}
-	e, ok, err := l.Repo.EntryAt(tree, path)
+	e, ok, err := repo.EntryAt(tree, path)
 	if err != nil || !ok {
 		return "", err
 	}
@@ -149,7 +151,7 @@ func (l *Loader) trust(p *Policy, tree string) (*Trust, error) {
 	revoked := ""
 	var err error
 	if p.Revoked != "" {
-		if revoked, err = l.file(tree, p.Revoked); err != nil {
+		if revoked, err = fileIn(l.Repo, tree, p.Revoked); err != nil {
 			return nil, err
 		}
 	}
@@ -160,7 +162,7 @@ func (l *Loader) trust(p *Policy, tree string) (*Trust, error) {
 	signers := "file:" + name
 	var unusable error // told when a signature must be judged, not before
 	if name == "" {
-		if signers, unusable = l.file(tree, p.Signers); unusable != nil {
+		if signers, unusable = fileIn(l.Repo, tree, p.Signers); unusable != nil {
 			var u *Undecided
 			if !errors.As(unusable, &u) {
 				return nil, unusable

@@ -108,15 +108,7 @@ func (j *Judge) trustFiles(_ context.Context, r Range, c *commit) error {
 		if ch.Path == policyPath {
 			limit = MaxPolicyBytes
 		}
-		var data []byte
-		large := false
-		err := j.Repo.Objects([]string{ch.NewID}, limit, func(o gitrepo.Object) error {
-			if large = errors.Is(o.Err, gitrepo.ErrTooLarge); large {
-				return nil
-			}
-			data = o.Data
-			return o.Err
-		})
+		data, large, err := j.blob(ch.NewID, limit)
 		if err != nil {
 			return err
 		}
@@ -142,6 +134,86 @@ func (j *Judge) trustFiles(_ context.Context, r Range, c *commit) error {
 		}
 	}
 	return nil
+}
+
+// blob reads a blob of at most limit bytes; large tells of more.
+func (j *Judge) blob(id string, limit int64) (data []byte, large bool, err error) {
+	err = j.Repo.Objects([]string{id}, limit, func(o gitrepo.Object) error {
+		if large = errors.Is(o.Err, gitrepo.ErrTooLarge); large {
+			return nil
+		}
+		data = o.Data
+		return o.Err
+	})
+	return data, large, err
+}
+
+// revocations judges that the revocation file that a commit's own policy names
+// is there and can be read, where the commit changes one of the two: without it
+// nothing signed could be decided any more.
+func (j *Judge) revocations(_ context.Context, r Range, c *commit) error {
+	changes := c.diffs[0].Changes
+	if c.obj == nil || len(changes) == len(c.entries) {
+		return nil // the index; envelopes alone
+	}
+	changed := func(path string) bool {
+		return slices.ContainsFunc(changes, func(ch gitrepo.Change) bool { return ch.Path == path })
+	}
+	p := c.policy
+	if !p.server {
+		id, err := fileIn(j.Repo, c.obj.Tree, policyPath)
+		if err != nil || id == "" {
+			return unlessUndecided(err)
+		}
+		data, large, err := j.blob(id, MaxPolicyBytes)
+		if err != nil {
+			return err
+		}
+		// What is wrong with it trustFiles tells, of the commit that brings it.
+		if p, err = Decode(data, FromRepository); large || err != nil {
+			return nil
+		}
+	}
+	if p.Revoked == "" || !changed(p.Revoked) && (p.server || !changed(policyPath)) {
+		return nil
+	}
+	why := ""
+	id, err := fileIn(j.Repo, c.obj.Tree, p.Revoked)
+	switch {
+	case err != nil:
+		if unlessUndecided(err) != nil {
+			return err
+		}
+		why = "is no regular file"
+	case id == "":
+		why = "is missing"
+	case p.Revoked == c.policy.Revoked && changed(p.Revoked):
+		return nil // trustFiles has read it
+	default:
+		data, large, err := j.blob(id, MaxTrustBytes)
+		if err != nil {
+			return err
+		}
+		if large {
+			why = fmt.Sprintf("has more than %d bytes", MaxTrustBytes)
+		} else if _, err := sshsign.ParseRevocations(data); err != nil {
+			why = "cannot be read: " + finding.Clean(err.Error())
+		}
+	}
+	if why != "" {
+		j.add(c.policy, finding.Finding{Rule: "signers-change", Severity: finding.Error, Path: p.Revoked, Commit: c.id, Ref: r.Ref,
+			Message: "the policy names this revocation file, which " + why + ": nothing signed could be decided any more",
+			Hint:    "commit the policy together with the file: rig-hook keys revoke KEY writes it; or take the key revoked out of the policy"})
+	}
+	return nil
+}
+
+// unlessUndecided is nil for what a push brings and trustFiles tells.
+func unlessUndecided(err error) error {
+	if u := (*Undecided)(nil); errors.As(err, &u) {
+		return nil
+	}
+	return err
 }
 
 // relays counts the relays that a commit brings.

@@ -3,6 +3,11 @@ package hooks_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -54,5 +59,57 @@ func TestPostReceiveHandsOver(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPostReceiveShim starts rig-control where it lies beside rig-hook, and
+// rig-hook, which looks further and says what is missing, where it does not.
+func TestPostReceiveShim(t *testing.T) {
+	executable := func(file, text string) {
+		write(t, file, text)
+		if err := os.Chmod(file, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, chained := range []bool{false, true} {
+		for name, c := range map[string]struct {
+			control func(path string)
+			want    string
+		}{
+			"beside":         {func(p string) { executable(p, "#!/bin/sh\necho control \"$@\"; cat\n") }, "control post-receive"},
+			"not there":      {func(string) {}, "hook post-receive"},
+			"not executable": {func(p string) { os.WriteFile(p, []byte("#!/bin/sh\necho control\n"), 0o644) }, "hook post-receive"},
+			"a directory":    {func(p string) { os.Mkdir(p, 0o755) }, "hook post-receive"},
+		} {
+			t.Run(fmt.Sprintf("%s, chained %t", name, chained), func(t *testing.T) {
+				r := gittest.New(t, gittest.Options{Bare: true})
+				dir := filepath.Join(gittest.TempDir(t), "it's a place")
+				if err := os.Mkdir(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				program := filepath.Join(dir, "rig-hook")
+				executable(program, "#!/bin/sh\necho hook \"$@\"; cat\n")
+				c.control(filepath.Join(dir, "rig-control"))
+				shim := hooks.Shim("post-receive", program, chained)
+				if got := hooks.Program(shim); got != program {
+					t.Errorf("the shim runs %s", got)
+				}
+				want := []string{c.want, "old new ref"}
+				if chained {
+					r.Hook("post-receive"+hooks.ChainedSuffix, "#!/bin/sh\necho first; cat\n")
+					want = append([]string{"first", "old new ref"}, want...)
+				}
+				r.Hook("post-receive", string(shim))
+				cmd := exec.Command(filepath.Join(r.Dir, "hooks", "post-receive"))
+				cmd.Stdin = strings.NewReader("old new ref\n")
+				out, err := cmd.CombinedOutput()
+				if got := strings.Split(strings.TrimSpace(string(out)), "\n"); err != nil || !slices.Equal(got, want) {
+					t.Errorf("%v %q, expected %q\n%s", err, got, want, shim)
+				}
+			})
+		}
+	}
+	if shim := string(hooks.Shim("post-receive", `C:\x\rig-hook.exe`, false)); runtime.GOOS == "windows" && !strings.Contains(shim, "'C:/x/rig-control.exe'") {
+		t.Error(shim)
 	}
 }

@@ -22,13 +22,14 @@ const (
 	maxTurns      = 200  // of one thread
 	maxOlder      = 2000 // files of one thread that were there before and are read
 	maxReferences = 500  // that are looked up among older commits
+	maxDiverging  = 1000 // pairs of turns of one thread
 )
 
 // Threads collects what a judged range brings to each thread: the envelopes
 // that it adds, and the older ones that those answer, name or diverge from.
 // It is for reports, and judges nothing: what is no envelope is left out. At
-// most 50 threads of 200 turns are collected; notes say what is left out
-// beyond the Cut of each thread.
+// most 50 threads of 200 turns and 1000 diverging pairs are collected; notes
+// say what is left out beyond the Cut and Untold of each thread.
 func Threads(ctx context.Context, repo *gitrepo.Repo, r policy.Range) (threads []report.Thread, notes []string, err error) {
 	t := &turns{repo: repo, policy: r.Policy, threads: map[string]*threadTurns{}, bounds: map[string]int{}, before: map[string]mask{}}
 	var revs []gitrepo.Rev
@@ -227,21 +228,26 @@ func (t *turns) thread(name string) (report.Thread, error) {
 			}
 		}
 	}
+	pairs := 0
+	diverge := func(u, o *turn) {
+		if pairs++; pairs <= maxDiverging {
+			use(&u.Diverges, o)
+			use(&o.Diverges, u)
+		}
+	}
 	for i, u := range th.news {
 		for k, o := range th.news[:i] {
 			if !known[i].has(k) && !tied(u, o) {
-				use(&u.Diverges, o)
-				use(&o.Diverges, u)
+				diverge(u, o)
 			}
 		}
 		for _, o := range older {
 			if len(t.bounds) <= 64 && t.before[u.Commit]&o.in == 0 && !tied(u, o) {
-				use(&u.Diverges, o)
-				o.Diverges = append(o.Diverges, u.Path)
+				diverge(u, o)
 			}
 		}
 	}
-	out := report.Thread{ID: name, Cut: th.cut}
+	out := report.Thread{ID: name, Cut: th.cut, Untold: max(0, pairs-maxDiverging)}
 	for _, o := range older {
 		if used[o] && len(out.Turns) < maxTurns {
 			out.Turns = append(out.Turns, o.Turn)

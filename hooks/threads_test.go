@@ -119,6 +119,40 @@ func TestThreadsAreBounded(t *testing.T) {
 	}
 }
 
+// TestDivergenceIsBounded: two sides of 40 turns that do not know each other
+// are 1600 pairs, of which 1000 are told.
+func TestDivergenceIsBounded(t *testing.T) {
+	w := newWorld(t, gittest.Options{})
+	base := w.clone.Run("rev-parse", "HEAD")
+	side := func(name string) string {
+		w.clone.Run("checkout", "-q", "-B", name, base)
+		files := map[string]string{}
+		for i := range 40 {
+			files[fmt.Sprintf("long/STATE-%s-%d.md", name, i)] = turn("long", "STATE", fmt.Sprintf("On %s %d.\n", name, i))
+		}
+		return w.clone.Commit(name, files)
+	}
+	side("left")
+	side("right")
+	w.clone.Run("merge", "-q", "--no-edit", "left")
+	repo, err := gitrepo.Open(context.Background(), gitrepo.Env{Environ: w.clone.Env, Dir: w.clone.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	threads, _, err := hooks.Threads(context.Background(), repo, policy.Range{New: w.clone.Run("rev-parse", "HEAD"), Exclude: []string{base}, Policy: policy.Default()})
+	if err != nil || len(threads) != 1 {
+		t.Fatal(len(threads), err)
+	}
+	told := 0
+	for _, u := range threads[0].Turns {
+		told += len(u.Diverges)
+	}
+	if told != 2*1000 || threads[0].Untold != 600 {
+		t.Errorf("%d told of both sides, %d pairs untold", told, threads[0].Untold)
+	}
+}
+
 // reference adds a commit to an envelope's references.
 func reference(text, commit string) string {
 	return strings.Replace(text, "\ntype: ", "\nreferences: [\""+commit+"\"]\ntype: ", 1)

@@ -136,6 +136,9 @@ func threadOf(number int, t Thread) pageThread {
 	if t.Cut > 0 {
 		left = append(left, plural(t.Cut, "further turn")+" left out")
 	}
+	if t.Untold > 0 {
+		left = append(left, plural(t.Untold, "further diverging pair")+" left out")
+	}
 	if n := len(ties) - len(shown); n > 0 {
 		left = append(left, plural(n, "tie")+" not drawn")
 	}

@@ -117,6 +117,9 @@ func threadSection(t Thread) string {
 	if t.Cut > 0 {
 		fmt.Fprintf(&b, "*%s left out.*\n\n", plural(t.Cut, "further turn"))
 	}
+	if t.Untold > 0 {
+		fmt.Fprintf(&b, "*%s left out.*\n\n", plural(t.Untold, "further diverging pair"))
+	}
 	return b.String()
 }
 

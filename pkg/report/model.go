@@ -3,9 +3,10 @@ package report
 // A Thread is what the judged range brings to one thread: the turns that it
 // adds, and the older ones that they answer or name.
 type Thread struct {
-	ID    string `json:"thread"`        // the thread's directory name
-	Turns []Turn `json:"turns"`         // in the order of history
-	Cut   int    `json:"cut,omitempty"` // turns left out, the newest of the range
+	ID     string `json:"thread"`           // the thread's directory name
+	Turns  []Turn `json:"turns"`            // in the order of history
+	Cut    int    `json:"cut,omitempty"`    // turns left out, the newest of the range
+	Untold int    `json:"untold,omitempty"` // diverging pairs left out of Diverges
 }
 
 // A Turn is one envelope of a Thread. All texts are as written by its author.

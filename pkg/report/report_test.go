@@ -48,7 +48,7 @@ func sample() []finding.Finding {
 const markup = `"]; click m1 "javascript:alert(1)" <script>alert(1)</script> <img src=x onerror=alert(1)> | ` + "`*_[x](http://evil.example) &amp; {{x}} ]]> --> @everyone #1 :tada: $x$ www.evil.example\n```\n%% end\n"
 
 func hostileThread() Thread {
-	return Thread{ID: markup, Cut: 1, Turns: []Turn{
+	return Thread{ID: markup, Cut: 1, Untold: 2, Turns: []Turn{
 		{Path: markup + "/A.md", Commit: "c\x1b", Type: markup, From: markup, To: []string{markup, evil}, Date: markup, TLDR: markup, New: true},
 		{Path: evil + "/B.md", Type: "end", From: "graph", TLDR: evil, New: true, Relay: true, Answers: []string{markup + "/A.md", "gone.md"}, Names: []string{markup + "/A.md"}, Diverges: []string{markup + "/A.md"}},
 	}}

@@ -42,18 +42,23 @@ func floor() (string, error) {
 		return "", err
 	}
 	fmt.Fprintf(&b, "| start of `git --version` | %.1f ms |\n", milli(git))
-	nothing := filepath.Join(scratch, "nothing")
-	if err := os.WriteFile(nothing+".go", []byte("package main\n\nfunc main() {}\n"), 0o644); err != nil {
-		return "", err
+	for i, idle := range []struct{ what, imports string }{
+		{"that does nothing", ""},
+		{"that does nothing, linked with yaml.v3 and x/crypto/ssh, which read front matter and signatures", "import (\n\t_ \"golang.org/x/crypto/ssh\"\n\t_ \"gopkg.in/yaml.v3\"\n)\n\n"},
+	} {
+		program := filepath.Join(scratch, fmt.Sprintf("idle-%d", i))
+		if err := os.WriteFile(program+".go", []byte("package main\n\n"+idle.imports+"func main() {}\n"), 0o644); err != nil {
+			return "", err
+		}
+		if err := build(program, program+".go"); err != nil {
+			return "", err
+		}
+		took, err := start(program)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "| start of a Go program %s | %.1f ms |\n", idle.what, milli(took))
 	}
-	if err := build(nothing, nothing+".go"); err != nil {
-		return "", err
-	}
-	empty, err := start(nothing)
-	if err != nil {
-		return "", err
-	}
-	fmt.Fprintf(&b, "| start of a Go program that does nothing | %.1f ms |\n", milli(empty))
 	fmt.Fprintf(&b, "| SHA-256 | %.0f MiB/s |\n", rate(func(data []byte) { sha256.Sum256(data) }))
 	message, signature := []byte("what was signed"), []byte(nil)
 	public, private, err := ed25519.GenerateKey(bytes.NewReader(make([]byte, ed25519.SeedSize)))

@@ -145,10 +145,18 @@ func (a *Archive) note(code, path, detail string) {
 
 // Member returns the member of a normalised name, nil if there is none.
 func (a *Archive) Member(name string) *Member {
-	if i, ok := a.index[name]; ok && i < len(a.Members) { // the member in which reading stopped has no place
+	if i := a.Index(name); i >= 0 {
 		return &a.Members[i]
 	}
 	return nil
+}
+
+// Index returns the place of a normalised name in Members, -1 if it has none.
+func (a *Archive) Index(name string) int {
+	if i, ok := a.index[name]; ok && i < len(a.Members) { // the member in which reading stopped has no place
+		return i
+	}
+	return -1
 }
 
 // Names returns all members as [CheckTree] takes them, in archive order.

@@ -64,13 +64,16 @@ func ParseHex(s string) (d Digest, ok bool) {
 	if len(s) != 2*len(d) {
 		return d, false
 	}
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f') {
-			return d, false
+	for i := range len(s) {
+		v := s[i] - '0'
+		if v > 9 {
+			if v = s[i] - 'a' + 10; v < 10 || v > 15 {
+				return Digest{}, false
+			}
 		}
+		d[i/2] = d[i/2]<<4 | v
 	}
-	_, err := hex.Decode(d[:], []byte(s))
-	return d, err == nil
+	return d, true
 }
 
 // Sum is the SHA-256 of b.

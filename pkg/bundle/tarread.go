@@ -214,6 +214,7 @@ type tarReader struct {
 	s       *stream
 	a       *Archive
 	head    [blockSize]byte // of the current member
+	cur     Member          // its own place, because rules take its address
 	bytes   int64           // sum of names and link targets
 	counted int64           // headers and declared sizes so far
 	seen    int64           // members seen, the root included
@@ -416,7 +417,8 @@ func (t *tarReader) member(h header, ext *pax) error {
 		return fault
 	}
 	name := strings.TrimPrefix(h.name, "./")
-	m := Member{Type: Type(h.flag), RawMode: h.mode, Size: h.size, data: t.s.offset}
+	m := &t.cur
+	*m = Member{Type: Type(h.flag), RawMode: h.mode, Size: h.size, data: t.s.offset}
 	if m.Type == Dir {
 		if h.name == "." || h.name == "./" {
 			t.deviate("the root has a member of its own")
@@ -444,7 +446,7 @@ func (t *tarReader) member(h header, ext *pax) error {
 	if ext.xattr {
 		return Faultf(MemberXattr, name, "member %s carries an extended attribute or ACL", quoted())
 	}
-	if fault := t.mode(&m); fault != nil {
+	if fault := t.mode(m); fault != nil {
 		return fault
 	}
 	if ext.size != nil && !t.p.PaxSize && *ext.size != h.size {
@@ -475,7 +477,7 @@ func (t *tarReader) member(h header, ext *pax) error {
 		m.Link = ""
 	}
 	if t.p.Check != nil {
-		if fault := t.p.Check(&m); fault != nil {
+		if fault := t.p.Check(m); fault != nil {
 			return fault
 		}
 	}
@@ -490,7 +492,7 @@ func (t *tarReader) member(h header, ext *pax) error {
 		t.a.note(NoteWindowsName, name, "Windows cannot hold this name")
 	}
 	if t.canon != nil {
-		t.canon.member(&m, t.ext)
+		t.canon.member(m, t.ext)
 	}
 	return t.body(m)
 }
@@ -557,13 +559,13 @@ func (t *tarReader) mode(m *Member) *Finding {
 }
 
 // body reads a member's content, hashes it and keeps what the format wants.
-func (t *tarReader) body(m Member) error {
+func (t *tarReader) body(m *Member) error {
 	if m.Type == File {
 		keep := int64(0)
 		if m.Name == t.p.Manifest {
 			keep = m.Size
 		} else if t.p.Keep != nil {
-			keep = min(t.p.Keep(&m), m.Size)
+			keep = min(t.p.Keep(m), m.Size)
 			if t.kept+keep > t.p.KeepBudget {
 				keep = 0
 			}
@@ -602,7 +604,7 @@ func (t *tarReader) body(m Member) error {
 	if n := len(t.a.Members); n == cap(t.a.Members) {
 		t.a.Members = slices.Grow(t.a.Members, max(n, 64)) // append would copy more often
 	}
-	t.a.Members = append(t.a.Members, m)
+	t.a.Members = append(t.a.Members, *m)
 	return nil
 }
 

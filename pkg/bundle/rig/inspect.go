@@ -80,10 +80,8 @@ func Inspect(ctx context.Context, in bundle.Input, o VerifyOptions) (*Inspection
 			continue
 		}
 		f := FileInfo{Path: m.Name, Size: m.Size, Mode: fmt.Sprintf("%04o", m.Mode), SHA256: m.SHA256.Hex(), Listed: m.Name == manifestName}
-		if j.man != nil {
-			if _, ok := j.man.hash[m.Name]; ok {
-				f.Listed = true
-			}
+		if j.listed(i) != nil {
+			f.Listed = true
 		}
 		ins.Files = append(ins.Files, f)
 	}

@@ -37,6 +37,7 @@ type judge struct {
 	ctx     context.Context
 	archive *bundle.Archive
 	man     *manifest
+	lists   []int32 // by member: 1 + its place in man.files, 0 if that has none
 	rig     *rigSpec
 	dirs    map[string]bool // directories that hold files
 	agents  map[string]*agentSpec
@@ -259,7 +260,7 @@ func (j *judge) integrity() {
 		if m.Type != bundle.File || m.Name == manifestName {
 			continue
 		}
-		if _, ok := j.man.hash[m.Name]; ok {
+		if j.listed(i) != nil {
 			continue
 		}
 		if path.Base(m.Name) == ".gitkeep" && m.Size == 0 {
@@ -271,7 +272,7 @@ func (j *judge) integrity() {
 	}
 	for i := range j.archive.Members {
 		m := &j.archive.Members[i]
-		if want, ok := j.man.hash[m.Name]; ok && m.Type == bundle.File && m.SHA256.Hex() != want {
+		if want := j.listed(i); want != nil && m.Type == bundle.File && m.SHA256 != want.hash {
 			j.wrong = append(j.wrong, m.Name)
 			j.faultf(IntegrityMismatch, m.Name, "%s has another hash than the manifest says", finding.QuoteMax(m.Name, 200))
 		}
@@ -279,6 +280,25 @@ func (j *judge) integrity() {
 	if j.man.rigSpec != "" && !j.file(j.man.rigSpec) {
 		j.faultf(RigMissing, j.man.rigSpec, "rig_spec %s is not in the archive", finding.QuoteMax(j.man.rigSpec, 200))
 	}
+}
+
+// listed returns what the manifest says of member i, nil if it does not list it.
+func (j *judge) listed(i int) *fileHash {
+	if j.man == nil {
+		return nil
+	}
+	if j.lists == nil {
+		j.lists = make([]int32, len(j.archive.Members))
+		for k := range j.man.files {
+			if m := j.archive.Index(j.man.files[k].path); m >= 0 {
+				j.lists[m] = int32(k + 1)
+			}
+		}
+	}
+	if k := j.lists[i]; k > 0 {
+		return &j.man.files[k-1]
+	}
+	return nil
 }
 
 func (j *judge) file(name string) bool {

@@ -146,14 +146,18 @@ func wholeRunes(s string, n int) string {
 // num writes octal digits: width-1 of them and NUL, or padded with zeros to
 // width-2, then blank and NUL.
 func num(b []byte, v int64) error {
-	s := strconv.FormatInt(v, 8)
-	switch width := len(b); {
-	case len(s) == width-1:
-		copy(b, s+"\x00")
-	case len(s) < width-1:
-		copy(b, strings.Repeat("0", width-2-len(s))+s+" \x00")
-	default:
-		return fmt.Errorf("%d has no room in %d octal digits", v, width-1)
+	end := len(b) - 2 // of the digits
+	if v>>(3*end) != 0 {
+		if end++; v>>(3*end) != 0 {
+			return fmt.Errorf("%d has no room in %d octal digits", v, end)
+		}
+	} else {
+		b[end] = ' '
+	}
+	b[len(b)-1] = 0
+	for i := end - 1; i >= 0; i-- {
+		b[i] = '0' + byte(v&7)
+		v >>= 3
 	}
 	return nil
 }

@@ -25,7 +25,6 @@ type manifest struct {
 	agents    []agentEntry
 	packages  []agentEntry // version 1
 	files     []fileHash   // in the order of the document
-	hash      map[string]string
 	content   contentLists
 }
 
@@ -37,7 +36,10 @@ type agentEntry struct {
 	field                                  string
 }
 
-type fileHash struct{ path, hash string }
+type fileHash struct {
+	path string
+	hash bundle.Digest
+}
 
 // contentLists are the lists that a rig's author writes into bundle.yaml.
 type contentLists struct {
@@ -73,7 +75,7 @@ var contentFields = []string{"skills", "plugins", "workflow_specs", "context_pac
 // checkManifest judges a bundle.yaml by spec/rigbundle.md sections 7 and 8. The
 // result is nil if the document can't be used at all.
 func checkManifest(c *checker, data []byte) *manifest {
-	root, fault := parseYAML(data)
+	root, fault := parseLong(data)
 	if fault != nil {
 		c.yaml(fault)
 		return nil
@@ -82,7 +84,7 @@ func checkManifest(c *checker, data []byte) *manifest {
 		c.fault(ManifestType, "", root, "%s is %v, expected a map", manifestName, root.kind)
 		return nil
 	}
-	m := &manifest{root: root, hash: map[string]string{}}
+	m := &manifest{root: root}
 	sv, _ := c.child(root, "", "schema_version", true)
 	switch {
 	case sv == nil:
@@ -230,14 +232,14 @@ func (m *manifest) checkIntegrity(c *checker) {
 		}
 	}
 	m.files = make([]fileHash, 0, len(files.fields))
-	m.hash = make(map[string]string, len(files.fields))
-	for _, f := range files.fields {
-		if _, ok := bundle.ParseHex(f.value.text); !ok || f.value.kind != kindString {
+	for i := range files.fields {
+		f := &files.fields[i]
+		hash, ok := bundle.ParseHex(f.value.text)
+		if !ok || f.value.kind != kindString {
 			c.fault(IntegrityHashFormat, "integrity.files", f.value, "the hash of %s is no string of 64 lower-case hex digits", finding.QuoteMax(f.key, 200))
 			continue
 		}
-		m.files = append(m.files, fileHash{f.key, f.value.text})
-		m.hash[f.key] = f.value.text
+		m.files = append(m.files, fileHash{f.key, hash})
 	}
 	c.unknown(in, "integrity", "algorithm", "files")
 }

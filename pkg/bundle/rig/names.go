@@ -11,16 +11,13 @@ import (
 // sensitive tells whether a path names a secret: code sensitive-file (spec/
 // rigbundle.md section 6). Letters are compared without regard to case.
 func sensitive(name string) bool {
-	parts := strings.Split(strings.ToLower(name), "/")
-	for _, c := range parts {
-		if c == ".git" {
+	base := ""
+	for c := range strings.SplitSeq(strings.ToLower(name), "/") {
+		if c == ".git" || base == "" && c == "node_modules" {
 			return true
 		}
+		base = c
 	}
-	if parts[0] == "node_modules" {
-		return true
-	}
-	base := parts[len(parts)-1]
 	return base == ".env" || strings.HasPrefix(base, ".env.") || strings.HasSuffix(base, ".env") ||
 		strings.HasPrefix(base, "credentials.") || strings.HasPrefix(base, "tokens.") ||
 		hasSuffix(base, ".pem", ".key", ".p12")
@@ -28,8 +25,8 @@ func sensitive(name string) bool {
 
 // suspect tells whether a path often holds a secret: note sensitive-suspect.
 func suspect(name string) bool {
-	parts := strings.Split(strings.ToLower(name), "/")
-	base := parts[len(parts)-1]
+	name = strings.ToLower(name)
+	dir, base := path.Split(name)
 	switch base {
 	case "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", "id_rsa_sk", "id_dsa_sk",
 		".npmrc", ".netrc", ".pypirc", ".envrc", ".git-credentials", "credentials":
@@ -43,8 +40,8 @@ func suspect(name string) bool {
 			return true
 		}
 	}
-	for _, dir := range parts[:len(parts)-1] {
-		switch dir {
+	for c := range strings.SplitSeq(dir, "/") {
+		switch c {
 		case ".ssh", ".aws", ".gnupg", ".env", "node_modules":
 			return true
 		}

@@ -182,7 +182,7 @@ func (j *judge) form() string {
 	}
 	for i := range j.archive.Members {
 		m := &j.archive.Members[i]
-		if _, listed := j.man.hash[m.Name]; !listed && m.Name != manifestName {
+		if j.listed(i) == nil && m.Name != manifestName {
 			return FormOpenRig
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,7 +92,9 @@ const (
 
 // parseYAML reads one document by the profile of section 5.1. An empty
 // document is null.
-func parseYAML(data []byte) (*node, *yamlError) {
+func parseYAML(data []byte) (*node, *yamlError) { return newReader().document(data) }
+
+func (r *yamlReader) document(data []byte) (*node, *yamlError) {
 	if !utf8.Valid(data) {
 		line := 1 + bytes.Count(data[:invalidAt(data)], []byte("\n"))
 		return nil, &yamlError{faultEncoding, line, 0, "is not valid UTF-8"}
@@ -114,9 +117,7 @@ func parseYAML(data []byte) (*node, *yamlError) {
 	if len(doc.Content) != 1 {
 		return &node{kind: kindNull, line: 1, col: 1}, nil
 	}
-	r := yamlReader{anchored: map[*yaml.Node]*node{}, open: map[*yaml.Node]bool{}}
-	n, fault := r.read(doc.Content[0], 1)
-	return n, fault
+	return r.read(doc.Content[0], 1)
 }
 
 func invalidAt(b []byte) int {
@@ -149,6 +150,11 @@ type yamlReader struct {
 	open     map[*yaml.Node]bool // anchored nodes that are being read
 	aliases  int
 	added    int
+	runs     map[int]*lineRun // left out of the text, by line; see parseLong
+}
+
+func newReader() *yamlReader {
+	return &yamlReader{anchored: map[*yaml.Node]*node{}, open: map[*yaml.Node]bool{}}
 }
 
 func (r *yamlReader) fault(y *yaml.Node, format string, args ...any) *yamlError {
@@ -212,29 +218,81 @@ func (r *yamlReader) read(y *yaml.Node, depth int) (*node, *yamlError) {
 			return nil, r.fault(y, "has the tag %s on a map", finding.QuoteMax(tag, 40))
 		}
 		n.kind = kindMap
-		seen := make(map[string]bool, len(y.Content)/2)
 		n.fields = make([]field, 0, len(y.Content)/2)
+		var seen map[string]bool
+		add := func(key string, line, col int, value *node) bool {
+			n.fields = append(n.fields, field{key, line, col, value})
+			n.size += 1 + value.size
+			return true
+		}
+		twice := func(key string) bool {
+			last := len(n.fields) - 1
+			if seen == nil && (last < 0 || integrityOrder(n.fields[last].key, key) < 0) {
+				return false // as long as keys rise, no table of them is needed
+			}
+			if seen == nil {
+				seen = make(map[string]bool, cap(n.fields))
+				for i := range n.fields {
+					seen[n.fields[i].key] = true
+				}
+			}
+			was := seen[key]
+			seen[key] = true
+			return was
+		}
 		for i := 0; i+1 < len(y.Content); i += 2 {
-			key, fault := r.read(y.Content[i], depth+1)
+			at := y.Content[i]
+			key, fault := r.key(at, depth+1)
 			if fault != nil {
 				return nil, fault
 			}
-			if key.kind != kindString {
-				return nil, r.fault(y.Content[i], "has a key that is %v, keys are strings", key.kind)
+			if twice(key) {
+				return nil, &yamlError{faultDuplicate, at.Line, at.Column, "has the key " + finding.QuoteMax(key, 80) + " twice"}
 			}
-			if seen[key.text] {
-				return nil, &yamlError{faultDuplicate, key.line, key.col, "has the key " + finding.QuoteMax(key.text, 80) + " twice"}
-			}
-			seen[key.text] = true
 			value, fault := r.read(y.Content[i+1], depth+1)
 			if fault != nil {
 				return nil, fault
 			}
-			n.fields = append(n.fields, field{key.text, key.line, key.col, value})
-			n.size += 1 + value.size
+			add(key, at.Line, at.Column, value)
+			if u := r.runs[at.Line]; u != nil && u.at(y, i) {
+				delete(r.runs, at.Line)
+				n.fields = slices.Grow(n.fields, u.n+(len(y.Content)-i)/2)
+				same := true
+				u.entries(func(key string, line, col int, value *node) bool {
+					same = !twice(key)
+					return same && add(key, line, col, value)
+				})
+				if !same { // the whole text will say where
+					return nil, r.fault(at, "has a key twice")
+				}
+			}
 		}
 	}
 	return n, nil
+}
+
+// key reads the key of an entry.
+func (r *yamlReader) key(y *yaml.Node, depth int) (text string, fault *yamlError) {
+	var k kind
+	if y.Kind == yaml.ScalarNode && y.Anchor == "" && depth <= maxYAMLDepth { // needs no node of its own
+		tag, fault := r.tag(y)
+		if fault != nil {
+			return "", fault
+		}
+		if k, text, fault = r.scalar(y, tag); fault != nil {
+			return "", fault
+		}
+	} else {
+		n, fault := r.read(y, depth)
+		if fault != nil {
+			return "", fault
+		}
+		k, text = n.kind, n.text
+	}
+	if k != kindString {
+		return "", r.fault(y, "has a key that is %v, keys are strings", k)
+	}
+	return text, nil
 }
 
 // height is the number of levels of a value.

@@ -15,9 +15,17 @@ import (
 )
 
 func main() {
-	// What an index of a large history holds at a time is its largest trees;
-	// garbage of twice that size would be the greater part of its memory.
-	debug.SetGCPercent(50)
+	if len(os.Args) > 1 && os.Args[1] == "index" {
+		// What an index of a large history holds at a time is its largest
+		// trees; garbage of twice that size would be the greater part of its
+		// memory.
+		debug.SetGCPercent(50)
+	} else {
+		// What somebody waits for needs little: collecting it would cost more
+		// than it gives back. A hook that has much to catch up is held to this.
+		debug.SetGCPercent(400)
+		debug.SetMemoryLimit(256 << 20)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	dir, _ := os.Getwd()
 	code := Main(ctx, &hooks.Env{Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Dir: dir, Now: time.Now})

@@ -375,7 +375,11 @@ func probePath(ctx context.Context, name string) (p *bundle.Probe, done func() e
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err = bundle.ProbeFile(ctx, filepath.Base(name), f, size)
+	p = &bundle.Probe{Base: filepath.Base(name)}
+	if strings.HasSuffix(p.Base, rig.Ext) && (agent.Format{}).Recognize(p) == bundle.NoMatch {
+		return p, f.Close, nil // whatever it holds, the name of the one format and of no other decides
+	}
+	p, err = bundle.ProbeFile(ctx, p.Base, f, size)
 	if err != nil {
 		f.Close()
 		return nil, nil, err

@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"math"
+	"sync/atomic"
 
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -63,11 +64,11 @@ func Scan(ctx context.Context, file io.ReaderAt, size int64, p *Profile) (*Archi
 	}
 	switch {
 	case grows:
-		a.FileSize = raw.n
+		a.FileSize = raw.n.Load()
 		if a.Fault == nil {
 			a.Fault = checkRatio(a.TarSize, a.FileSize, p.Limits.Ratio)
 		}
-	case raw.n != size:
+	case raw.n.Load() != size:
 		return nil, fmt.Errorf("the file changed its size while it was read")
 	}
 	raw.h.Sum(a.FileDigest[:0])
@@ -93,7 +94,7 @@ func (a *Archive) checkKind() *Finding {
 	return Faultf(ContainerMismatch, "", "the file is %s, expected %v", what, a.profile.Compressions)
 }
 
-func (a *Archive) scan(ctx context.Context, raw io.Reader) error {
+func (a *Archive) scan(ctx context.Context, raw *hashReader) error {
 	c, err := openContainer(a.Compression, raw, &a.profile.Limits)
 	if err != nil {
 		return err
@@ -103,10 +104,7 @@ func (a *Archive) scan(ctx context.Context, raw io.Reader) error {
 	}
 	s := startStream(ctx, c, a.FileSize, a.profile.Limits.Ratio)
 	defer s.stop()
-	t := &tarReader{p: a.profile, s: s, a: a}
-	if a.FileSize < math.MaxInt64 { // a guess that saves copies, of small files mostly
-		a.Members = make([]Member, 0, max(0, min(a.FileSize/1024, a.profile.Limits.Entries, 8192)))
-	}
+	t := &tarReader{p: a.profile, s: s, a: a, raw: raw}
 	if a.profile.Layout != nil {
 		t.canon = &canonChecker{layout: a.profile.Layout}
 	}
@@ -274,12 +272,12 @@ func (r *memberReader) Read(p []byte) (int, error) {
 type hashReader struct {
 	r io.Reader
 	h hash.Hash
-	n int64
+	n atomic.Int64 // bytes read
 }
 
 func (h *hashReader) Read(p []byte) (int, error) {
 	n, err := h.r.Read(p)
 	h.h.Write(p[:n])
-	h.n += int64(n)
+	h.n.Add(int64(n))
 	return n, err
 }

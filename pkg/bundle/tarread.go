@@ -213,6 +213,7 @@ type tarReader struct {
 	p       *Profile
 	s       *stream
 	a       *Archive
+	raw     *hashReader
 	head    [blockSize]byte // of the current member
 	cur     Member          // its own place, because rules take its address
 	bytes   int64           // sum of names and link targets
@@ -602,10 +603,20 @@ func (t *tarReader) body(m *Member) error {
 		}
 	}
 	if n := len(t.a.Members); n == cap(t.a.Members) {
-		t.a.Members = slices.Grow(t.a.Members, max(n, 64)) // append would copy more often
+		t.a.Members = slices.Grow(t.a.Members, t.more(n))
 	}
 	t.a.Members = append(t.a.Members, *m)
 	return nil
+}
+
+// more returns the number of members for which room is made after n of them,
+// by the part of the file that they took. It saves copies, nothing depends on it.
+func (t *tarReader) more(n int) int {
+	if read := t.raw.n.Load(); n >= 1024 && read < t.a.FileSize && t.a.FileSize < math.MaxInt64 {
+		whole := float64(n) * float64(t.a.FileSize) / float64(read)
+		return max(n/4, int(min(whole*1.06, 5*float64(n)))-n)
+	}
+	return max(n, 64)
 }
 
 // drain reads on to the last byte of the file: zero padding and nothing else.

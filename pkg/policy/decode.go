@@ -75,7 +75,7 @@ func Decode(data []byte, from Origin) (*Policy, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
-	d.p.server = from == FromServer
+	d.p.Server = from == FromServer
 	return d.p, nil
 }
 

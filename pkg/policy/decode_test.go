@@ -59,7 +59,7 @@ report: {max-lines: 10}
 `
 
 func TestDecodeEveryKey(t *testing.T) {
-	got, err := Decode([]byte(everyKey), FromRepository)
+	got, err := Decode([]byte(everyKey), FromServer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,6 +74,7 @@ func TestDecodeEveryKey(t *testing.T) {
 		DeniedAuthors: []string{"*@example.org"}, PathKey: finding.Error,
 		Bundles:  []Bundle{{Format: "rig", Source: "src", Output: "out.rigbundle", Name: "n", Version: "1.0", Root: "r", Signer: "s", Options: map[string]string{"form": "openrig-0.4", "drop-services": "true"}}},
 		MaxLines: 10,
+		Server:   true,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

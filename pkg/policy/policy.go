@@ -48,7 +48,7 @@ type Policy struct {
 	Bundles  []Bundle
 	MaxLines int // of a server report
 
-	server bool // a server's own: what a tree has in its place does not count
+	Server bool // a server's own: what a tree has in its place does not count
 }
 
 // RequireSigned says which commits need a signature besides relays.

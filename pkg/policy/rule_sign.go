@@ -160,7 +160,7 @@ func (j *Judge) revocations(_ context.Context, r Range, c *commit) error {
 		return slices.ContainsFunc(changes, func(ch gitrepo.Change) bool { return ch.Path == path })
 	}
 	p := c.policy
-	if !p.server {
+	if !p.Server {
 		id, err := fileIn(j.Repo, c.obj.Tree, policyPath)
 		if err != nil || id == "" {
 			return unlessUndecided(err)
@@ -174,7 +174,7 @@ func (j *Judge) revocations(_ context.Context, r Range, c *commit) error {
 			return nil
 		}
 	}
-	if p.Revoked == "" || !changed(p.Revoked) && (p.server || !changed(policyPath)) {
+	if p.Revoked == "" || !changed(p.Revoked) && (p.Server || !changed(policyPath)) {
 		return nil
 	}
 	why := ""

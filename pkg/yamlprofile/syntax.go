@@ -10,23 +10,26 @@ import (
 // syntax tells a syntax error of the library in a sentence of our own.
 func (p *parser) syntax(err error) error {
 	text := err.Error()
+	e := &Error{Col: 1, Message: "this is not valid YAML"}
 	line := 1
 	if rest, ok := strings.CutPrefix(text, "yaml: line "); ok {
 		if number, _, ok := strings.Cut(rest, ":"); ok {
 			if n, err := strconv.Atoi(number); err == nil && n > 0 {
 				line = n
+				if strings.Contains(text, "did not find expected") && !strings.Contains(text, "hexdecimal") && !strings.Contains(text, "comment") {
+					line++ // the library's parser counts lines from 0, its scanner from 1
+				}
 			}
 		}
 	}
 	line = min(line, strings.Count(strings.TrimSuffix(p.text, "\n"), "\n")+1)
-	e := &Error{Line: p.first + line - 1, Col: 1, Message: "this is not valid YAML"}
 	for _, known := range sentences {
 		if strings.Contains(text, known.library) {
 			e.Message = known.sentence
 			break
 		}
 	}
-	e.Hint = p.hint(line)
+	e.Line, e.Hint = p.first+line-1, p.hint(line)
 	return e
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"hash"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -117,6 +118,9 @@ func (c *call) openRepo(ctx context.Context, dir string) (repo *gitrepo.Repo, ok
 		}
 		dir = filepath.Dir(dir)
 	}
+	if c.noRepository(dir) {
+		return nil, false, nil
+	}
 	repo, err = gitrepo.Open(ctx, gitrepo.Env{Environ: c.Environ, Dir: dir})
 	if errors.Is(err, gitrepo.ErrNotRepository) {
 		return nil, false, nil
@@ -125,6 +129,32 @@ func (c *call) openRepo(ctx context.Context, dir string) (repo *gitrepo.Repo, ok
 		return nil, false, gitError(err)
 	}
 	return repo, true, nil
+}
+
+// noRepository reports whether git, which takes longer to ask, can find none
+// for a directory: nothing names one, and from there upwards no directory has
+// what makes it a work tree or a repository (gitrepository-layout).
+func (c *call) noRepository(dir string) bool {
+	env := gitrepo.Env{Environ: c.Environ}
+	if _, set := env.Lookup("GIT_DIR"); set {
+		return false
+	}
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	for err == nil {
+		for _, name := range []string{".git", "HEAD"} {
+			if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+				return false
+			}
+		}
+		if filepath.Dir(dir) == dir {
+			return true
+		}
+		dir = filepath.Dir(dir)
+	}
+	return false
 }
 
 func gitError(err error) error {

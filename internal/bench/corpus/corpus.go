@@ -27,8 +27,8 @@ import (
 // Options of a repository.
 type Options struct {
 	Envelopes int
-	PerThread int  // 0: 10
-	Relays    bool // every tenth envelope of a thread is a relay
+	PerThread int  // envelopes of a thread; 0: 10
+	Relays    bool // the last envelope of a thread is a relay
 	Signed    bool // every commit is signed by Key
 }
 
@@ -44,12 +44,17 @@ const (
 // Start is the committer date of the first commit.
 var Start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// Per is how many envelopes a thread has.
+func (o Options) Per() int {
+	if o.PerThread == 0 {
+		return 10
+	}
+	return o.PerThread
+}
+
 // Envelope returns path and bytes of the i-th envelope.
 func Envelope(i int, o Options) (path string, data []byte) {
-	per := o.PerThread
-	if per == 0 {
-		per = 10
-	}
+	per := o.Per()
 	thread, turn := fmt.Sprintf("thread-%06d", i/per), i%per
 	at := Start.Add(time.Duration(i) * time.Minute / 4)
 	f := envelope.Fields{
@@ -218,9 +223,9 @@ func git(stdin io.Reader, stdout io.Writer, dir string, args ...string) error {
 
 // Relay returns a relay of its own in the thread of envelope first, answering
 // that thread's request; i makes its nonce.
-func Relay(first, i int, at time.Time) (path string, data []byte) {
-	first -= first % 10
-	thread := fmt.Sprintf("thread-%06d", first/10)
+func Relay(first, i int, at time.Time, o Options) (path string, data []byte) {
+	first -= first % o.Per()
+	thread := fmt.Sprintf("thread-%06d", first/o.Per())
 	nonce, err := relay.NewNonce(at, bytes.NewReader([]byte(fmt.Sprintf("%010d", i))))
 	if err != nil {
 		panic(err)

@@ -27,15 +27,16 @@ func main() {
 	sizes := flag.String("n", "1000,100000", "envelopes of each repository")
 	rounds := flag.Int("rounds", 15, "pushes of each kind; the median counts")
 	dir := flag.String("dir", "", "where repositories are kept; default a scratch directory")
+	per := flag.Int("per", 10, "envelopes of a thread")
 	audit := flag.Bool("audit", true, "measure check --all, too")
 	flag.Parse()
-	if err := run(*sizes, *rounds, *dir, *audit); err != nil {
+	if err := run(*sizes, *rounds, *per, *dir, *audit); err != nil {
 		fmt.Fprintln(os.Stderr, "gates:", err)
 		os.Exit(1)
 	}
 }
 
-func run(sizes string, rounds int, dir string, audit bool) error {
+func run(sizes string, rounds, per int, dir string, audit bool) error {
 	scratch, err := os.MkdirTemp("", "rigward-bench-")
 	if err != nil {
 		return err
@@ -58,8 +59,12 @@ func run(sizes string, rounds int, dir string, audit bool) error {
 		if err != nil {
 			return err
 		}
-		b := &bench{n: n, rounds: rounds, program: program, scratch: filepath.Join(scratch, word), o: corpus.Options{Envelopes: n, Relays: true, Signed: true}}
-		if err := b.open(filepath.Join(dir, fmt.Sprintf("signed-%d.git", n))); err != nil {
+		b := &bench{n: n, rounds: rounds, program: program, scratch: filepath.Join(scratch, word), o: corpus.Options{Envelopes: n, PerThread: per, Relays: true, Signed: true}}
+		name := fmt.Sprintf("signed-%d.git", n)
+		if per != 10 {
+			name = fmt.Sprintf("signed-%d-by-%d.git", n, per)
+		}
+		if err := b.open(filepath.Join(dir, name)); err != nil {
 			return err
 		}
 		for _, kind := range []string{"plain", "relay"} {
@@ -115,7 +120,7 @@ func (b *bench) open(source string) error {
 
 // next makes a commit with one new envelope on top of the client's branch.
 func (b *bench) next(kind string) (string, error) {
-	per := 10
+	per := b.o.Per()
 	i := b.n + b.made*per
 	b.made++
 	o := b.o
@@ -128,7 +133,7 @@ func (b *bench) next(kind string) (string, error) {
 	}
 	path, data := corpus.Envelope(i, o)
 	if kind == "relay" {
-		path, data = corpus.Relay(b.n-per, i, time.Unix(now, 0))
+		path, data = corpus.Relay(b.n-per, i, time.Unix(now, 0), o)
 	}
 	add(path, data, old)
 	cmd := exec.Command("git", "-C", b.client, "fast-import", "--quiet", "--force")

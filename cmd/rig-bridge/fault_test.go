@@ -105,6 +105,12 @@ func TestFaults(t *testing.T) {
 		w.git("a", "remote", "remove", "origin")
 		w.run("a", handoff...).keeps(t, 1, "no remote", "t-one/HANDOFF.md is kept", "git remote add origin")
 	})
+	t.Run("thread that is a link, thread that is a device", func(t *testing.T) {
+		w := faultWorld(t)
+		os.Symlink("t-one", w.path("a/t-two"))
+		w.run("a", "send", "ACK", "--thread", "t-two", "--to", "peer").keeps(t, 1, "symbolic link", "hint: rm t-two && mkdir t-two")
+		w.run("a", "new", "con").keeps(t, 1, "not portable", "hint: rig-bridge new con-thread")
+	})
 	t.Run("no user.name", func(t *testing.T) {
 		w := faultWorld(t)
 		w.git("a", "config", "--unset", "user.name")

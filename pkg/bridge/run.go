@@ -64,7 +64,7 @@ func (r *run) finish(err error) int {
 	}
 	if !r.json {
 		for _, n := range r.notes {
-			fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.name, n)
+			fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.name, escapeLine(n))
 		}
 	}
 	if r.paged && r.page() {
@@ -98,7 +98,7 @@ func (r *run) finishFailed(f *failure) int {
 			if i == 2 {
 				break
 			}
-			fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.name, n)
+			fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.name, escapeLine(n))
 		}
 		fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.name, escapeLine(f.message))
 		if f.hint != "" {

@@ -190,7 +190,7 @@ func (w *work) threadDir(thread string) error {
 	case err != nil:
 		return cannotRead(filepath.Join(w.root, thread), err)
 	case info.Mode()&fs.ModeSymlink != 0:
-		return fail(codeThread, "the thread %s is a symbolic link; links are not followed", quote(thread))
+		return fail(codeThread, "the thread %s is a symbolic link; links are not followed", quote(thread)).withHint("rm %s && mkdir %s", thread, thread)
 	case !info.IsDir():
 		return fail(codeThread, "the thread %s is not a directory", quote(thread))
 	}
@@ -203,7 +203,11 @@ func checkThread(thread string) error {
 		return fail(codeThread, "the thread id %s is not valid: at least two of a-z, 0-9 and hyphens, no hyphen at an end", quote(thread))
 	}
 	if why := envelope.CheckPortable(thread); why != "" {
-		return fail(codeThread, "the thread id %s is not portable: %s", quote(thread), why)
+		f := fail(codeThread, "the thread id %s is not portable: %s", quote(thread), why)
+		if other := thread + "-thread"; envelope.ValidThreadID(other) && envelope.CheckPortable(other) == "" {
+			f.withHint("rig-bridge new %s", other)
+		}
+		return f
 	}
 	if !isThreadName(thread) {
 		return fail(codeThread, "the thread id %s is never a thread", quote(thread))

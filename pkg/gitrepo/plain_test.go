@@ -2,9 +2,11 @@ package gitrepo
 
 import (
 	"bytes"
+	"io"
 	"os/exec"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 // What plainCore takes is what git reads: the oracle is `git config --file -`.
@@ -76,4 +78,28 @@ func FuzzPackedLine(f *testing.F) {
 			t.Fatalf("%q: %q %q", line, id, name)
 		}
 	})
+}
+
+// A child's complaints are kept up to a limit, however they come.
+func TestTail(t *testing.T) {
+	text := strings.Repeat("0123456789abcdef", 3000) + "the end"
+	for name, fill := range map[string]func(*tail){
+		"written": func(to *tail) { _, _ = to.Write([]byte(text)) },
+		"read": func(to *tail) {
+			if n, err := to.ReadFrom(iotest.HalfReader(strings.NewReader(text))); err != nil || n != int64(len(text)) {
+				t.Errorf("%d bytes, %v", n, err)
+			}
+		},
+		"read to an error": func(to *tail) {
+			if _, err := to.ReadFrom(io.MultiReader(strings.NewReader(text), iotest.ErrReader(io.ErrClosedPipe))); err != io.ErrClosedPipe {
+				t.Error(err)
+			}
+		},
+	} {
+		var got tail
+		fill(&got)
+		if want := text[len(text)-tailMax:]; string(got.Bytes()) != want {
+			t.Errorf("%s: %d bytes are kept, %d expected", name, len(got.Bytes()), len(want))
+		}
+	}
 }

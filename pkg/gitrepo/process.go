@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os/exec"
 	"sync"
 	"time"
@@ -77,6 +78,23 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// ReadFrom spares io.Copy its buffer of 32 KiB: a child mostly says nothing.
+func (t *tail) ReadFrom(r io.Reader) (n int64, err error) {
+	var buf [512]byte
+	for {
+		k, err := r.Read(buf[:])
+		_, _ = t.Write(buf[:k])
+		n += int64(k)
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// Bytes is what was kept.
 func (t *tail) Bytes() []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -104,6 +104,7 @@ func (a *Archive) scan(ctx context.Context, raw *hashReader) error {
 	}
 	s := startStream(ctx, c, a.FileSize, a.profile.Limits.Ratio)
 	defer s.stop()
+	s.hash = sha256.New()
 	t := &tarReader{p: a.profile, s: s, a: a, raw: raw}
 	if a.profile.Layout != nil {
 		t.canon = &canonChecker{layout: a.profile.Layout}
@@ -265,6 +266,31 @@ func (r *memberReader) Read(p []byte) (int, error) {
 	r.left -= int64(n)
 	if r.h != nil {
 		r.h.Write(p[:n])
+	}
+	return n, err
+}
+
+// WriteTo implements io.WriterTo: content goes on without a copy.
+func (r *memberReader) WriteTo(w io.Writer) (n int64, err error) {
+	got, rerr := r.s.copyN(r.left, func(b []byte) {
+		if r.h != nil {
+			r.h.Write(b)
+		}
+		if err == nil {
+			var m int
+			m, err = w.Write(b)
+			n += int64(m)
+		}
+	})
+	r.left -= got
+	if err = cmpErr(err, rerr); err != nil {
+		return n, err
+	}
+	if r.left > 0 {
+		return n, fmt.Errorf("%s changed while it was read", finding.QuoteMax(r.m.Name, 200))
+	}
+	if _, err = r.Read(nil); err == io.EOF {
+		err = nil
 	}
 	return n, err
 }

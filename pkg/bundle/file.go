@@ -72,7 +72,7 @@ func WriteWatched(name string, mode os.FileMode, write func(io.Writer) error, ch
 
 // buffered gathers what compressors write in small pieces.
 func buffered(w io.Writer, write func(io.Writer) error) error {
-	out := bufio.NewWriterSize(w, 256<<10)
+	out := bufio.NewWriterSize(w, 64<<10)
 	if err := write(out); err != nil {
 		return err
 	}

@@ -2,17 +2,18 @@ package bundle
 
 import (
 	"context"
-	"crypto/sha256"
 	"hash"
 	"io"
 )
 
-// chunkSize and chunks bound the memory between decompressor and judge. More
-// would cost a short run more in memory touched for the first time than it
-// saves a long one in waiting.
+// Chunks carry what one goroutine has ready to the one that works on it. A short
+// run gets along with small ones: memory touched for the first time costs more
+// than waiting saves.
 const (
-	chunkSize = 64 << 10
-	chunks    = 3
+	chunks      = 3
+	chunkSize   = 64 << 10
+	chunkLong   = 256 << 10 // once more than smallChunks were used
+	smallChunks = 48
 )
 
 type chunk struct {
@@ -28,11 +29,11 @@ type stream struct {
 	done   chan struct{} // closed by stop
 	exited chan struct{} // closed when the second goroutine is gone
 
-	cur    []byte // rest of the chunk in hand
-	held   []byte // the whole chunk in hand, to give back
-	err    error  // after cur
-	offset int64  // bytes consumed
-	hash   hash.Hash
+	cur    []byte    // rest of the chunk in hand
+	held   []byte    // the whole chunk in hand, to give back
+	err    error     // after cur
+	offset int64     // bytes consumed
+	hash   hash.Hash // of all that was consumed; nil if nobody asks
 
 	fileSize int64
 	maxRatio int64
@@ -42,7 +43,7 @@ func startStream(ctx context.Context, c container, fileSize, maxRatio int64) *st
 	s := &stream{
 		full: make(chan chunk, chunks), free: make(chan []byte, chunks),
 		done: make(chan struct{}), exited: make(chan struct{}),
-		hash: sha256.New(), fileSize: fileSize, maxRatio: maxRatio,
+		fileSize: fileSize, maxRatio: maxRatio,
 	}
 	for range chunks {
 		s.free <- make([]byte, chunkSize)
@@ -53,12 +54,15 @@ func startStream(ctx context.Context, c container, fileSize, maxRatio int64) *st
 
 func (s *stream) pump(ctx context.Context, c container) {
 	defer close(s.exited)
-	for {
+	for sent := 0; ; sent++ {
 		var b []byte
 		select {
 		case b = <-s.free:
 		case <-s.done:
 			return
+		}
+		if sent > smallChunks && len(b) < chunkLong {
+			b = make([]byte, chunkLong)
 		}
 		n, err := 0, ctx.Err()
 		for n < len(b) && err == nil {
@@ -91,7 +95,9 @@ func (s *stream) next() bool {
 	}
 	c := <-s.full
 	s.cur, s.held, s.err = c.b, c.b, c.err
-	s.hash.Write(c.b)
+	if s.hash != nil {
+		s.hash.Write(c.b)
+	}
 	return len(s.cur) > 0
 }
 

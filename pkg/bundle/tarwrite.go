@@ -169,6 +169,7 @@ type pipe struct {
 	free chan []byte
 	exit chan error
 	cur  []byte
+	sent int
 }
 
 func startPipe(w io.Writer) *pipe {
@@ -198,6 +199,9 @@ func (p *pipe) Write(b []byte) (n int, err error) {
 		if len(p.cur) == cap(p.cur) {
 			p.full <- p.cur
 			p.cur = <-p.free
+			if p.sent++; p.sent > smallChunks && cap(p.cur) < chunkLong {
+				p.cur = make([]byte, 0, chunkLong)
+			}
 		}
 	}
 	return n, nil

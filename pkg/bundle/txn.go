@@ -39,9 +39,8 @@ type Txn struct {
 	area   string // name of the private directory below the root
 	unlock func()
 	ops    []op
-	staged int  // numbers given out
-	made   bool // the private directory is there
-	buf    []byte
+	staged int    // numbers given out
+	made   bool   // the private directory is there
 	back   []byte // what was written, read again
 	hash   hash.Hash
 }
@@ -194,31 +193,44 @@ var errReadBack = errors.New("the file reads back differently")
 
 // fill writes a new file, reads it back, and returns the hash of its content.
 func (t *Txn) fill(f *handle, content io.Reader) (sum string, err error) {
-	if t.buf == nil {
-		t.buf, t.back, t.hash = make([]byte, 64<<10), make([]byte, 64<<10), sha256.New()
+	if t.back == nil {
+		t.back, t.hash = make([]byte, 64<<10), sha256.New()
+	}
+	w := &staging{f: f, back: t.back}
+	if m, ok := content.(*memberReader); ok && m.h != nil { // compares with the hash at its end
+		_, err := m.WriteTo(w)
+		return m.m.SHA256.Hex(), err
 	}
 	t.hash.Reset()
-	for at := int64(0); ; {
-		n, err := io.ReadFull(content, t.buf)
-		end := err == io.EOF || err == io.ErrUnexpectedEOF
-		if err != nil && !end {
-			return "", err
-		}
-		if _, err := f.Write(t.buf[:n]); err != nil {
-			return "", err
-		}
-		t.hash.Write(t.buf[:n])
-		got, err := f.ReadAt(t.back[:n], at)
-		if err != nil && err != io.EOF {
-			return "", err
-		}
-		if !bytes.Equal(t.buf[:n], t.back[:got]) {
-			return "", errReadBack
-		}
-		if at += int64(n); end {
-			return hex.EncodeToString(t.hash.Sum(nil)), nil
-		}
+	_, err = io.Copy(io.MultiWriter(t.hash, w), content)
+	return hex.EncodeToString(t.hash.Sum(nil)), err
+}
+
+// staging writes a file and compares it with what reads back.
+type staging struct {
+	f    *handle
+	at   int64
+	back []byte
+}
+
+// Write implements io.Writer.
+func (w *staging) Write(p []byte) (int, error) {
+	if n, err := w.f.Write(p); err != nil {
+		return n, err
 	}
+	for rest := p; len(rest) > 0; {
+		part := rest[:min(len(rest), len(w.back))]
+		got, err := w.f.ReadAt(w.back[:len(part)], w.at)
+		if err != nil && err != io.EOF {
+			return 0, err
+		}
+		if !bytes.Equal(part, w.back[:got]) {
+			return 0, errReadBack
+		}
+		w.at += int64(len(part))
+		rest = rest[len(part):]
+	}
+	return len(p), nil
 }
 
 // StageBytes is Stage of a content in memory.

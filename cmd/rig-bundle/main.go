@@ -24,9 +24,6 @@ func main() {
 	// more than 64 MiB. GOMEMLIMIT says otherwise.
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		debug.SetMemoryLimit(48 << 20)
-		if os.Getenv("GOGC") == "" {
-			debug.SetGCPercent(200) // a small bundle needs no collection at all
-		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	dir, err := os.Getwd()

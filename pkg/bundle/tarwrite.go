@@ -110,7 +110,7 @@ func WriteTar(ctx context.Context, w io.Writer, l Layout, entries []Entry) (Writ
 			return Written{}, err
 		}
 	}
-	if _, err := out.Write(make([]byte, 2*blockSize)); err != nil {
+	if _, err := out.Write(out.zero[:]); err != nil {
 		return Written{}, err
 	}
 	done := Written{TarSize: out.n}
@@ -124,7 +124,18 @@ func writeContent(out *tarSink, e *Entry, buf []byte) error {
 		if err != nil {
 			return err
 		}
-		n, err := io.CopyBuffer(struct{ io.Writer }{out}, struct{ io.Reader }{io.LimitReader(r, e.Size+1)}, buf)
+		n := int64(0)
+		for err == nil && n <= e.Size {
+			var m int
+			m, err = r.Read(buf[:min(int64(len(buf)), e.Size+1-n)])
+			n += int64(m)
+			if _, werr := out.Write(buf[:m]); werr != nil {
+				err = werr
+			}
+		}
+		if err == io.EOF {
+			err = nil
+		}
 		if cerr := r.Close(); err == nil {
 			err = cerr
 		}
@@ -135,7 +146,7 @@ func writeContent(out *tarSink, e *Entry, buf []byte) error {
 			return fmt.Errorf("%s changed its size while it was read", finding.QuoteMax(e.Name, 200))
 		}
 	}
-	_, err := out.Write(make([]byte, padding(e.Size)))
+	_, err := out.Write(out.zero[:padding(e.Size)])
 	return err
 }
 
@@ -145,7 +156,8 @@ type tarSink struct {
 		io.Writer
 		Sum([]byte) []byte
 	}
-	n int64
+	n    int64
+	zero [2 * blockSize]byte
 }
 
 func (s *tarSink) Write(p []byte) (int, error) {

@@ -137,16 +137,18 @@ func (v *vendored) fields(ref string) *node {
 }
 
 func (a *assembly) integrityNode() *node {
-	var listed []*file
+	listed := make([]*file, 0, len(a.files))
 	for _, f := range a.files {
 		if f.listed {
 			listed = append(listed, f)
 		}
 	}
 	slices.SortFunc(listed, func(x, y *file) int { return integrityOrder(x.dest, y.dest) })
-	files := &node{kind: kindMap}
-	for _, f := range listed {
-		files.fields = append(files.fields, field{key: f.dest, value: textNode(f.hash.Hex())})
+	files := &node{kind: kindMap, fields: make([]field, len(listed))}
+	values := make([]node, len(listed))
+	for i, f := range listed {
+		values[i] = node{kind: kindString, text: f.hash.Hex()}
+		files.fields[i] = field{key: f.dest, value: &values[i]}
 	}
 	return &node{kind: kindMap, fields: []field{{key: "algorithm", value: textNode("sha256")}, {key: "files", value: files}}}
 }

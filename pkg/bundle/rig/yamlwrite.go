@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"bytes"
 	"strings"
 	"unicode/utf8"
 )
@@ -10,18 +11,25 @@ import (
 func writeYAML(root *node) []byte {
 	w := &yamlWriter{}
 	w.fields(root.fields, 0, false)
-	return []byte(w.String())
+	return w.Bytes()
 }
 
 const lineWidth = 80
 
-type yamlWriter struct{ strings.Builder }
+type yamlWriter struct{ bytes.Buffer }
 
-func (w *yamlWriter) pad(n int) { w.WriteString(strings.Repeat(" ", n)) }
+func (w *yamlWriter) pad(n int) {
+	for range n {
+		w.WriteByte(' ')
+	}
+}
 
 // fields writes the fields of a map at a column. behind: the first key goes on
 // behind a dash that is written already.
 func (w *yamlWriter) fields(fs []field, col int, behind bool) {
+	if n := len(fs); n > 100 { // room for lines like the first
+		w.Grow(n * (col + len(fs[0].key) + len(fs[0].value.text) + len(": \n") + 8))
+	}
 	for i, f := range fs {
 		if i > 0 || !behind {
 			w.pad(col)
@@ -50,7 +58,9 @@ func (w *yamlWriter) value(v *node, col, key, cont int) {
 		w.WriteString("\n")
 		w.list(v.items, col+2, false)
 	default:
-		w.WriteString(" " + scalar(v, cont, lineWidth-(key+2)) + "\n")
+		w.WriteByte(' ')
+		w.WriteString(scalar(v, cont, lineWidth-(key+2)))
+		w.WriteByte('\n')
 	}
 }
 

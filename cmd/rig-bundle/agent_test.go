@@ -55,6 +55,31 @@ func agentTree(t *testing.T, dir string) {
 
 const demoFile = "agent-bundle-demo-1.0.0-linux-amd64-musl.tar.gz"
 
+// TestInstallAgent: install knows an agent bundle and says what to do with it.
+func TestInstallAgent(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the execute bit of the entry cannot be set here")
+	}
+	dir := t.TempDir()
+	agentTree(t, filepath.Join(dir, "src"))
+	for _, file := range []string{demoFile, strings.TrimSuffix(demoFile, "gz") + "zst"} {
+		if code, _, errs := agentRun(t, dir, nil, "create", "src", "-o", filepath.Join(dir, file)); code != 0 {
+			t.Fatalf("create: %d %s", code, errs)
+		}
+		want := "hint: an agent bundle is staged, not installed: rig-bundle stage " + file + " --base IMAGE --out DIR\n"
+		if code, out, errs := agentRun(t, dir, nil, "install", file, "--target", "T"); code != 1 || !strings.Contains(errs, want) {
+			t.Errorf("install %s: %d %s%s", file, code, out, errs)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "T")); !os.IsNotExist(err) {
+			t.Error("install left a directory")
+		}
+	}
+	put(t, filepath.Join(dir, "x.rigbundle"), "no bundle", 0o644)
+	if code, _, errs := agentRun(t, dir, nil, "install", "x.rigbundle", "--target", "T"); code != 1 || strings.Contains(errs, "stage") {
+		t.Errorf("a file that is no bundle: %d %s", code, errs)
+	}
+}
+
 func TestAgentLife(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the execute bit of the entry cannot be set here")

@@ -180,8 +180,12 @@ func (c *call) fail(err error) int {
 	}
 	command := strings.TrimSuffix("rig-bundle "+c.verb.name, " ")
 	c.say("%s: %s: %s", command, code, msg)
-	if code == codeUsage {
+	var missing *bundle.MissingDirError
+	switch {
+	case code == codeUsage:
 		c.say("hint: %s --help", command)
+	case errors.As(err, &missing):
+		c.say("hint: mkdir -p %s", finding.Path(missing.Dir))
 	}
 	return exitUnknown
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rig"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -666,10 +667,13 @@ func rigInstall(ctx context.Context, c *call) int {
 	if err != nil {
 		return c.fail(err)
 	}
-	return c.tellInstall(r, c.args[0], nil)
+	return c.tellInstall(ctx, r, c.args[0], nil)
 }
 
-func (c *call) tellInstall(r *rig.InstallResult, file string, runs []string) int {
+func (c *call) tellInstall(ctx context.Context, r *rig.InstallResult, file string, runs []string) int {
+	if len(r.Findings) > 0 && c.isAgentBundle(ctx, file) {
+		r.Findings[0].Hint = "an agent bundle is staged, not installed: rig-bundle stage " + finding.Path(file) + " --base IMAGE --out DIR"
+	}
 	r.File = bundle.EscapeLine(file)
 	target := c.get("--target")
 	r.Target = bundle.EscapeLine(target)
@@ -689,6 +693,17 @@ func (c *call) tellInstall(r *rig.InstallResult, file string, runs []string) int
 			c.print("%s", rejected(&r.Result, file))
 		}
 	})
+}
+
+// isAgentBundle reports whether a file is of that format rather than another.
+func (c *call) isAgentBundle(ctx context.Context, name string) bool {
+	probe, done, err := probePath(ctx, c.path(name))
+	if err != nil {
+		return false
+	}
+	defer done()
+	f := bundle.Choose(probe, formats())
+	return f != nil && f.Name() == agent.Format{}.Name()
 }
 
 func (c *call) printPlan(r *rig.InstallResult, runs []string) {
@@ -770,7 +785,7 @@ func rigUp(ctx context.Context, c *call) int {
 		args = append(args, "--cwd", filepath.Clean(c.path(c.get("--cwd"))))
 	}
 	if !r.OK() || c.has("--plan") {
-		return c.tellInstall(r, c.args[0], args)
+		return c.tellInstall(ctx, r, c.args[0], args)
 	}
 	c.sayNotes(r.Notes)
 	status, err := c.Exec(program, args, c.Environ)

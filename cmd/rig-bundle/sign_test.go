@@ -92,6 +92,12 @@ func TestMissingDirectory(t *testing.T) {
 	if code != 2 || out != "" || !strings.Contains(errs, "the directory ") || !strings.Contains(errs, "does not exist") || strings.Contains(errs, ".rigward-") {
 		t.Errorf("%d %s%s", code, out, errs)
 	}
+	if hint := "\nhint: mkdir -p " + filepath.Join(dir, "new") + "\n"; !strings.Contains(errs, hint) {
+		t.Errorf("no hint in %s", errs)
+	}
+	if code, _, errs := agentRun(t, dir, nil, "create", "no/such.yaml", "-o", "x.rigbundle"); code != 2 || strings.Contains(errs, "mkdir") {
+		t.Errorf("a missing source: %d %s", code, errs)
+	}
 }
 
 func TestCount(t *testing.T) {

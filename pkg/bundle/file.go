@@ -79,11 +79,19 @@ func buffered(w io.Writer, write func(io.Writer) error) error {
 	return out.Flush()
 }
 
+// A MissingDirError says that the directory of a file to be written does not
+// exist.
+type MissingDirError struct{ Dir string }
+
+func (e *MissingDirError) Error() string {
+	return "the directory " + finding.QuoteMax(e.Dir, 200) + " does not exist"
+}
+
 func replace(name string, mode os.FileMode, fill func(f *os.File) error) (err error) {
 	dir := filepath.Dir(name)
 	f, err := os.CreateTemp(dir, ".rigward-*")
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("the directory %s does not exist", finding.QuoteMax(dir, 200))
+		return &MissingDirError{dir}
 	}
 	if err != nil {
 		return err

@@ -185,7 +185,8 @@ func (f *agentBuilder) repair(output string) string {
 	if f.ext() == ".tar.zst" {
 		dir += " --compression zstd"
 	}
-	return cmd + dir + " && mv " + word(path.Join(path.Dir(output), name)) + " " + word(output) + ", then commit it"
+	made := path.Join(path.Dir(output), name)
+	return cmd + dir + " && mv " + word(made) + " " + word(output) + " && rm " + word(made+".sha256") + ", then commit it"
 }
 
 // root is a directory as sources name it.

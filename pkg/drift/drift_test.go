@@ -171,6 +171,9 @@ func TestReport(t *testing.T) {
 			if rules(j.Findings) != "bundle-drift "+tt.b.Output || j.Findings[0].Severity != finding.Error || !strings.Contains(j.Findings[0].Hint, "rig-bundle create ") {
 				t.Fatalf("forgotten: %v", j.Findings)
 			}
+			if made := "dist/agent-bundle-demo-1.0.0-linux-amd64-musl.tar.gz"; tt.b.Format == "agent" && !strings.HasSuffix(j.Findings[0].Hint, " && mv "+made+" dist/demo.tar.gz && rm "+made+".sha256, then commit it") {
+				t.Errorf("hint %s", j.Findings[0].Hint)
+			}
 			got := j.Bundles[0]
 			if !got.Drift || got.Committed != first.Committed || got.Base != first.Rebuilt || got.Rebuilt == got.Base {
 				t.Errorf("forgotten: %+v", got)

@@ -495,6 +495,15 @@ func TestFreeze(t *testing.T) {
 		s.accepted(s.relayed(opts{at: s.now.Add(-time.Second)}, nil))
 		s.accepted(handoff(s))
 	})
+	t.Run("after a thaw without attestation", func(t *testing.T) {
+		t.Parallel()
+		s := start(t, on, time.Minute)
+		thaw := s.commit(opts{key: keyA, at: s.now.Add(-time.Second), files: map[string]string{"t-one/ACK-1.md": s.plain("t-one", "op-relay", "ACK", "Go on.\n")}})
+		res := s.push(s.commit(opts{parents: []string{thaw}, files: map[string]string{"t-one/HANDOFF.md": s.plain("t-one", "rig-b", "HANDOFF", "On it.\n")}}), "refs/heads/main")
+		if got := told(res.Stderr); res.Code == 0 || !slices.Contains(got, "relay-frozen") || !slices.Contains(got, "relay-suffix") {
+			t.Errorf("exit %d, %v\n%s", res.Code, got, res.Stderr)
+		}
+	})
 	t.Run("rule off", func(t *testing.T) {
 		t.Parallel()
 		s := start(t, "version: 1\n", time.Minute)

@@ -112,8 +112,10 @@ func (j *Judge) put(t *thread, f *fact, env *envelope.Envelope) {
 			j.senders[from] = from
 		}
 		f.from, f.hash, f.reply = from, hashOf(env.Hash), hashOf(env.InReplyTo)
-		f.relay, f.valid = env.IsRelay(), env.Valid()
-		if f.valid && f.relay && env.Type == "ACK" && envelope.StatusClass(env.Status) == "pending" && strings.HasSuffix(f.from, envelope.RelaySuffix) && env.AttestedAt != "" {
+		f.valid = env.Valid()
+		// What claims to be a relay and is not one neither freezes nor thaws.
+		f.relay = strings.HasSuffix(f.from, envelope.RelaySuffix) && slices.ContainsFunc(envelope.AttestationFields(), env.Has)
+		if f.valid && f.relay && env.Type == "ACK" && envelope.StatusClass(env.Status) == "pending" && env.AttestedAt != "" {
 			if at, _, err := envelope.ParseTime(env.AttestedAt); err == nil {
 				f.freezes = true
 				f.detail().attested = at

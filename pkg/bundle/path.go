@@ -119,7 +119,10 @@ func WindowsName(name string) bool {
 // or without an extension.
 func DeviceName(component string) bool {
 	base, _, _ := strings.Cut(component, ".")
-	base = strings.ToUpper(strings.TrimRight(base, " "))
+	if base = strings.TrimRight(base, " "); base == "" || strings.IndexByte("ACLNPaclnp", base[0]) < 0 {
+		return false
+	}
+	base = strings.ToUpper(base)
 	switch base {
 	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$":
 		return true

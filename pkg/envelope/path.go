@@ -115,8 +115,10 @@ func CheckEntry(path string, mode uint32) []finding.Finding {
 			hint = "git update-index --chmod=-x -- " + finding.Path(path)
 		case modeSymlink:
 			what = "a symbolic link (mode 120000)"
+			hint = "put a file in its place: git rm --cached -- " + finding.Path(path)
 		case modeGitlink:
 			what = "a submodule (mode 160000)"
+			hint = "git rm --cached -- " + finding.Path(path)
 		}
 		add("an envelope is "+what+", expected a regular file of mode 100644", hint)
 	}
@@ -130,7 +132,11 @@ func CheckEntry(path string, mode uint32) []finding.Finding {
 	}
 	if path != "" {
 		if problem := CheckPortable(name); problem != "" {
-			add("the file name "+finding.QuoteMax(name, 60)+" "+problem+", expected a name that every file system takes", "")
+			rename := ""
+			if finding.Path(path) == path { // else no shell would take it as shown
+				rename = "git mv -- " + path + " " + path[:len(path)-len(name)] + "NAME.md"
+			}
+			add("the file name "+finding.QuoteMax(name, 60)+" "+problem+", expected a name that every file system takes", rename)
 		}
 	}
 	return fs

@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -104,10 +105,14 @@ func (c *checker) schema() {
 	}
 	if missing != nil {
 		c.violation(e.Closing, 1, func() (string, string) {
-			if len(missing) == 1 {
-				return "the required key " + missing[0] + " is missing", ""
+			hint := ""
+			if dirs := strings.Split(e.Path, "/"); len(dirs) > 1 && slices.Contains(missing, "thread") && ValidThreadID(dirs[len(dirs)-2]) {
+				hint = "add the line thread: " + dirs[len(dirs)-2]
 			}
-			return "required keys are missing: " + strings.Join(missing, ", "), ""
+			if len(missing) == 1 {
+				return "the required key " + missing[0] + " is missing", hint
+			}
+			return "required keys are missing: " + strings.Join(missing, ", "), hint
 		})
 	}
 	e.valid = c.violations == 0

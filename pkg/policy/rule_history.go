@@ -177,7 +177,7 @@ func (j *Judge) threadClosed(_ context.Context, r Range, c *commit) error {
 				line, col := e.env.Place("type")
 				j.add(c.policy, finding.Finding{
 					Rule: "thread-closed", Severity: finding.Warning, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref,
-					Message: "the thread was closed by " + finding.Quote(f.path), Hint: "open a new thread: rig-bridge new",
+					Message: "the thread was closed by " + finding.Quote(f.path), Hint: "open a new thread: rig-bridge new THREAD",
 				})
 				break
 			}

@@ -424,7 +424,15 @@ func (r *run) writeAndCommit(w *work, held *os.File, j *journal, d draft, p *pos
 	if res.Code != 0 {
 		return "", gitFailed("git add", res)
 	}
-	c := gitrepo.Command{Args: []string{"commit", "--quiet", "--only", "-F", "-"}, Stdin: []byte(d.subject(j.Path) + "\n"), Hold: held, Timeout: localTime}
+	idle, err := w.nothingToMaintain()
+	if err != nil {
+		return "", err
+	}
+	var args []string
+	if idle {
+		args = []string{"-c", "maintenance.auto=false"}
+	}
+	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--only", "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n"), Hold: held, Timeout: localTime}
 	if d.signed {
 		c.Args = append(c.Args, "-S")
 		c.Drop = identityVariables

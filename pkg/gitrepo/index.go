@@ -93,10 +93,14 @@ func parseIndex(in io.Reader, size int64, hash int, keep func([]byte) bool) (pat
 		if entry == nil {
 			return nil, false
 		}
+		if Mode(binary.BigEndian.Uint32(entry[24:])) == ModeTree {
+			return nil, false // a sparse directory, whatever the extensions say
+		}
 		flags := binary.BigEndian.Uint16(entry[fixed-2:])
 		if flags&0x4000 != 0 {
-			if fixed += 2; version == 2 || take(2) == nil {
-				return nil, false
+			more := take(2)
+			if fixed += 2; version == 2 || more == nil || binary.BigEndian.Uint16(more)&^0x6000 != 0 {
+				return nil, false // git knows two flags here, and refuses others
 			}
 		}
 		if version == 4 {

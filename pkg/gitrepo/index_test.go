@@ -131,6 +131,39 @@ func TestIndexPaths(t *testing.T) {
 	})
 }
 
+// What git refuses to read, or reads as more than the paths that are written
+// there, is left to git.
+func TestIndexLeftToGit(t *testing.T) {
+	all := indexes(t)
+	for name, change := range map[string]func(data []byte) []byte{
+		// Two bytes of flags follow the entry's own, of which git knows two bits.
+		"version 3": func(data []byte) []byte {
+			at := bytes.Index(data, []byte("t/a.md\x00")) - 2
+			data[at] |= 0x80
+			return data
+		},
+		// Without the extension, the mode alone tells of a sparse directory.
+		"sparse": func(data []byte) []byte {
+			return bytes.Replace(data, []byte("sdir\x00\x00\x00\x00"), []byte("SDIR\x00\x00\x00\x00"), 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(all[name].Dir, ".git/index")
+			old, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data := change(slices.Clone(old))
+			if bytes.Equal(data, old) {
+				t.Fatal("the index is as it was")
+			}
+			if got, ok := parseIndex(bytes.NewReader(data), int64(len(data)), 20, everyPath); ok {
+				t.Errorf("read as %d paths", len(got))
+			}
+		})
+	}
+}
+
 // What parseIndex takes is what git reads, if git reads it at all.
 func FuzzParseIndex(f *testing.F) {
 	for name, r := range indexes(f) {

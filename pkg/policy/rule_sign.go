@@ -156,9 +156,7 @@ func (j *Judge) revocations(_ context.Context, r Range, c *commit) error {
 	if c.obj == nil || len(changes) == len(c.entries) {
 		return nil // the index; envelopes alone
 	}
-	changed := func(path string) bool {
-		return slices.ContainsFunc(changes, func(ch gitrepo.Change) bool { return ch.Path == path })
-	}
+	changed := func(path string) bool { return touches(changes, path) }
 	p := c.policy
 	if !p.Server {
 		id, err := fileIn(j.Repo, c.obj.Tree, policyPath)
@@ -187,7 +185,7 @@ func (j *Judge) revocations(_ context.Context, r Range, c *commit) error {
 		why = "is no regular file"
 	case id == "":
 		why = "is missing"
-	case p.Revoked == c.policy.Revoked && changed(p.Revoked):
+	case p.Revoked == c.policy.Revoked && touches(c.brought, p.Revoked):
 		return nil // trustFiles has read it
 	default:
 		data, large, err := j.blob(id, MaxTrustBytes)
@@ -206,6 +204,10 @@ func (j *Judge) revocations(_ context.Context, r Range, c *commit) error {
 			Hint:    "commit the policy together with the file: rig-hook keys revoke KEY writes it; or take the key revoked out of the policy"})
 	}
 	return nil
+}
+
+func touches(changes []gitrepo.Change, path string) bool {
+	return slices.ContainsFunc(changes, func(ch gitrepo.Change) bool { return ch.Path == path })
 }
 
 // unlessUndecided is nil for what a push brings and trustFiles tells.

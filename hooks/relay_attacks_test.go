@@ -601,6 +601,16 @@ func TestReviewed(t *testing.T) {
 		s := newScene(t)
 		s.refused(s.commit(opts{key: keyA, files: map[string]string{".bridge/policy.yaml": "version: 1\noops: 1\n"}}), true, []string{"signers-change"})
 	})
+	t.Run("a link makes no thread", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		link := opts{files: map[string]string{"docs/guide.md": "no envelope\n", "docs/M.md": "---\nx"}, modes: map[string]string{"docs/M.md": "120000"}}
+		first := s.commit(link)
+		s.refused(first, true, []string{"envelope-path"})
+		s.refused(s.commit(opts{parents: []string{first}, files: map[string]string{"docs/index.md": "nor this\n"}}), true, []string{"envelope-path"})
+		s.accepted(s.commit(opts{files: map[string]string{"docs/guide.md": "no envelope\n"}}))
+		s.refused(s.commit(opts{files: map[string]string{"docs/STATE.md": s.plain("docs", "rig-b", "STATE", "On.\n"), "docs/index.md": "nor this\n"}}), true, []string{"envelope-parse"})
+	})
 	t.Run("a policy that names no revocation file", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)

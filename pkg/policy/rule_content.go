@@ -22,7 +22,7 @@ type pending struct {
 func (j *Judge) content(_ context.Context, r Range, c *commit) error {
 	fenced := map[string]bool{}
 	for _, e := range c.entries {
-		if e.fenced {
+		if e.fenced && e.mode.IsFile() {
 			fenced[e.thread] = true
 		}
 	}

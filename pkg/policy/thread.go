@@ -344,7 +344,7 @@ func (p *Policy) under(path string) string {
 // remember makes an entry known to the commits that follow.
 func (j *Judge) remember(c *commit, e *entry) error {
 	t, err := j.thread(c.policy, e.thread)
-	if err == nil && e.fenced {
+	if err == nil && e.fenced && e.mode.IsFile() {
 		j.put(t, &fact{path: e.path, blob: oidOf(e.blob), commit: c.n}, e.env)
 	}
 	e.env = nil

@@ -624,6 +624,7 @@ func TestReviewed(t *testing.T) {
 		s.refused(by(opts{files: map[string]string{policy: named("gone")}}), true, refused)
 		s.refused(by(opts{files: map[string]string{policy: named("README.md"), "README.md": "no keys\n"}}), true, refused)
 		s.refused(by(opts{files: map[string]string{policy: named("t-one")}}), true, refused)
+		s.refused(by(opts{files: map[string]string{".bridge/revoked": "keys"}, modes: map[string]string{".bridge/revoked": "120000"}}), true, refused)
 		s.refused(by(opts{remove: []string{".bridge/revoked"}}), true, refused)
 		// The file goes one commit after the policy that names it comes.
 		first := by(opts{files: map[string]string{policy: named("keys/gone"), "keys/gone": keyR.Authorized() + "\n"}})

@@ -178,15 +178,14 @@ func (j *Judge) revocations(_ context.Context, r Range, c *commit) error {
 	why := ""
 	id, err := fileIn(j.Repo, c.obj.Tree, p.Revoked)
 	switch {
-	case err != nil:
-		if unlessUndecided(err) != nil {
-			return err
-		}
-		why = "is no regular file"
-	case id == "":
+	case unlessUndecided(err) != nil:
+		return err
+	case err == nil && id == "":
 		why = "is missing"
 	case p.Revoked == c.policy.Revoked && touches(c.brought, p.Revoked):
-		return nil // trustFiles has read it
+		return nil // trustFiles has looked at it
+	case err != nil:
+		why = "is no regular file"
 	default:
 		data, large, err := j.blob(id, MaxTrustBytes)
 		if err != nil {

@@ -128,9 +128,10 @@ func plainCore(text string) (bare, ok bool) {
 	return bare, bares == 1
 }
 
-// plainName accepts the name of a section or key: letters, digits and hyphens.
+// plainName accepts the name of a section or key: letters, digits and hyphens,
+// of which git wants a letter first in a key.
 func plainName(s string) bool {
-	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
+	return s != "" && (s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z') && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
 }
 
 // askPlace asks git, in one process.

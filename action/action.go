@@ -34,8 +34,7 @@ import (
 // clean, 1 findings, 2 undecided. env.Args are not used: all inputs come from
 // the environment, as INPUT_ROOT, INPUT_POLICY, INPUT_SIGNERS,
 // INPUT_SCHEMA, INPUT_FAIL_LEVEL, INPUT_BUNDLES, INPUT_REPORTS, INPUT_BASE and
-// INPUT_HEAD
-// (action.yml says what each means).
+// INPUT_HEAD (action.yml says what each means).
 func Run(ctx context.Context, env *hooks.Env) int {
 	s := &step{env: env, gh: githubactions.New(githubactions.WithWriter(env.Stdout), githubactions.WithGetenv(env.Getenv))}
 	s.report = report.Report{Gate: "action", Rules: hooks.Rules()}

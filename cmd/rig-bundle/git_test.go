@@ -10,7 +10,7 @@ import (
 // TestNoRepository: git is left out only where it finds no repository, either.
 func TestNoRepository(t *testing.T) {
 	top := t.TempDir()
-	for _, dir := range []string{"plain/a/b", "work/a", "file/a", "linked", "odd/a"} {
+	for _, dir := range []string{"plain/a/b", "tree/a", "file/a", "linked", "odd/a"} {
 		if err := os.MkdirAll(filepath.Join(top, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -23,23 +23,23 @@ func TestNoRepository(t *testing.T) {
 	if git("rev-parse", "--git-dir") == nil {
 		t.Skip("the directory for temporary files lies in a repository")
 	}
-	for _, args := range [][]string{{"init", "-q", "work"}, {"init", "-q", "--bare", "bare"}, {"init", "-q", "--separate-git-dir", "elsewhere", "file"}} {
+	for _, args := range [][]string{{"init", "-q", "tree"}, {"init", "-q", "--bare", "bare"}, {"init", "-q", "--separate-git-dir", "elsewhere", "file"}} {
 		if err := git(args...); err != nil {
 			t.Fatal(args, err)
 		}
 	}
 	put(t, filepath.Join(top, "odd/HEAD"), "no repository, but git decides", 0o644)
-	link := os.Symlink(filepath.Join(top, "work/a"), filepath.Join(top, "linked/a")) == nil
+	link := os.Symlink(filepath.Join(top, "tree/a"), filepath.Join(top, "linked/a")) == nil
 	for _, c := range []struct {
 		dir  string
 		env  []string
 		want bool
 	}{
 		{"plain/a/b", nil, true},
-		{"plain/a/b", []string{"GIT_DIR=" + top + "/work/.git"}, false},
+		{"plain/a/b", []string{"GIT_DIR=" + top + "/tree/.git"}, false},
 		{"plain/a/b", []string{"GIT_DIR="}, false},
-		{"work", nil, false},
-		{"work/a", nil, false},
+		{"tree", nil, false},
+		{"tree/a", nil, false},
 		{"file/a", nil, false},
 		{"bare", nil, false},
 		{"bare/refs", nil, false},

@@ -9,7 +9,8 @@
 //	go run ./internal/bench/all -dir DIR -reference NODE_MODULES [-only NAMES] [-quick]
 //
 // DIR keeps the generated repositories, NODE_MODULES holds the reference
-// client. The part "million" runs only where -only names it. A benchmark that fails leaves its old figures, and the run exits 1.
+// client. The part "million" runs only where -only names it. A benchmark that
+// fails leaves its old figures, and the run exits 1.
 package main
 
 import (

@@ -139,10 +139,10 @@ func Path(p string) string {
 }
 
 func escapeTo(b *strings.Builder, s string, quotes bool) {
-	var before rune
+	var before rune // the last one that was written as it is, 0 after an escape
 	for i, r := range s {
 		last := before
-		before = r
+		before = 0
 		switch {
 		case r == '[' && strings.HasSuffix(s[:i], "##"):
 			b.WriteString(`\x5b`)
@@ -160,6 +160,7 @@ func escapeTo(b *strings.Builder, s string, quotes bool) {
 		case r == 0xFFFD && !strings.HasPrefix(s[i:], "\uFFFD"):
 			fmt.Fprintf(b, `\x%02x`, s[i])
 		case printable(r):
+			before = r
 			b.WriteRune(r)
 		case r < 0x80:
 			fmt.Fprintf(b, `\x%02x`, r)

@@ -30,9 +30,10 @@ type journal struct {
 	Path     string    `json:"path"`
 	Blob     string    `json:"blob"`
 	Branch   string    `json:"branch"`
-	Before   string    `json:"before"`           // tip of the branch, "" if it had none
-	Scaffold bool      `json:"scaffold"`         // Path existed and is replaced
-	Commit   string    `json:"commit,omitempty"` // once it exists
+	Tracking string    `json:"tracking,omitempty"` // ref that remembers the remote's branch
+	Before   string    `json:"before"`             // tip of the branch, "" if it had none
+	Scaffold bool      `json:"scaffold"`           // Path existed and is replaced
+	Commit   string    `json:"commit,omitempty"`   // once it exists
 	// Moved maps commits of ours to those that stand for them on top of what
 	// others pushed, from before their push until the branch has followed.
 	Moved map[string]string `json:"moved,omitempty"`
@@ -80,8 +81,9 @@ func (w *work) dropJournal() error {
 }
 
 // recover takes back or completes what a killed run left behind. It runs under
-// the lock, so no git of that run is alive any more. It returns the journal if
-// that run's commit exists, for the caller to finish.
+// the lock, so no git of that run is alive any more but one that talks to a
+// remote (gitRemote). It returns the journal if that run's commit exists, for
+// the caller to finish.
 func (w *work) recover(ctx context.Context) (*journal, error) {
 	j, err := w.readJournal()
 	if j == nil || err != nil {
@@ -209,15 +211,21 @@ func (w *work) gitAt(ctx context.Context, root string, args ...string) (gitrepo.
 // removeStaleLocks removes the lock files that a killed git left: those made
 // since the run began that nobody touches for a second.
 func (w *work) removeStaleLocks(ctx context.Context, j *journal) error {
-	index, err := w.gitAt(ctx, j.Root, "rev-parse", "--path-format=absolute", "--git-path", "index.lock", "--git-path", "HEAD.lock", "--git-path", j.Branch+".lock")
+	args := []string{"rev-parse", "--path-format=absolute"}
+	for _, file := range []string{"index", "HEAD", j.Branch, j.Tracking} {
+		if file != "" {
+			args = append(args, "--git-path", file+".lock")
+		}
+	}
+	paths, err := w.gitAt(ctx, j.Root, args...)
 	if err != nil {
 		return err
 	}
-	if index.Code != 0 {
-		return gitFailed("git rev-parse", index)
+	if paths.Code != 0 {
+		return gitFailed("git rev-parse", paths)
 	}
 	seen := map[string]fs.FileInfo{}
-	for line := range bytes.Lines(index.Stdout) {
+	for line := range bytes.Lines(paths.Stdout) {
 		path := string(bytes.TrimSuffix(line, []byte("\n")))
 		if info, err := os.Lstat(path); err == nil && !info.ModTime().Before(j.Started.Add(-2*time.Second)) {
 			seen[path] = info

@@ -20,12 +20,13 @@ const lockFile = "rig-bridge.lock"
 var errLocked = errors.New("locked by another process")
 
 // lock takes the clone's lock, which the system releases when this process and
-// the git children that inherited it have ended. unlock may be called twice.
-func (w *work) lock(ctx context.Context) (held *os.File, unlock func(), err error) {
+// the git children that inherited it (gitWith) have ended. unlock may be called
+// twice.
+func (w *work) lock(ctx context.Context) (unlock func(), err error) {
 	path := filepath.Join(w.repo.CommonDir(), lockFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return nil, nil, cannotWrite(path, err)
+		return nil, cannotWrite(path, err)
 	}
 	pause := 16 * time.Millisecond // shorter the longer we wait, so that nobody starves
 	timeout := time.NewTimer(lockWait)
@@ -35,22 +36,23 @@ func (w *work) lock(ctx context.Context) (held *os.File, unlock func(), err erro
 		if err == nil {
 			// Released by name: a child that outlives us keeps its copy of f,
 			// and must not keep the lock.
-			return f, func() { unlockFile(f); f.Close() }, nil
+			w.held = f
+			return func() { w.held = nil; unlockFile(f); f.Close() }, nil
 		}
 		if !errors.Is(err, errLocked) {
 			f.Close()
-			return nil, nil, cannotWrite(path, &fs.PathError{Op: "lock", Path: path, Err: err})
+			return nil, cannotWrite(path, &fs.PathError{Op: "lock", Path: path, Err: err})
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 			pause = max(pause-pause/32, time.Millisecond)
 		case <-timeout.C:
 			f.Close()
-			return nil, nil, fail(codeRuntime, "another rig-bridge has been writing in this clone for %s (lock %s)", lockWait, quote(path)).
+			return nil, fail(codeRuntime, "another rig-bridge has been writing in this clone for %s (lock %s)", lockWait, quote(path)).
 				withHint("run the command again when the other one has ended")
 		case <-ctx.Done():
 			f.Close()
-			return nil, nil, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }

@@ -34,7 +34,7 @@ const (
 // push sends the new commit to its target. If others were faster it puts the
 // unpushed commits on top of theirs and tries again. The commit stays whatever
 // happens.
-func (r *run) push(w *work, held *os.File, j *journal, p *posted) error {
+func (r *run) push(w *work, j *journal, p *posted) error {
 	t := p.target
 	if t.remote == "" {
 		return r.unsent(p, codePush, "there is no remote to push to").
@@ -42,7 +42,7 @@ func (r *run) push(w *work, held *os.File, j *journal, p *posted) error {
 	}
 	start := r.env.Now()
 	for {
-		answer, why, err := w.pushOnce(r.ctx, held, t, p.commit)
+		answer, why, err := w.pushOnce(r.ctx, t, p.commit)
 		if err != nil {
 			if r.ctx.Err() != nil {
 				return err
@@ -53,7 +53,7 @@ func (r *run) push(w *work, held *os.File, j *journal, p *posted) error {
 		case accepted:
 			p.pushed = true
 			r.kept = fmt.Sprintf("the commit %s of %s is pushed", short(p.commit), p.path)
-			return r.follow(w, held, j, p)
+			return r.follow(w, j, p)
 		case denied:
 			return r.unsent(p, codePush, "the push was refused: "+why)
 		case unreached:
@@ -69,7 +69,7 @@ func (r *run) push(w *work, held *os.File, j *journal, p *posted) error {
 			return context.Cause(r.ctx)
 		}
 		p.retries++
-		if err := r.reparent(w, held, j, p); err != nil {
+		if err := r.reparent(w, j, p); err != nil {
 			if r.ctx.Err() != nil {
 				return err
 			}
@@ -97,11 +97,8 @@ func (r *run) unsent(p *posted, code, why string) *failure {
 }
 
 // pushOnce pushes exactly one commit to the target's branch.
-func (w *work) pushOnce(ctx context.Context, held *os.File, t target, commit string) (pushAnswer, string, error) {
-	res, err := w.gitWith(ctx, gitrepo.Command{
-		Args:    []string{"push", "--porcelain", "--no-follow-tags", "--no-recurse-submodules", "--", t.remote, commit + ":" + t.ref},
-		Timeout: networkTime,
-	})
+func (w *work) pushOnce(ctx context.Context, t target, commit string) (pushAnswer, string, error) {
+	res, err := w.gitRemote(ctx, "push", "--porcelain", "--no-follow-tags", "--no-recurse-submodules", "--", t.remote, commit+":"+t.ref)
 	if err != nil {
 		return unreached, "", err
 	}
@@ -173,10 +170,7 @@ func (w *work) fetch(ctx context.Context, t target) (string, error) {
 	if t.tracking != "" && t.remote != "." {
 		spec += ":" + t.tracking
 	}
-	res, err := w.gitWith(ctx, gitrepo.Command{
-		Args:    []string{"fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--refmap=", "--", t.remote, spec},
-		Timeout: networkTime,
-	})
+	res, err := w.gitRemote(ctx, "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--refmap=", "--", t.remote, spec)
 	if err != nil {
 		return "", err
 	}

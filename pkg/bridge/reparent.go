@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -45,7 +44,7 @@ type unpushed struct {
 // top of it: the same envelope bytes, the same author, the next free name if
 // the path was taken. Nothing of the branch moves yet: that is follow, after
 // the push. On return p names the new commit.
-func (r *run) reparent(w *work, held *os.File, j *journal, p *posted) error {
+func (r *run) reparent(w *work, j *journal, p *posted) error {
 	ctx, t := r.ctx, p.target
 	head, err := w.ref(t.branch)
 	if err != nil {
@@ -131,7 +130,7 @@ func (r *run) reparent(w *work, held *os.File, j *journal, p *posted) error {
 				p.commit = a.commit
 			}
 		}
-		return r.follow(w, held, j, p)
+		return r.follow(w, j, p)
 	}
 	return nil
 }
@@ -368,7 +367,7 @@ func (w *work) storeTree(ctx context.Context, entries []treeEntry) (string, erro
 
 // follow moves the branch, the index and the work tree to the commits that
 // were pushed, keeping local changes. A branch that is there already stays.
-func (r *run) follow(w *work, held *os.File, j *journal, p *posted) error {
+func (r *run) follow(w *work, j *journal, p *posted) error {
 	if j.Tip == "" {
 		return nil
 	}
@@ -379,15 +378,12 @@ func (r *run) follow(w *work, held *os.File, j *journal, p *posted) error {
 		return err
 	}
 	defer w.close()
-	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"read-tree", "-m", "-u", j.From, j.Tip}, Hold: held, Timeout: localTime})
+	res, err := w.git(ctx, "read-tree", "-m", "-u", j.From, j.Tip)
 	if err == nil && res.Code != 0 {
 		err = gitFailed("git read-tree", res)
 	}
 	if err == nil {
-		res, err = w.gitWith(ctx, gitrepo.Command{
-			Args: []string{"update-ref", "-m", "rig-bridge: put on top of what others pushed", j.Branch, j.Tip, j.From},
-			Hold: held, Timeout: localTime,
-		})
+		res, err = w.git(ctx, "update-ref", "-m", "rig-bridge: put on top of what others pushed", j.Branch, j.Tip, j.From)
 		if err == nil && res.Code != 0 {
 			err = gitFailed("git update-ref", res)
 		}

@@ -23,11 +23,12 @@ type run struct {
 	exit   int            // exit code of a command that is done
 	root   string         // top of the work tree, once known
 	kept   string         // what stays after an interrupt, for people
-	last   []func() error // what is done just before the outcome is told
+	last   []func() error // what is done when the outcome is told
 }
 
-// atEnd has f run when the outcome is known and before it is told: what says
-// how far a run got goes away as late as it can. The last added runs first.
+// atEnd has f run when the outcome is told: a run that is killed before it could
+// say what it did is completed by the next one, not repeated. The last added
+// runs first.
 func (r *run) atEnd(f func() error) { r.last = append(r.last, f) }
 
 // note keeps a line for people; with --json it is not printed.
@@ -49,13 +50,20 @@ func (r *run) object(v any) error {
 	return nil
 }
 
-// finish prints what is to be printed and returns the exit code.
+// finish prints what is to be printed, does what is left for the end, and
+// returns the exit code.
 func (r *run) finish(err error) int {
+	code := r.report(err)
 	for _, f := range slices.Backward(r.last) {
-		if ferr := f(); err == nil {
-			err = ferr
+		if err := f(); err != nil {
+			fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.name, escapeLine(asFailure(r.ctx, err).message))
 		}
 	}
+	return code
+}
+
+// report prints the outcome and returns the exit code.
+func (r *run) report(err error) int {
 	if err == nil && r.ctx.Err() != nil {
 		err = context.Cause(r.ctx)
 	}

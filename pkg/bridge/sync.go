@@ -364,7 +364,7 @@ func (r *run) syncOnce() (*syncObject, error) {
 			withHint("git branch --set-upstream-to=origin/%s", t.short())
 	}
 	if r.opts.has("--auto") {
-		_, unlock, err := w.lock(r.ctx)
+		unlock, err := w.lock(r.ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ type work struct {
 	root   string // top of the work tree
 	repo   *gitrepo.Repo
 	runner *gitrepo.Runner
+	held   *os.File // the clone's lock while this run has it, else nil
 }
 
 // open finds the repository around the current directory. A repository without
@@ -65,7 +67,7 @@ func (w *work) steady(ctx context.Context) (*work, error) {
 	if err != nil {
 		return nil, gitProblem(err)
 	}
-	return &work{root: w.root, repo: repo, runner: &gitrepo.Runner{Env: w.runner.Env}}, nil
+	return &work{root: w.root, repo: repo, runner: &gitrepo.Runner{Env: w.runner.Env}, held: w.held}, nil
 }
 
 // gitProblem is the failure for an error of gitrepo: git could not answer.
@@ -91,7 +93,20 @@ func (w *work) git(ctx context.Context, args ...string) (gitrepo.Result, error) 
 	return w.gitWith(ctx, gitrepo.Command{Args: args, Timeout: localTime})
 }
 
+// gitWith keeps the clone's lock, if this run has it, for as long as git runs:
+// a git that outlives a killed run may hold index.lock.
 func (w *work) gitWith(ctx context.Context, c gitrepo.Command) (gitrepo.Result, error) {
+	c.Hold = w.held
+	return w.start(ctx, c)
+}
+
+// gitRemote runs a command that a remote may keep waiting. It does not keep
+// the lock: that would keep the run after a killed one waiting, too.
+func (w *work) gitRemote(ctx context.Context, args ...string) (gitrepo.Result, error) {
+	return w.start(ctx, gitrepo.Command{Args: args, Timeout: networkTime})
+}
+
+func (w *work) start(ctx context.Context, c gitrepo.Command) (gitrepo.Result, error) {
 	res, err := w.runner.Run(ctx, c)
 	switch {
 	case err == nil:

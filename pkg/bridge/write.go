@@ -55,7 +55,7 @@ type crossing struct {
 // show (signature, history) is judged on the commit, which is taken back if it
 // does not pass.
 func (r *run) post(w *work, d draft) (*posted, error) {
-	held, unlock, err := w.lock(r.ctx)
+	unlock, err := w.lock(r.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 		return nil, err
 	}
 	if old != nil && old.Key == d.key && old.Root == w.root && old.Branch == t.branch && r.env.Now().Sub(old.Started) < resumable {
-		return r.resume(w, held, old, t)
+		return r.resume(w, old, t)
 	}
 	var moved map[string]string
 	if old != nil {
@@ -108,8 +108,8 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 		return nil, err
 	}
 	j := &journal{Version: 1, Started: r.env.Now(), Key: d.key, Root: w.root, Path: p.path, Blob: w.blobID(p.data),
-		Branch: t.branch, Before: before, Scaffold: d.scaffold != nil, Moved: moved}
-	if err := r.commit(w, held, j, d, p); err != nil {
+		Branch: t.branch, Tracking: t.tracking, Before: before, Scaffold: d.scaffold != nil, Moved: moved}
+	if err := r.commit(w, j, d, p); err != nil {
 		return nil, err
 	}
 	for _, f := range p.notes {
@@ -121,7 +121,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 		r.kept = fmt.Sprintf("the commit %s of %s is kept", short(p.commit), p.path)
 		return p, nil
 	}
-	return p, r.push(w, held, j, p)
+	return p, r.push(w, j, p)
 }
 
 // resumable is how long a run that was cut off after its commit is completed
@@ -129,7 +129,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 const resumable = 10 * time.Minute
 
 // resume completes a run that was killed after its commit.
-func (r *run) resume(w *work, held *os.File, j *journal, t target) (*posted, error) {
+func (r *run) resume(w *work, j *journal, t target) (*posted, error) {
 	p := &posted{path: j.Path, commit: j.Commit, target: t}
 	_, data, err := w.repo.Object(j.Blob, envelope.DefaultLimits().File)
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *run) resume(w *work, held *os.File, j *journal, t target) (*posted, err
 	if r.opts.has("--no-push") {
 		return p, nil
 	}
-	return p, r.push(w, held, j, p)
+	return p, r.push(w, j, p)
 }
 
 // refuseInvalid judges a rendered message by all rules that need no history.
@@ -318,7 +318,7 @@ func firstOf(path string) string { thread, _ := splitPath(path); return thread }
 
 // commit writes the file and commits exactly that path. If anything fails
 // before the commit exists, file, index and HEAD are as before.
-func (r *run) commit(w *work, held *os.File, j *journal, d draft, p *posted) error {
+func (r *run) commit(w *work, j *journal, d draft, p *posted) error {
 	if d.scaffold != nil {
 		if err := replaceFile(filepath.Join(w.repo.CommonDir(), scaffoldFile), d.scaffold); err != nil {
 			return cannotWrite(scaffoldFile, err)
@@ -327,7 +327,7 @@ func (r *run) commit(w *work, held *os.File, j *journal, d draft, p *posted) err
 	if err := w.writeJournal(j); err != nil {
 		return err
 	}
-	commit, err := r.writeAndCommit(w, held, j, d, p)
+	commit, err := r.writeAndCommit(w, j, d, p)
 	if err == nil {
 		j.Commit, p.commit = commit, commit
 		return w.writeJournal(j)
@@ -403,7 +403,7 @@ func (w *work) uncommit(ctx context.Context, j *journal) error {
 	return err
 }
 
-func (r *run) writeAndCommit(w *work, held *os.File, j *journal, d draft, p *posted) (string, error) {
+func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, error) {
 	file := filepath.Join(w.root, filepath.FromSlash(j.Path))
 	if d.scaffold != nil {
 		if err := replaceFile(file, p.data); err != nil {
@@ -414,7 +414,7 @@ func (r *run) writeAndCommit(w *work, held *os.File, j *journal, d draft, p *pos
 	}
 	same := make(chan error, 1)
 	go func() { same <- w.storesAsIs(r.ctx, j.Path, p.data) }()
-	res, err := w.gitWith(r.ctx, gitrepo.Command{Args: []string{"add", "--intent-to-add", "--", j.Path}, Hold: held, Timeout: localTime})
+	res, err := w.git(r.ctx, "add", "--intent-to-add", "--", j.Path)
 	if serr := <-same; err == nil {
 		err = serr
 	}
@@ -432,7 +432,7 @@ func (r *run) writeAndCommit(w *work, held *os.File, j *journal, d draft, p *pos
 	if idle {
 		args = []string{"-c", "maintenance.auto=false"}
 	}
-	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--only", "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n"), Hold: held, Timeout: localTime}
+	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--only", "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n"), Timeout: localTime}
 	if d.signed {
 		c.Args = append(c.Args, "-S")
 		c.Drop = identityVariables

@@ -91,8 +91,8 @@ func plainCore(text string) (bare, ok bool) {
 			if s[len(s)-1] != ']' || strings.Count(s, "]") != 1 {
 				return false, false
 			}
-			name, sub, _ := strings.Cut(s[1:len(s)-1], " ")
-			if !plainName(name) || sub != "" && (len(sub) < 3 || sub[0] != '"' || sub[len(sub)-1] != '"' || strings.Count(sub, `"`) != 2) {
+			name, sub, named := strings.Cut(s[1:len(s)-1], " ")
+			if !plainName(name) || named && (len(sub) < 3 || sub[0] != '"' || sub[len(sub)-1] != '"' || strings.Count(sub, `"`) != 2) {
 				return false, false
 			}
 			section = strings.ToLower(name)

@@ -40,6 +40,9 @@ func Decode(data []byte, from Origin) (*Policy, error) {
 		return nil, err
 	}
 	d := &decoder{p: Default(), from: from}
+	if from == FromClient {
+		d.p = loosest()
+	}
 	d.object(root, "", map[string]func(*yamlprofile.Node){
 		"version":        func(n *yamlprofile.Node) { d.number(n, 1, 1); d.version = true },
 		"protect":        func(n *yamlprofile.Node) { d.p.Protect = d.patterns(n) },

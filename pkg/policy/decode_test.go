@@ -79,7 +79,8 @@ func TestDecodeEveryKey(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	// No field keeps its default, so none was forgotten.
+	// No field keeps its default, so none was forgotten; ProtectToo has no key.
+	got.ProtectToo = []string{"x"}
 	g, d := reflect.ValueOf(*got), reflect.ValueOf(*Default())
 	for i := range g.NumField() {
 		if reflect.DeepEqual(g.Field(i).Interface(), d.Field(i).Interface()) {
@@ -209,6 +210,33 @@ func TestOnlyAServerSwitchesOff(t *testing.T) {
 		} else if got := Default().Tighten(own).Level(r.ID); got != r.Default {
 			t.Errorf("%s in a client: %v, expected %v", r.ID, got, r.Default)
 		}
+	}
+}
+
+// TestTighten: a client's own policy takes nothing away, and changes nothing
+// that it does not name.
+func TestTighten(t *testing.T) {
+	decode := func(text string, from Origin) *Policy {
+		p, err := Decode([]byte("version: 1\n"+text), from)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		return p
+	}
+	lax := decode("rules: {references: off, append-only: warning}\nlimits: {file: 16 MiB, frontmatter: 128 KiB, commits: 200000, changes: 2000000}\n"+
+		"min-rsa-bits: 2048\nclock: {skew: 600 s}\nrelay: {clock: 1200 s}\n", FromRepository)
+	got := *lax.Tighten(decode("", FromClient))
+	got.ProtectToo = lax.ProtectToo
+	if !reflect.DeepEqual(&got, lax) {
+		t.Errorf("a policy that names nothing makes\n%+v of\n%+v", got, *lax)
+	}
+	p := lax.Tighten(decode("protect: [rel]\nrules: {references: warning, append-only: off}\nlimits: {file: 1 MiB}\nmin-rsa-bits: 1024\n", FromClient))
+	if p.Level("references") != finding.Warning || p.Level("append-only") != finding.Warning || p.MaxFile != 1<<20 || p.MinRSABits != 2048 {
+		t.Errorf("%+v", *p)
+	}
+	const head = "refs/heads/main"
+	if !p.Protected(head, head) || !p.Protected("refs/heads/rel", head) || p.Protected("refs/heads/x", head) {
+		t.Error("what a client protects besides takes the place of the default branch, or is not protected")
 	}
 }
 

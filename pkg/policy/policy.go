@@ -4,6 +4,8 @@
 package policy
 
 import (
+	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 // spec/policy.md.
 type Policy struct {
 	Protect       []string // patterns of protected refs; empty: the branch HEAD points to
+	ProtectToo    []string // patterns that a client's own policy adds
 	OtherRefsDeny bool
 	AllowRefs     []string
 
@@ -95,6 +98,17 @@ func Default() *Policy {
 	}
 }
 
+// loosest returns what a client's own policy is read over: nothing in it makes
+// another policy stricter.
+func loosest() *Policy {
+	p := Default()
+	p.MaxFrontmatter, p.MaxFile = math.MaxInt64, math.MaxInt64
+	p.MaxCommits, p.MaxChanges = math.MaxInt, math.MaxInt
+	p.MinRSABits = 0
+	p.ClockSkew, p.RelayClock = math.MaxInt64, math.MaxInt64
+	return p
+}
+
 // Level returns the severity of a rule under this policy.
 func (p *Policy) Level(rule string) finding.Severity {
 	if l, ok := p.Levels[rule]; ok {
@@ -134,25 +148,30 @@ func (p *Policy) apply(f finding.Finding) (finding.Finding, bool) {
 // Protected tells whether history rules hold on a ref. head is the full name
 // of the branch that the repository's HEAD points to, "" if unknown.
 func (p *Policy) Protected(ref, head string) bool {
+	if matchAny(p.ProtectToo, ref) {
+		return true
+	}
 	if len(p.Protect) == 0 {
 		return ref == head && head != ""
 	}
 	return matchAny(p.Protect, ref)
 }
 
-// Tighten returns p made stricter by a client's own policy: severities only
-// rise, limits only fall, patterns are only added.
+// Tighten returns p made stricter by a client's own policy, as Decode reads it
+// FromClient: severities only rise, limits only fall, patterns are only added.
+// What own leaves out stays as it is.
 func (p *Policy) Tighten(own *Policy) *Policy {
 	q := *p
-	q.Levels = map[string]finding.Severity{}
-	for _, r := range rules {
-		if l := max(p.Level(r.ID), own.Level(r.ID)); l != r.Default {
-			q.Levels[r.ID] = l
+	q.Levels = maps.Clone(p.Levels)
+	for id, level := range own.Levels {
+		if level > p.Level(id) {
+			if q.Levels == nil {
+				q.Levels = map[string]finding.Severity{}
+			}
+			q.Levels[id] = level
 		}
 	}
-	if len(p.Protect) > 0 || len(own.Protect) > 0 {
-		q.Protect = slices.Concat(p.Protect, own.Protect)
-	}
+	q.ProtectToo = slices.Concat(p.ProtectToo, own.Protect)
 	q.OtherRefsDeny = p.OtherRefsDeny || own.OtherRefsDeny
 	q.OutsideDeny = p.OutsideDeny || own.OutsideDeny
 	q.MaxFrontmatter = min(p.MaxFrontmatter, own.MaxFrontmatter)

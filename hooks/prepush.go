@@ -64,8 +64,15 @@ func (g *gate) prePush(ctx context.Context) error {
 	g.use(p)
 	protected := func(ref string) bool { return p.Protected(ref, head) }
 	if len(p.Protect) == 0 && head == "" {
-		protected = func(ref string) bool { return strings.HasPrefix(ref, "refs/heads/") }
+		protected = func(ref string) bool { return strings.HasPrefix(ref, "refs/heads/") || p.Protected(ref, head) }
 	}
+	var tips []string // of protected refs there, as far as known, and those of this push
+	for _, name := range sortedNames(known) {
+		if protected(name) {
+			tips = append(tips, known[name])
+		}
+	}
+	before := len(tips)
 	for _, u := range updates {
 		g.report.Refs++
 		if !g.judge.Ref(p, u, protected(u.Ref)) {
@@ -76,11 +83,7 @@ func (g *gate) prePush(ctx context.Context) error {
 			return err
 		}
 		if u.Create() {
-			for _, name := range sortedNames(known) {
-				if protected(name) {
-					r.Exclude = append(r.Exclude, known[name])
-				}
-			}
+			r.Exclude = slices.Clone(tips[:before])
 			r.First = len(r.Exclude) == 0
 		} else {
 			types, err := g.repo.Has([]string{u.Old})
@@ -100,9 +103,13 @@ func (g *gate) prePush(ctx context.Context) error {
 				return err
 			}
 		}
+		if r.Policy.NonceRefs {
+			r.NonceTips = slices.Clone(tips)
+		}
 		if err := g.judge.Range(ctx, r); err != nil {
 			return err
 		}
+		tips = append(tips, r.New)
 		if err := g.bundles(ctx, r); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package hooks_test
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -147,4 +148,38 @@ func TestWrongPlaceAndWords(t *testing.T) {
 		must(t, rig(clone, clone.Dir, "", words...), 2, "surplus word")
 	}
 	must(t, rig(clone, clone.Dir, "", "install"), 0)
+}
+
+// TestNonceScopeAtPrePush: where nonces are unique over all protected refs, a
+// push to one ref is compared with what is known of the others, as the server
+// does it.
+func TestNonceScopeAtPrePush(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	nonce := s.decision(s.now).Nonce
+	one := s.relayedAs("t-one/RELAY-1.md", func(f *envelope.Fields) { f.Nonce = nonce })
+	two := s.relayedAs("t-one/RELAY-2.md", func(f *envelope.Fields) { f.Nonce = nonce })
+	s.repo.Run("update-ref", "refs/remotes/origin/main", s.base)
+	s.repo.Run("update-ref", "refs/remotes/origin/rel", s.base)
+	push := func(lines string) string {
+		t.Helper()
+		cmd := exec.Command(program, "pre-push", "origin", s.server.Dir)
+		cmd.Dir, cmd.Env, cmd.Stdin = s.repo.Dir, s.repo.Env, strings.NewReader(lines)
+		out, _ := cmd.CombinedOutput()
+		return string(out)
+	}
+	line := func(tip, ref string) string {
+		return "HEAD " + tip + " refs/heads/" + ref + " " + s.base + "\n"
+	}
+	for scope, want := range map[string]bool{"ref": false, "refs": true} {
+		own(t, s.repo, "version: 1\nprotect: [rel]\nrelay: {nonce-scope: "+scope+"}\n")
+		if out := push(line(one, "rel") + line(two, "main")); strings.Contains(out, "[relay-nonce]") != want {
+			t.Errorf("%s, two refs in one push: %s", scope, out)
+		}
+		s.repo.Run("update-ref", "refs/remotes/origin/rel", one)
+		if out := push(line(two, "main")); strings.Contains(out, "[relay-nonce]") != want {
+			t.Errorf("%s, one ref after the other: %s", scope, out)
+		}
+		s.repo.Run("update-ref", "refs/remotes/origin/rel", s.base)
+	}
 }

@@ -108,7 +108,7 @@ func (g *gate) named(_ context.Context, s *policy.Staged) error {
 		}
 		e, ok := at[p]
 		if !ok {
-			return &policy.Undecided{Message: fmt.Sprintf("%s is not in the index, so nothing of it was read", finding.Quote(word)), Hint: "git add -- " + finding.Path(word)}
+			return &policy.Undecided{Message: fmt.Sprintf("%s is not in the index, so nothing of it was read", finding.Quote(word)), Hint: "git add -- " + finding.Word(word)}
 		}
 		if !changed[p] {
 			s.Changes = append(s.Changes, gitrepo.Change{Path: p, NewMode: e.Mode, NewID: e.ID})

@@ -183,3 +183,26 @@ func TestNonceScopeAtPrePush(t *testing.T) {
 		s.repo.Run("update-ref", "refs/remotes/origin/rel", s.base)
 	}
 }
+
+// TestHintsBelowRoot: where the threads lie below a directory, a hint names the
+// path that git knows.
+func TestHintsBelowRoot(t *testing.T) {
+	t.Parallel()
+	r := gittest.New(t, gittest.Options{})
+	base := r.Commit("Begin", map[string]string{"README.md": "Nothing\n"})
+	tip := r.Commit("Send", map[string]string{"threads/t-one/con.md": turn("t-one", "STATE", "Hello.\n")})
+	repo, err := gitrepo.Open(t.Context(), gitrepo.Env{Environ: r.Env, Dir: r.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	p := policy.Default()
+	p.Root = "threads"
+	j := &policy.Judge{Repo: repo, Gate: policy.Check}
+	if err := j.Range(t.Context(), policy.Range{Old: base, New: tip, Exclude: []string{base}, Policy: p, Trust: policy.Untrusting("none")}); err != nil {
+		t.Fatal(err)
+	}
+	if len(j.Findings) != 1 || j.Findings[0].Hint != "git mv -- threads/t-one/con.md threads/t-one/NAME.md" {
+		t.Errorf("%+v", j.Findings)
+	}
+}

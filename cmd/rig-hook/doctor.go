@@ -64,7 +64,7 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 			hint = d.hint
 		}
 		if f.has("--server") {
-			hint += " --server " + finding.Path(f.value["--server"])
+			hint += " --server " + finding.Word(f.value["--server"])
 		}
 		fmt.Fprintf(env.Stdout, "hint: %s\n", hint)
 		return report.ExitFindings
@@ -107,7 +107,7 @@ func (d *diagnosis) hook(r *gitrepo.Repo, dir, name string) {
 		d.say(false, "%s: a hook of someone else, which does not name rig-hook", name)
 		return
 	case !hooks.Executable(file):
-		d.say(false, "%s: git ignores it because it is not executable (chmod +x %s)", name, finding.Path(filepath.ToSlash(file)))
+		d.say(false, "%s: git ignores it because it is not executable (chmod +x %s)", name, finding.Word(filepath.ToSlash(file)))
 		return
 	}
 	if hooks.IsShim(data) {
@@ -140,7 +140,7 @@ func (d *diagnosis) managed(top, file, name string, data []byte) bool {
 	case m == nil:
 		return false
 	case !hooks.Executable(file):
-		d.say(false, "%s: git ignores it because it is not executable (chmod +x %s)", name, finding.Path(filepath.ToSlash(file)))
+		d.say(false, "%s: git ignores it because it is not executable (chmod +x %s)", name, finding.Word(filepath.ToSlash(file)))
 	case len(by) == 0:
 		d.say(false, "%s: a hook of %s, and %s does not name rig-hook %s", name, m.name, finding.Quote(strings.ReplaceAll(m.files[0], "%s", name)), name)
 		if m.name == "husky" {

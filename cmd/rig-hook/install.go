@@ -34,7 +34,7 @@ func openAt(ctx context.Context, env *hooks.Env, f flags) (*gitrepo.Repo, []stri
 		dir = filepath.Join(env.Dir, dir)
 	}
 	if _, err := os.Stat(dir); err != nil {
-		return nil, nil, &policy.Undecided{Message: "there is no directory " + finding.Quote(f.value["--server"]), Hint: "git init --bare " + finding.Path(f.value["--server"])}
+		return nil, nil, &policy.Undecided{Message: "there is no directory " + finding.Quote(f.value["--server"]), Hint: "git init --bare " + finding.Word(f.value["--server"])}
 	}
 	r, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ}.Foreign(dir))
 	if err == nil && !r.Bare() {
@@ -133,7 +133,7 @@ func afterServer(ctx context.Context, env *hooks.Env, f flags, r *gitrepo.Repo) 
 		return report.ExitClean
 	}
 	fmt.Fprintln(env.Stderr, "the repository is empty: its first push is refused until the server says what to judge it by")
-	fmt.Fprintf(env.Stderr, "hint: git -C %s config rigward.bootstrap true\n", finding.Path(f.value["--server"]))
+	fmt.Fprintf(env.Stderr, "hint: git -C %s config rigward.bootstrap true\n", finding.Word(f.value["--server"]))
 	return report.ExitClean
 }
 

@@ -259,7 +259,7 @@ func (k *keyring) revoke() error {
 		return err
 	}
 	if bytes.HasPrefix(old, []byte("SSHKRL")) {
-		return &policy.Undecided{Message: finding.Quote(file) + " is a KRL, which only ssh-keygen edits", Hint: "ssh-keygen -k -u -f " + finding.Path(k.policy.Revoked) + " KEY-FILE"}
+		return &policy.Undecided{Message: finding.Quote(file) + " is a KRL, which only ssh-keygen edits", Hint: "ssh-keygen -k -u -f " + finding.Word(k.policy.Revoked) + " KEY-FILE"}
 	}
 	key := k.key
 	if key == nil {

@@ -43,7 +43,7 @@ func hooksPlace(ctx context.Context, env *hooks.Env, r *gitrepo.Repo, dir string
 	}
 	u := &policy.Undecided{
 		Message: "git looks for hooks in " + finding.Quote(dir) + ", which is no directory, so it runs none",
-		Hint:    "rm " + finding.Path(filepath.ToSlash(dir)),
+		Hint:    "rm " + finding.Word(filepath.ToSlash(dir)),
 	}
 	if custom, set, err := r.ConfigLast("core.hooksPath"); err != nil {
 		return err
@@ -69,7 +69,7 @@ func unwritable(dir string, err error) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	return &policy.Undecided{Message: err.Error(), Hint: "run it as the user who owns " + finding.Path(filepath.ToSlash(dir)) + ", or: chmod u+wx " + finding.Path(filepath.ToSlash(dir)), Cause: err}
+	return &policy.Undecided{Message: err.Error(), Hint: "run it as the user who owns " + finding.Path(filepath.ToSlash(dir)) + ", or: chmod u+wx " + finding.Word(filepath.ToSlash(dir)), Cause: err}
 }
 
 // judgedBy reads what the gates of a repository judge by now: policy, the

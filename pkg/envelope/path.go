@@ -112,13 +112,13 @@ func CheckEntry(path string, mode uint32) []finding.Finding {
 		switch mode {
 		case modeExecutable:
 			what = "executable (mode 100755)"
-			hint = "git update-index --chmod=-x -- " + finding.Path(path)
+			hint = "git update-index --chmod=-x -- " + finding.Word(path)
 		case modeSymlink:
 			what = "a symbolic link (mode 120000)"
-			hint = "put a file in its place: git rm --cached -- " + finding.Path(path)
+			hint = "put a file in its place: git rm --cached -- " + finding.Word(path)
 		case modeGitlink:
 			what = "a submodule (mode 160000)"
-			hint = "git rm --cached -- " + finding.Path(path)
+			hint = "git rm --cached -- " + finding.Word(path)
 		}
 		add("an envelope is "+what+", expected a regular file of mode 100644", hint)
 	}
@@ -132,10 +132,7 @@ func CheckEntry(path string, mode uint32) []finding.Finding {
 	}
 	if path != "" {
 		if problem := CheckPortable(name); problem != "" {
-			rename := ""
-			if finding.Path(path) == path { // else no shell would take it as shown
-				rename = "git mv -- " + path + " " + path[:len(path)-len(name)] + "NAME.md"
-			}
+			rename := "git mv -- " + finding.Word(path) + " " + finding.Word(path[:len(path)-len(name)]+"NAME.md")
 			add("the file name "+finding.QuoteMax(name, 60)+" "+problem+", expected a name that every file system takes", rename)
 		}
 	}

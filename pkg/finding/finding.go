@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Severity of a finding. The zero value is Off.
@@ -136,6 +137,42 @@ func Path(p string) string {
 		return Quote(p)
 	}
 	return p
+}
+
+// Word returns text, such as a path, as one word of a command line for a POSIX
+// shell: as it is if it is plain, else between quotes in which the shell takes
+// nothing for its own, so that a hint with a file's name in it runs only what
+// it shows. What Quote would not show stands in octal in $'…' (POSIX.1-2024).
+func Word(s string) string {
+	plain := Path(s) == s
+	for _, c := range []byte(s) {
+		plain = plain && (c >= 0x80 || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._/@%+,", c) >= 0)
+	}
+	if plain {
+		return s
+	}
+	if Clean(s) == s {
+		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	b.WriteString("$'")
+	for i, r := range s {
+		size := max(1, utf8.RuneLen(r))
+		if r == 0xFFFD && !strings.HasPrefix(s[i:], "\uFFFD") {
+			size = 1
+		}
+		switch part := s[i : i+size]; {
+		case r == '\'' || r == '\\':
+			b.WriteString(`\` + part)
+		case Clean(part) == part && !strings.HasSuffix(s[:i+size], "##["):
+			b.WriteString(part)
+		default:
+			for _, c := range []byte(part) {
+				fmt.Fprintf(&b, `\%03o`, c)
+			}
+		}
+	}
+	return b.String() + "'"
 }
 
 func escapeTo(b *strings.Builder, s string, quotes bool) {

@@ -1,6 +1,7 @@
 package finding
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -94,4 +95,37 @@ func FuzzQuote(f *testing.F) {
 			t.Errorf("Clean(%q) = %q, and again %q", s, c, Clean(c))
 		}
 	})
+}
+
+// TestWord: a shell reads each word back as the text that it was made of, and
+// runs nothing of it.
+func TestWord(t *testing.T) {
+	for text, want := range map[string]string{
+		"t-one/ACK.md":      "t-one/ACK.md",
+		"t-one/é 1.md":      "'t-one/é 1.md'",
+		"t-one/$(id).md":    "'t-one/$(id).md'",
+		"t-one/`id`;x&.md":  "'t-one/`id`;x&.md'",
+		"it's":              `'it'\''s'`,
+		"~x":                "'~x'",
+		"":                  "''",
+		"a\nb'\\\xff":       `$'a\012b\'\\\377'`,
+		"##[group]\u202e":   `$'##\133group]\342\200\256'`,
+		"\ufffd\x7f\u2028$": `$'` + "\ufffd" + `\177\342\200\250$'`,
+	} {
+		got := Word(text)
+		if got != want {
+			t.Errorf("%q: %s, expected %s", text, got, want)
+		}
+		if clean := Clean(got); clean != got {
+			t.Errorf("%q: %s is shown as %s", text, got, clean)
+		}
+		bash, err := exec.LookPath("bash")
+		if err != nil {
+			t.Skip("there is no bash")
+		}
+		out, err := exec.Command(bash, "-c", "printf %s "+got).CombinedOutput()
+		if err != nil || string(out) != text {
+			t.Errorf("%q: bash reads %q, %v", text, out, err)
+		}
+	}
 }

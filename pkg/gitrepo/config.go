@@ -63,7 +63,7 @@ func (r *Repo) ConfigBool(key string) (value, set bool, err error) {
 	}
 	return false, true, &Error{Kind: ErrInvalid,
 		Message: "the value of " + finding.Path(key) + " in git's configuration is " + finding.QuoteMax(last.text, 40) + ", expected true or false",
-		Hint:    "git config " + shellQuote(key) + " true"}
+		Hint:    "git config " + finding.Word(key) + " true"}
 }
 
 func (r *Repo) configValues(key string) ([]configValue, error) {

@@ -195,15 +195,3 @@ func osReason(err error) string {
 	}
 	return finding.QuoteMax(err.Error(), 100)
 }
-
-// shellQuote quotes a path for a POSIX shell; what can't be shown on a line is
-// shown as finding.Quote does.
-func shellQuote(s string) string {
-	if finding.Path(s) == s {
-		return s
-	}
-	if q := finding.Quote(s); q != `"`+s+`"` && strings.ContainsFunc(s, func(r rune) bool { return r < ' ' }) {
-		return q
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}

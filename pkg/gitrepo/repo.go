@@ -159,5 +159,5 @@ func (r *Repo) refuseGrafts() error {
 		return &Error{Kind: ErrGrafts, Cause: err, Message: "grafts file " + finding.Path(file) + " cannot be read: " + osReason(err)}
 	}
 	return &Error{Kind: ErrGrafts, Message: "grafts in " + finding.Path(file) + " alter the history, expected none",
-		Hint: "rm " + shellQuote(file)}
+		Hint: "rm " + finding.Word(file)}
 }

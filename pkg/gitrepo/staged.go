@@ -57,7 +57,7 @@ func (r *Repo) parseRaw(raw string) ([]Change, error) {
 			return nil, unknown
 		}
 		if fields[4] == "U" {
-			return nil, &Error{Message: "path " + finding.Path(path) + " is unmerged", Hint: "git add -- " + shellQuote(path)}
+			return nil, &Error{Message: "path " + finding.Path(path) + " is unmerged", Hint: "git add -- " + finding.Word(path)}
 		}
 		c := Change{Path: path, OldMode: Mode(oldMode), NewMode: Mode(newMode)}
 		if c.OldMode != ModeNone {

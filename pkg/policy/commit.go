@@ -228,12 +228,12 @@ func (j *Judge) replaced(c *commit, e *entry) error {
 // in parallel.
 func (e *entry) parse(p *Policy, extra func(*envelope.Envelope) []finding.Finding) {
 	if e.mode == gitrepo.ModeGitlink || e.mode == gitrepo.ModeSymlink {
-		_, e.findings = envelope.Parse(nil, envelope.Options{Path: e.thread + "/" + e.name, Mode: uint32(e.mode)})
+		_, e.findings = envelope.Parse(nil, envelope.Options{Path: e.path, Mode: uint32(e.mode)})
 	} else if e.tooLarge {
 		e.findings = []finding.Finding{{Rule: envelope.RuleParse, Severity: finding.Error, Line: 1, Col: 1,
 			Message: fmt.Sprintf("the file has %d bytes, at most %d are allowed", e.size, p.MaxFile)}}
 	} else {
-		e.env, e.findings = envelope.Parse(e.data, envelope.Options{Limits: p.envelopeLimits(), Path: e.thread + "/" + e.name, Mode: uint32(e.mode)})
+		e.env, e.findings = envelope.Parse(e.data, envelope.Options{Limits: p.envelopeLimits(), Path: e.path, Mode: uint32(e.mode)})
 	}
 	if e.env != nil {
 		e.findings = append(e.findings, relay.CheckContent(e.env, p.RelayTypes...)...)

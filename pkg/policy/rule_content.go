@@ -146,7 +146,7 @@ func (j *Judge) outside(_ context.Context, r Range, c *commit) error {
 		j.add(c.policy, finding.Finding{
 			Rule: "outside-thread", Severity: finding.Error, Path: ch.Path, Commit: c.id, Ref: r.Ref,
 			Message: "the path lies outside threads, which the policy denies (envelopes.outside: deny)",
-			Hint:    fmt.Sprintf("git rm --cached -- %s", finding.Path(ch.Path)),
+			Hint:    fmt.Sprintf("git rm --cached -- %s", finding.Word(ch.Path)),
 		})
 	}
 	return nil

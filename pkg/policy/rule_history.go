@@ -115,7 +115,7 @@ func (j *Judge) appendOnly(_ context.Context, r Range, c *commit) error {
 				if source == "" {
 					continue
 				}
-				hint = "write a new envelope instead; to take the change back: git restore --source=" + short(source) + " --staged --worktree -- " + finding.Path(ch.Path)
+				hint = "write a new envelope instead; to take the change back: git restore --source=" + short(source) + " --staged --worktree -- " + finding.Word(ch.Path)
 			}
 			told[ch.Path] = true
 			j.add(c.policy, finding.Finding{

@@ -2,10 +2,12 @@ package hooks_test
 
 import (
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/gittest"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -204,5 +206,34 @@ func TestHintsBelowRoot(t *testing.T) {
 	}
 	if len(j.Findings) != 1 || j.Findings[0].Hint != "git mv -- threads/t-one/con.md threads/t-one/NAME.md" {
 		t.Errorf("%+v", j.Findings)
+	}
+}
+
+// TestMergeOfAnOlderMain: a branch that merged the main branch before that moved
+// on brings none of the policy's changes; one that undid them there does.
+func TestMergeOfAnOlderMain(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	fork := s.base
+	const policyFile = ".bridge/policy.yaml"
+	older := map[string]string{policyFile: "version: 1\nrevoked: .bridge/revoked\n"}
+	newer := map[string]string{policyFile: "version: 1\nrevoked: .bridge/revoked\nmin-rsa-bits: 4096\n"}
+	s.accepted(s.commit(opts{key: keyA, at: s.now.Add(-2 * time.Second), files: newer}))
+	changed := s.base
+	s.accepted(s.commit(opts{files: map[string]string{"main.txt": "x"}}))
+	side := s.commit(opts{parents: []string{fork}, files: map[string]string{"side.txt": "x"}})
+	for _, order := range [][]string{{side, changed}, {changed, side}} {
+		// Its policy is main's, and it undoes what main changed.
+		kept := s.commit(opts{parents: order, files: map[string]string{policyFile: newer[policyFile], "side.txt": "x"}})
+		undone := s.commit(opts{parents: order, files: map[string]string{policyFile: older[policyFile], "side.txt": "x"}})
+		s.refused(s.commit(opts{parents: []string{s.base, undone}, files: map[string]string{"side.txt": "x"}}), true, []string{"commit-signed", "signers-change"})
+		tip := s.commit(opts{parents: []string{s.base, kept}, files: map[string]string{"side.txt": "x"}})
+		before := s.base
+		s.accepted(tip)
+		s.server.Run("update-ref", "refs/heads/main", before)
+		s.base = before
+		if _, err := hooks.Install(filepath.Join(s.server.Dir, "hooks"), program, hooks.ServerHooks); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

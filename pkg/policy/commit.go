@@ -31,9 +31,10 @@ type commit struct {
 	policy *Policy
 	trust  *Trust
 
-	brought []gitrepo.Change // differ from every parent
-	entries []*entry         // of brought, those at envelope paths
-	verdict *sshsign.Verdict // of the signature, if it was asked for
+	brought    []gitrepo.Change // differ from every parent
+	entries    []*entry         // of brought, those at envelope paths
+	trustPaths []string         // of policy, signers and revocation file, what it changes
+	verdict    *sshsign.Verdict // of the signature, if it was asked for
 }
 
 // An entry is a path at which a commit brings an envelope, or what claims to

@@ -335,6 +335,12 @@ func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
 			return err
 		}
 		c.introduce()
+		if c.obj != nil {
+			var err error
+			if c.trustPaths, err = j.trustChanges(ctx, c); err != nil {
+				return err
+			}
+		}
 	}
 	if err := j.read(batch); err != nil {
 		return err

@@ -25,7 +25,7 @@ func (j *Judge) mustSign(c *commit) (sign, change bool) {
 	if c.obj == nil {
 		return false, false
 	}
-	change = len(j.trustChanges(c)) > 0
+	change = len(c.trustPaths) > 0
 	if change && !c.trust.Exists() {
 		// Nobody is trusted yet who could sign for it: the first files come
 		// in unsigned, at a server only with its consent (see Bootstrap).
@@ -40,11 +40,23 @@ func (j *Judge) mustSign(c *commit) (sign, change bool) {
 // trustChanges returns the paths of policy, signers and revocation file that a
 // commit changes. A merge changes them, too, if it takes them from another side
 // than the one that the ref comes from: so a list could be rolled back. If no
-// side comes from there, every side counts.
-func (j *Judge) trustChanges(c *commit) (paths []string) {
+// side comes from there, those count that have most of the accepted history.
+func (j *Judge) trustChanges(ctx context.Context, c *commit) (paths []string, err error) {
 	some := slices.ContainsFunc(c.parents, j.fromTrusted)
 	for i, d := range c.diffs {
-		if len(c.diffs) > 1 && (j.OfTheTime != nil && i > 0 || j.OfTheTime == nil && some && !j.fromTrusted(c.parents[i])) {
+		skip := false
+		switch {
+		case len(c.diffs) == 1 || !slices.ContainsFunc(d.Changes, func(ch gitrepo.Change) bool { return c.policy.trustPath(ch.Path) }):
+		case j.OfTheTime != nil:
+			skip = i > 0
+		case some:
+			skip = !j.fromTrusted(c.parents[i])
+		default:
+			if skip, err = j.outdated(ctx, c, i); err != nil {
+				return nil, err
+			}
+		}
+		if skip {
 			continue
 		}
 		for _, ch := range d.Changes {
@@ -53,7 +65,57 @@ func (j *Judge) trustChanges(c *commit) (paths []string) {
 			}
 		}
 	}
-	return paths
+	return paths, nil
+}
+
+// outdated tells whether another parent of a merge has all the accepted history
+// that parent i has, and more.
+func (j *Judge) outdated(ctx context.Context, c *commit, i int) (bool, error) {
+	for k := range c.parents {
+		within, err := j.acceptedWithin(ctx, c.parents[i], c.parents[k])
+		if err != nil {
+			return false, err
+		}
+		if !within {
+			continue
+		}
+		if back, err := j.acceptedWithin(ctx, c.parents[k], c.parents[i]); err != nil || !back {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// maxBoundPairs is how many pairs of commits acceptedWithin compares at most.
+const maxBoundPairs = 64
+
+// acceptedWithin tells whether the accepted history of commit a is a part of
+// that of commit b. If it would take long to find out, it is taken for none.
+func (j *Judge) acceptedWithin(ctx context.Context, a, b string) (bool, error) {
+	bounds := func(id string) []int32 {
+		n, _ := j.walk.find(id)
+		return j.walk.sets[j.walk.setOf(n)]
+	}
+	as, bs := bounds(a), bounds(b)
+	if len(as)*len(bs) > maxBoundPairs {
+		return false, nil
+	}
+	for _, x := range as {
+		found := slices.Contains(bs, x)
+		for _, y := range bs {
+			if found {
+				break
+			}
+			var err error
+			if found, err = j.Repo.IsAncestor(ctx, j.walk.bounds[x].id, j.walk.bounds[y].id); err != nil {
+				return false, err
+			}
+		}
+		if !found {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 func (p *Policy) trustPath(path string) bool {
@@ -387,7 +449,7 @@ func (j *Judge) bootstrap(c *commit, add func(rule, message, hint string)) {
 	if c.trust.Exists() || j.Bootstrap {
 		return
 	}
-	for _, path := range j.trustChanges(c) {
+	for _, path := range c.trustPaths {
 		add("signers-change", "nobody is trusted yet who could sign for a change of "+finding.Quote(path),
 			"on the server, for the push that brings it: git config rigward.bootstrap true")
 		return

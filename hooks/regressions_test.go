@@ -237,3 +237,34 @@ func TestMergeOfAnOlderMain(t *testing.T) {
 		}
 	}
 }
+
+// TestDivergenceOfAnOctopus: a merge of three branches names each pair of
+// envelopes once.
+func TestDivergenceOfAnOctopus(t *testing.T) {
+	t.Parallel()
+	r := gittest.New(t, gittest.Options{})
+	base := r.Commit("Begin", map[string]string{"t-one/REQUEST.md": turn("t-one", "REQUEST", "Hello?\n")})
+	for _, side := range []string{"a", "b", "c"} {
+		r.Run("checkout", "-q", "-b", side, base)
+		r.Commit(side, map[string]string{"t-one/STATE-" + side + ".md": turn("t-one", "STATE", side+"\n")})
+	}
+	r.Run("merge", "-q", "-m", "Octopus", "a", "b")
+	repo, err := gitrepo.Open(t.Context(), gitrepo.Env{Environ: r.Env, Dir: r.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	j := &policy.Judge{Repo: repo, Gate: policy.Check}
+	if err := j.Range(t.Context(), policy.Range{Old: base, New: strings.TrimSpace(r.Run("rev-parse", "HEAD")), Exclude: []string{base}, Policy: policy.Default(), Trust: policy.Untrusting("none")}); err != nil {
+		t.Fatal(err)
+	}
+	pairs := 0
+	for _, f := range j.Findings {
+		if f.Rule == "divergence" {
+			pairs++
+		}
+	}
+	if pairs != 3 || len(j.Findings) != 3 {
+		t.Errorf("%d pairs of three envelopes: %+v", pairs, j.Findings)
+	}
+}

@@ -223,14 +223,16 @@ func (j *Judge) divergence(ctx context.Context, r Range, c *commit) error {
 		}
 	}
 	pairs, base := 0, ""
+	told := map[[2]*fact]bool{} // an octopus shows a pair on several sides
 	for a := range news {
 		for b := a + 1; b < len(news); b++ {
 			for _, name := range sortedKeys(news[a]) {
 				for _, theirs := range news[a][name] {
 					for _, ours := range news[b][name] {
-						if theirs == ours {
+						if theirs == ours || told[[2]*fact{theirs, ours}] {
 							continue
 						}
+						told[[2]*fact{theirs, ours}], told[[2]*fact{ours, theirs}] = true, true
 						if knew, err := j.knew(theirs, ours); err != nil {
 							return err
 						} else if knew {

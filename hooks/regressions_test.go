@@ -268,3 +268,33 @@ func TestDivergenceOfAnOctopus(t *testing.T) {
 		t.Errorf("%d pairs of three envelopes: %+v", pairs, j.Findings)
 	}
 }
+
+// TestHintsBelowTheTip: only the last commit can be amended as it is; for one
+// below, the hint is a rebase.
+func TestHintsBelowTheTip(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.judgedBy("require-signed: all\n")
+	by := func(o opts) (tip, below string) {
+		o.key = keyA
+		tip = s.commit(o)
+		return tip, s.commit(opts{parents: []string{tip}, key: keyA, files: map[string]string{"above.txt": "x"}})
+	}
+	says := func(tip, hint string) {
+		t.Helper()
+		if res := s.push(tip, "refs/heads/main"); !strings.Contains(unwrapped(res.Stderr), "hint: "+hint) {
+			t.Errorf("exit %d, expected the hint %q:\n%s", res.Code, hint, res.Stderr)
+		}
+	}
+	on := " " + s.base[:12]
+	files := map[string]string{"x.txt": "x"}
+	tip, below := by(opts{files: files, author: "X <x@example.com>", committer: operator})
+	says(tip, "git commit --amend --no-edit --reset-author -S")
+	says(below, "git rebase --interactive --gpg-sign"+on+", with edit before this commit; then git commit --amend --no-edit --reset-author -S; then git rebase --continue")
+	tip, below = by(opts{files: files, author: "X <x@example.com>"})
+	says(tip, "git config user.email to the address that the signers file lists for this key, then amend")
+	says(below, "git config user.email to the address that the signers file lists for this key, then git rebase --no-ff --gpg-sign"+on)
+	tip, below = by(opts{files: files, at: s.now.Add(-time.Hour)})
+	says(tip, "set the clock, then: git commit --amend --no-edit -S")
+	says(below, "set the clock, then: git rebase --no-ff"+on+" --gpg-sign")
+}

@@ -325,7 +325,7 @@ func (j *Judge) signed(_ context.Context, r Range, c *commit) error {
 		j.add(c.policy, finding.Finding{Rule: rule, Severity: finding.Error, Commit: c.id, Ref: r.Ref, Message: message, Hint: hint})
 	}
 	if j.Gate.server() {
-		j.commitClock(c, add)
+		j.commitClock(r, c, add)
 		j.bootstrap(c, add)
 	}
 	sign, change := j.mustSign(c)
@@ -360,13 +360,18 @@ func (j *Judge) signed(_ context.Context, r Range, c *commit) error {
 		return nil
 	}
 	committer, author := c.obj.Committer, c.obj.Author
+	// Only the last commit can be amended as it is.
+	asCommitter, asAuthor := "amend", "git commit --amend --no-edit --reset-author -S"
+	if c.id != r.New {
+		asCommitter = "git rebase --no-ff --gpg-sign " + short(firstParent(c))
+		asAuthor = "git rebase --interactive --gpg-sign " + short(firstParent(c)) + ", with edit before this commit; then " + asAuthor + "; then git rebase --continue"
+	}
 	switch {
 	case !v.Speaks(committer.Email):
 		add("signer-identity", fmt.Sprintf("the committer %s is no principal of the key %s that signed", finding.QuoteMax(committer.Email, 80), v.Fingerprint),
-			"git config user.email to the address that the signers file lists for this key, then amend")
+			"git config user.email to the address that the signers file lists for this key, then "+asCommitter)
 	case c.relays() == 0 && author.Email != committer.Email && len(c.policy.Forge.Keys) == 0:
-		add("signer-identity", fmt.Sprintf("the author %s is not the committer %s", finding.QuoteMax(author.Email, 80), finding.QuoteMax(committer.Email, 80)),
-			"git commit --amend --no-edit --reset-author -S")
+		add("signer-identity", fmt.Sprintf("the author %s is not the committer %s", finding.QuoteMax(author.Email, 80), finding.QuoteMax(committer.Email, 80)), asAuthor)
 	}
 	s, _, err := c.trust.Signers()
 	if err != nil {
@@ -418,7 +423,7 @@ func (j *Judge) forge(c *commit, v *sshsign.Verdict) bool {
 	return sshsign.VerifyCommit(c.obj.Raw, j.format(), own, revoked, sshsign.Options{MinRSABits: c.policy.MinRSABits}).Good()
 }
 
-func (j *Judge) commitClock(c *commit, add func(rule, message, hint string)) {
+func (j *Judge) commitClock(r Range, c *commit, add func(rule, message, hint string)) {
 	var parents []time.Time
 	for _, p := range j.walk.parents(c.n) {
 		when := int64(0)
@@ -430,12 +435,19 @@ func (j *Judge) commitClock(c *commit, add func(rule, message, hint string)) {
 		parents = append(parents, time.Unix(when, 0))
 	}
 	j.dates[c.n] = c.obj.Committer.When
+	hint, sign := "set the clock, then: git commit --amend --no-edit", " -S"
+	if c.id != r.New { // which alone can be amended as it is
+		hint, sign = "set the clock, then: git rebase --no-ff "+short(firstParent(c)), " --gpg-sign"
+	}
+	if c.verdict != nil {
+		hint += sign
+	}
 	if c.obj.Committer.When > lastSecond {
-		add("commit-clock", "the committer date lies after the year 9999", "set the clock, then: git commit --amend --no-edit")
+		add("commit-clock", "the committer date lies after the year 9999", hint)
 		return
 	}
 	if why := relay.CommitClock(time.Unix(c.obj.Committer.When, 0), j.Now, parents, c.policy.ClockSkew); why != "" {
-		add("commit-clock", why, "set the clock, then: git commit --amend --no-edit")
+		add("commit-clock", why, hint)
 	}
 }
 

@@ -1370,6 +1370,34 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 			}
 			if any {
 				counts = good
+			} else {
+				// A side that has less of what was there before than another.
+				old := func(i int) map[string]bool {
+					had := map[string]bool{}
+					for id := range m.history(c.parents[i]) {
+						if before[id] {
+							had[id] = true
+						}
+					}
+					return had
+				}
+				counts = func(i int) bool {
+					mine := old(i)
+					for k := range parents {
+						more, lacks := false, false
+						theirs := old(k)
+						for id := range theirs {
+							more = more || !mine[id]
+						}
+						for id := range mine {
+							lacks = lacks || !theirs[id]
+						}
+						if more && !lacks {
+							return false
+						}
+					}
+					return true
+				}
 			}
 		}
 		if len(parents) == 0 {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"time"
 
@@ -79,26 +80,32 @@ type plainReader struct{ io.Reader }
 
 func (*plainReader) members() int { return 1 }
 
-// gzipReader reads gzip members back to back up to the last byte.
+// gzipReader reads gzip members back to back up to the last byte. It reads
+// their headers and trailers itself: the library's reader refuses a name or
+// comment of 512 bytes and more.
 type gzipReader struct {
-	src *bufio.Reader
-	zr  *gzip.Reader
-	n   int
-	err error
+	src  *bufio.Reader
+	data io.Reader // the deflate stream of the current member; nil before the first
+	crc  uint32    // of what came out of it
+	size uint32    // the same modulo 2^32
+	n    int
+	err  error
 }
 
 func (g *gzipReader) members() int { return g.n }
 
 func (g *gzipReader) Read(p []byte) (int, error) {
 	for g.err == nil {
-		if g.zr == nil || g.n == 0 {
+		if g.data == nil {
 			g.err = g.open()
 			continue
 		}
-		n, err := g.zr.Read(p)
+		n, err := g.data.Read(p)
+		g.crc = crc32.Update(g.crc, crc32.IEEETable, p[:n])
+		g.size += uint32(n)
 		if err == io.EOF {
-			if err = g.open(); err == nil && n == 0 {
-				continue
+			if err = g.trailer(); err == nil {
+				err = g.open()
 			}
 		}
 		if err != nil {
@@ -109,6 +116,18 @@ func (g *gzipReader) Read(p []byte) (int, error) {
 		}
 	}
 	return 0, g.err
+}
+
+// trailer compares checksum and length at the end of a member.
+func (g *gzipReader) trailer() error {
+	var b [8]byte
+	if err := g.full(b[:]); err != nil {
+		return err
+	}
+	if binary.LittleEndian.Uint32(b[:]) != g.crc || binary.LittleEndian.Uint32(b[4:]) != g.size {
+		return Faultf(ContainerCorrupt, "", "the gzip checksum or length does not match the data")
+	}
+	return nil
 }
 
 // open begins the next member; io.EOF if the file ends here.
@@ -127,32 +146,76 @@ func (g *gzipReader) open() error {
 		return Faultf(ContainerCorrupt, "", "gzip header names an unknown method or reserved flags")
 	}
 	g.n++
-	if g.zr == nil {
-		g.zr, err = gzip.NewReader(g.src)
-	} else {
-		err = g.zr.Reset(g.src)
-	}
-	if err != nil {
-		if err == io.EOF {
-			err = io.ErrUnexpectedEOF
-		}
+	if err := g.header(); err != nil {
 		return gzipFault(err)
 	}
-	g.zr.Multistream(false)
+	g.crc, g.size = 0, 0
+	if g.data == nil {
+		g.data = flate.NewReader(g.src)
+		return nil
+	}
+	return g.data.(flate.Resetter).Reset(g.src, nil)
+}
+
+// header reads a member's header (RFC 1952 section 2.3) and forgets what it says.
+func (g *gzipReader) header() error {
+	var b [10]byte
+	if err := g.full(b[:]); err != nil {
+		return err
+	}
+	flags := b[3]
+	sum := crc32.ChecksumIEEE(b[:])
+	if flags&4 != 0 { // extra field
+		if err := g.full(b[:2]); err != nil {
+			return err
+		}
+		extra := make([]byte, binary.LittleEndian.Uint16(b[:]))
+		if err := g.full(extra); err != nil {
+			return err
+		}
+		sum = crc32.Update(sum, crc32.IEEETable, b[:2])
+		sum = crc32.Update(sum, crc32.IEEETable, extra)
+	}
+	for _, text := range []byte{8, 16} { // name, comment: up to a NUL
+		for more := flags&text != 0; more; {
+			part, err := g.src.ReadSlice(0)
+			if more = err == bufio.ErrBufferFull; err != nil && !more {
+				return unexpected(err)
+			}
+			sum = crc32.Update(sum, crc32.IEEETable, part)
+		}
+	}
+	if flags&2 != 0 { // checksum of the header
+		if err := g.full(b[:2]); err != nil {
+			return err
+		}
+		if binary.LittleEndian.Uint16(b[:]) != uint16(sum) {
+			return Faultf(ContainerCorrupt, "", "the gzip header's checksum does not match")
+		}
+	}
 	return nil
+}
+
+// full fills b from the file.
+func (g *gzipReader) full(b []byte) error {
+	_, err := io.ReadFull(g.src, b)
+	return unexpected(err)
+}
+
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 func gzipFault(err error) error {
 	var corrupt flate.CorruptInputError
 	var internal flate.InternalError
 	switch {
-	case err == io.EOF || AsFinding(err) != nil:
-		return err
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return Faultf(ContainerTruncated, "", "the gzip stream ends too early")
-	case errors.Is(err, gzip.ErrChecksum):
-		return Faultf(ContainerCorrupt, "", "the gzip checksum or length does not match the data")
-	case errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt), errors.As(err, &internal):
+	case errors.As(err, &corrupt), errors.As(err, &internal):
 		return Faultf(ContainerCorrupt, "", "the gzip stream is damaged")
 	}
 	return err
@@ -363,8 +426,6 @@ func (z *zstdReader) Read(p []byte) (int, error) {
 		return n, io.EOF
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return n, Faultf(ContainerTruncated, "", "the zstd stream ends too early")
-	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return n, Faultf(LimitWindow, "", "the zstd window is over the limit of %d bytes", z.frames.maxWindow)
 	}
 	return n, Faultf(ContainerCorrupt, "", "the zstd stream is damaged")
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -35,6 +36,14 @@ func zstdOf(t testing.TB, data []byte, o ...zstd.EOption) []byte {
 func skippable(body string) []byte {
 	b := binary.LittleEndian.AppendUint32(nil, 0x184d2a5f)
 	return append(binary.LittleEndian.AppendUint32(b, uint32(len(body))), body...)
+}
+
+// headerSum gives a gzip file's header a checksum, off by so much.
+func headerSum(gz []byte, off uint16) []byte {
+	head := slices.Clone(gz[:10])
+	head[3] = 2
+	head = binary.LittleEndian.AppendUint16(head, uint16(crc32.ChecksumIEEE(head))+off)
+	return append(head, gz[10:]...)
 }
 
 // TestContainers: F14 and its kind for both compressions. Every byte of the
@@ -80,6 +89,11 @@ func TestContainers(t *testing.T) {
 		{"gzip without content", "x.tar.gz", gzipOf(t, nil), "container-truncated"},
 		{"gzip header alone", "x.tar.gz", gz[:10], "container-truncated"},
 		{"gzip without its last byte", "x.tar.gz", gz[:len(gz)-1], "container-truncated"},
+		{"gzip name and comment of many bytes", "x.tar.gz", join(gz[:3], []byte{0x18}, gz[4:10], bytes.Repeat([]byte("n"), 600), []byte{0}, bytes.Repeat([]byte("c"), 70_000), []byte{0}, gz[10:]), "ok"},
+		{"gzip name without an end", "x.tar.gz", join(gz[:3], []byte{8}, gz[4:10], bytes.Repeat([]byte("n"), 600)), "container-truncated"},
+		{"gzip header with its checksum", "x.tar.gz", headerSum(gz, 0), "ok"},
+		{"gzip header with another checksum", "x.tar.gz", headerSum(gz, 1), "container-corrupt"},
+		{"zstd block over its window", "x.tar.zst", []byte{0x28, 0xb5, 0x2f, 0xfd, 0, 17 << 3, 0x0b, 0, 0x10, 'a'}, "container-corrupt"},
 		{"zstd without its last byte", "x.tar.zst", zs[:len(zs)-1], "container-truncated"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

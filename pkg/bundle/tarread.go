@@ -220,6 +220,7 @@ type tarReader struct {
 	counted int64           // headers and declared sizes so far
 	seen    int64           // members seen, the root included
 	kept    int64
+	rooted  bool // the root has a member of its own
 	canon   *canonChecker
 	ext     []byte // raw extension headers of the current member
 }
@@ -295,6 +296,9 @@ func (t *tarReader) header(ext *pax, first bool) (h header, end bool, err error)
 }
 
 func (t *tarReader) extension(h header, ext *pax) error {
+	if h.nameNUL {
+		return Faultf(ContainerCorrupt, "", "the name of an extension header is followed by bytes after a NUL")
+	}
 	if len(ext.kinds) > 0 && ext.kinds[len(ext.kinds)-1] == h.flag || h.flag != 'g' && strings.IndexByte(ext.kinds, h.flag) >= 0 {
 		return Faultf(ContainerCorrupt, "", "two extension headers of one kind belong to one member")
 	}
@@ -389,13 +393,13 @@ func (t *tarReader) member(h header, ext *pax) error {
 	quoted := func() string { return finding.QuoteMax(h.name, 200) }
 	t.seen++
 	if ext.gnuName != nil {
-		h.name, h.nameNUL = *ext.gnuName, strings.IndexByte(*ext.gnuName, 0) >= 0
+		h.name, h.nameNUL = *ext.gnuName, h.nameNUL || strings.IndexByte(*ext.gnuName, 0) >= 0
 		if t.p.StrictPax && ext.path != nil {
 			return Faultf(ContainerCorrupt, h.name, "member %s has a GNU and a pax name", quoted())
 		}
 	}
 	if ext.path != nil {
-		h.name, h.nameNUL = *ext.path, strings.IndexByte(*ext.path, 0) >= 0
+		h.name, h.nameNUL = *ext.path, h.nameNUL || strings.IndexByte(*ext.path, 0) >= 0
 	}
 	if ext.gnuLink != nil {
 		if t.p.StrictPax && ext.link != nil {
@@ -422,8 +426,7 @@ func (t *tarReader) member(h header, ext *pax) error {
 	*m = Member{Type: Type(h.flag), RawMode: h.mode, Size: h.size, data: t.s.offset}
 	if m.Type == Dir {
 		if h.name == "." || h.name == "./" {
-			t.deviate("the root has a member of its own")
-			return t.content(0, nil, nil)
+			return t.rootMember(&h, ext)
 		}
 		name = strings.TrimSuffix(name, "/")
 	}
@@ -496,6 +499,29 @@ func (t *tarReader) member(h header, ext *pax) error {
 		t.canon.member(m, t.ext)
 	}
 	return t.body(m)
+}
+
+// rootMember judges the directory that stands for the root itself, which is
+// not kept: it has no name and no limits of its own.
+func (t *tarReader) rootMember(h *header, ext *pax) error {
+	t.deviate("the root has a member of its own")
+	t.cur.Name = "."
+	if h.nameNUL {
+		return Faultf(MemberName, ".", "the name of the root is followed by bytes after a NUL")
+	}
+	if ext.xattr {
+		return Faultf(MemberXattr, ".", "the root carries an extended attribute or ACL")
+	}
+	if t.p.StrictModes {
+		if fault := t.mode(&t.cur); fault != nil {
+			return fault
+		}
+	}
+	if t.rooted && t.p.Links {
+		return Faultf(MemberDuplicate, ".", "the root has two members")
+	}
+	t.rooted = true
+	return nil
 }
 
 // checkType judges the type and what belongs to it: member-type.

@@ -147,6 +147,11 @@ func TestTreeRules(t *testing.T) {
 		{"plain", base(), "ok"},
 		{"empty archive", nil, "container-no-entries"},
 		{"root member only", []member{dir(".")}, "container-no-entries"},
+		{"root member", base(dir(".")), "ok"},
+		{"root member twice", base(dir("."), member{name: ".", kind: tar.TypeDir, mode: 0o755}), "member-duplicate"},
+		{"set-gid root", base(member{name: "./", kind: tar.TypeDir, mode: 0o2755}), "member-mode"},
+		{"root that others may write", base(member{name: "./", kind: tar.TypeDir, mode: 0o777}), "member-mode"},
+		{"root with an ACL", base(member{name: "./", kind: tar.TypeDir, mode: 0o755, pax: map[string]string{"SCHILY.acl.default": "user::rwx"}}), "member-xattr"},
 
 		{"link inside", base(symlink("a/b/l", "../../bin/agent")), "ok"},
 		{"link to the root", base(symlink("a/l", "..")), "ok"},
@@ -310,4 +315,27 @@ func TestStreamFaultsComeFirst(t *testing.T) {
 	checkResult(t, r, "link-escape", nil)
 	r = verifyMembers(t, []member{manifest("{"), file("../x", ""), symlink("l", "/x")})
 	checkResult(t, r, "member-path", nil)
+}
+
+// TestBytesAfterNUL: what follows the NUL of a header's name is refused, also
+// where an extension header gives another name, and in its own header.
+func TestBytesAfterNUL(t *testing.T) {
+	long := file(strings.Repeat("n", 120), "")
+	long.pax = map[string]string{"path": long.name}
+	for _, c := range []struct {
+		name  string
+		block int // whose name gets bytes after a NUL
+		code  string
+	}{{"none", -1, "ok"}, {"pax header", 0, "container-corrupt"}, {"member with a pax name", 2, "member-name"}} {
+		t.Run(c.name, func(t *testing.T) {
+			data := tarOf(t, append([]member{long}, base()...))
+			if c.block >= 0 {
+				b := data[c.block*512:][:512]
+				copy(b, "n\x00hidden")
+				copy(b[148:], "        ")
+				copy(b[148:], fmt.Sprintf("%06o\x00 ", bundle.BlockSum(b)))
+			}
+			checkResult(t, verifyBytes(t, gzipOf(t, data), "x.tar.gz", Options{}), c.code, nil)
+		})
+	}
 }

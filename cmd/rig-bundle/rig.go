@@ -526,7 +526,7 @@ func (c *call) stamps(o *rig.Options) error {
 		}
 	}
 	if o.CreatedAt != "" {
-		if _, err := time.Parse(time.RFC3339, o.CreatedAt); err != nil {
+		if !rig.IsRFC3339(o.CreatedAt) {
 			return usagef("--created-at takes an RFC 3339 time, as 2026-01-02T03:04:05Z")
 		}
 	} else if s := c.Getenv("SOURCE_DATE_EPOCH"); s != "" {

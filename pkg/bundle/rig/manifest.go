@@ -104,7 +104,7 @@ func checkManifest(c *checker, data []byte) *manifest {
 	m.name, _ = c.str(root, "", "name", true, notEmpty)
 	m.version, _ = c.str(root, "", "version", true, notEmpty)
 	m.createdAt, _ = c.str(root, "", "created_at", true, notEmpty)
-	if m.createdAt != "" && !isRFC3339(m.createdAt) {
+	if m.createdAt != "" && !IsRFC3339(m.createdAt) {
 		c.note(NoteCreatedAtFormat, "", "created_at "+finding.QuoteMax(m.createdAt, 60)+" is no RFC 3339 time")
 	}
 	m.rigSpec, _ = c.str(root, "", "rig_spec", true, cleanRule)
@@ -136,9 +136,14 @@ func checkManifest(c *checker, data []byte) *manifest {
 	return m
 }
 
-func isRFC3339(s string) bool {
-	_, err := time.Parse(time.RFC3339, s)
-	return err == nil
+// IsRFC3339 reports whether s is a time as RFC 3339 writes it. time.Parse also
+// takes hours of one digit, a decimal comma and offsets of 24 hours and more.
+func IsRFC3339(s string) bool {
+	if _, err := time.Parse(time.RFC3339, s); err != nil || s[13] != ':' || strings.Contains(s, ",") {
+		return false
+	}
+	zone := s[len(s)-len("00:00"):]
+	return strings.HasSuffix(s, "Z") || zone[:2] < "24" && zone[3:] < "60"
 }
 
 func (c *checker) hash(in *node, at string) string {

@@ -224,6 +224,8 @@ func plan(d *bundle.Dirs, lock *Lock, j *judge, r *InstallResult, backup bool) (
 		paths[f.path] = true
 	}
 	var links, conflicts []string
+	repair := map[string]string{} // conflict to its hint
+	held := backupNames(paths)
 	for _, p := range sortedKeys(union(paths, keysOf(ours))) {
 		st, err := bundle.StateOf(d, p)
 		var link *bundle.LinkError
@@ -251,8 +253,8 @@ func plan(d *bundle.Dirs, lock *Lock, j *judge, r *InstallResult, backup bool) (
 		} else {
 			m := j.archive.Member(p)
 			switch {
-			case p == lockName || p == areaName || strings.HasPrefix(p, areaName+"/"):
-				act.Action = "conflict" // install's own names
+			case ownName(p):
+				act.Action = "conflict"
 			case !st.Exists:
 				act.Action = "add"
 			case st.Regular && st.SHA256 == m.SHA256 && st.Mode == m.Mode:
@@ -263,14 +265,23 @@ func plan(d *bundle.Dirs, lock *Lock, j *judge, r *InstallResult, backup bool) (
 				act.Action = "conflict"
 			}
 		}
-		if act.Action == "conflict" && backup && st.Regular && (owner[p] == "" || owner[p] == name) {
-			if _, err := d.Lstat(p + backupTail); errors.Is(err, fs.ErrNotExist) {
+		if act.Action == "conflict" && !ownName(p) && (owner[p] == "" || owner[p] == name) {
+			_, err := d.Lstat(p + backupTail)
+			free := errors.Is(err, fs.ErrNotExist) && !held[p+backupTail]
+			switch {
+			case err != nil && !errors.Is(err, fs.ErrNotExist):
+				return nil, err
+			case !st.Regular:
+				repair[p] = "it is no regular file, move it away yourself"
+			case !free:
+				repair[p] = "move it away yourself, " + finding.QuoteMax(p+backupTail, 200) + " is taken"
+			case backup:
 				act.backup = true
 				if act.Action = "replace"; !paths[p] {
 					act.Action = "remove"
 				}
-			} else if err != nil {
-				return nil, err
+			default:
+				repair[p] = "--backup moves it to " + finding.QuoteMax(p+backupTail, 200)
 			}
 		}
 		if act.Action == "conflict" {
@@ -290,19 +301,44 @@ func plan(d *bundle.Dirs, lock *Lock, j *judge, r *InstallResult, backup bool) (
 		for _, p := range conflicts {
 			what := "is in the way: a file of somebody else"
 			switch {
+			case ownName(p):
+				what = "is a name that install keeps for itself"
 			case owner[p] == name:
 				what = "was changed since it was installed"
 			case owner[p] != "":
 				what = "belongs to the installed bundle " + finding.QuoteMax(owner[p], 60)
 			}
 			f := bundle.Faultf(InstallConflict, p, "%s %s", finding.QuoteMax(p, 200), what)
-			if owner[p] == "" || owner[p] == name {
-				f.Hint = "--backup moves it to " + finding.QuoteMax(p+backupTail, 200)
-			}
+			f.Hint = repair[p]
 			r.Fail(f)
 		}
 	}
 	return actions, nil
+}
+
+// ownName reports whether a path is the lock or lies in the private directory,
+// also on a file system that does not tell cases apart.
+func ownName(p string) bool {
+	first, _, _ := strings.Cut(p, "/")
+	return strings.EqualFold(p, lockName) || strings.EqualFold(first, areaName)
+}
+
+// backupNames returns the names with backupTail that paths, or directories
+// above them, hold for the bundle itself.
+func backupNames(paths map[string]bool) map[string]bool {
+	held := map[string]bool{}
+	for p := range paths {
+		for i := 0; ; {
+			j := strings.Index(p[i:], backupTail)
+			if j < 0 {
+				break
+			}
+			if i += j + len(backupTail); i == len(p) || p[i] == '/' {
+				held[p[:i]] = true
+			}
+		}
+	}
+	return held
 }
 
 func keysOf[V any](m map[string]V) map[string]bool {

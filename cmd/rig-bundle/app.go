@@ -422,6 +422,9 @@ func (c *call) parse(args []string) error {
 			i++
 			value = args[i]
 		}
+		if value == "" && slices.Contains([]string{"DIR", "FILE", "PATH", "REV"}, spec.value) { // a variable that is not set
+			return usagef("%s is empty", spec.name)
+		}
 		if len(c.set[spec.name]) > 0 && !spec.many && spec.value != "" {
 			return usagef("%s is given twice", spec.name)
 		}

@@ -443,7 +443,8 @@ func TestUsage(t *testing.T) {
 		{"nope"}, {"create", "rig.yaml"}, {"create", "rig.yaml", "-o", "x.tar"}, {"create", "-o", "x.rigbundle"}, {"verify"},
 		{"create", "rig.yaml", "-o", "x.rigbundle", "--created-at", "yesterday"}, {"create", "rig.yaml", "-o", "x.rigbundle", "--form", "new"},
 		{"create", "rig.yaml", "-o", "x.rigbundle", "--provenance", "host=me"}, {"verify", "x", "--strict=nope"}, {"verify", "x", "--limit", "x=1"},
-		{"rebuild", "rig.yaml"}, {"diff", "a"}, {"uninstall", "x.rigbundle", "--format", "rig"}, {"ls"}, {"verify", "--no-such-flag", "x"},
+		{"rebuild", "rig.yaml"}, {"diff", "a"}, {"uninstall", "x.rigbundle", "--format", "rig"},
+		{"install", "x.rigbundle", "--target", ""}, {"create", "rig.yaml", "-o", "x.rigbundle", "--from="}, {"verify", "--space", "", "--id", "x"}, {"ls"}, {"verify", "--no-such-flag", "x"},
 	} {
 		if status, got := withJSON(t, dir, nil, args...); status != 2 || field(t, got, "code") != "usage" {
 			t.Errorf("%q: exit %d %s", args, status, got["code"])

@@ -182,6 +182,9 @@ func (t *Txn) Stage(name string, mode uint32, content io.Reader) error {
 	if err == errReadBack {
 		err = fmt.Errorf("the staged copy of %s reads back differently", finding.QuoteMax(name, 200))
 	}
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+		return &fs.PathError{Op: "stage", Path: name, Err: pe.Err} // the number of the staged file tells nobody anything
+	}
 	if err != nil {
 		return err
 	}

@@ -339,9 +339,16 @@ func (k *Keyring) bytes(fp string) (ed25519.PublicKey, error) {
 	return nil, err
 }
 
-// untrusted says that a key is in no store and not pinned, and how to change
-// that.
+// untrusted says that a key is in no store and not pinned, or pinned by a
+// fingerprint alone and nowhere to be had, and how to change that.
 func (k *Keyring) untrusted(fp string) (*bundle.Finding, error) {
+	for _, p := range k.Pins {
+		if p.key == nil && p.fingerprint == fp {
+			f := bundle.Faultf(UntrustedKey, "", "the signer %s is pinned, but neither a trust store nor the bundle has the key itself", fp)
+			f.Hint = "--trust-fingerprint ed25519:BASE64 pins the key, not only its fingerprint"
+			return f, nil
+		}
+	}
 	f := bundle.Faultf(UntrustedKey, "", "the signer %s is in no trust store and not pinned", fp)
 	f.Hint = "rig-bundle trust add " + path.Join(keyFolders[0], fp+".toml") + " --key OWN, with the signer's key document"
 	docs, err := k.suppliers(fp)

@@ -437,3 +437,27 @@ func TestItemsOfTwoSigners(t *testing.T) {
 		t.Errorf("a stale signature: %v", messages(faults))
 	}
 }
+
+// TestPinWithoutKey: a fingerprint alone trusts a key that nobody has. The
+// message says so, and the hint's pin helps.
+func TestPinWithoutKey(t *testing.T) {
+	key := public(ownKey)
+	for _, c := range []struct {
+		pin, want string
+		trust     Trust
+	}{
+		{Fingerprint(key), "is pinned, but neither", TrustNone},
+		{"0123456789abcdef", "not pinned", TrustNone},
+		{keyText(key), "", TrustPinned},
+	} {
+		pin, err := ParsePin(c.pin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &Keyring{Pins: []Pin{pin}}
+		_, trust, reasons, err := k.Key(Fingerprint(key))
+		if err != nil || trust != c.trust || c.want != "" && (len(reasons) != 1 || reasons[0].Code != UntrustedKey || !strings.Contains(reasons[0].Message, c.want)) {
+			t.Errorf("%s: %s %v %v", c.pin, trust, reasons, err)
+		}
+	}
+}

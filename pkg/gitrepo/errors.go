@@ -22,7 +22,6 @@ var (
 	ErrType          = errors.New("object of another type")
 	ErrTooLarge      = errors.New("object too large")
 	ErrCut           = errors.New("history is cut")
-	ErrAmbiguous     = errors.New("ambiguous")
 	ErrDied          = errors.New("git ended")
 	ErrInvalid       = errors.New("invalid argument")
 )

@@ -155,5 +155,10 @@ func NewTree(dir string, fill func(d *Dirs) error) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.Rename(tmp, dir) // replaces an empty directory
+	if info, err := os.Lstat(dir); err == nil && info.IsDir() { // os.Rename does not replace even an empty one
+		if err := os.Remove(dir); err != nil {
+			return err
+		}
+	}
+	return os.Rename(tmp, dir)
 }

@@ -134,6 +134,9 @@ func TestStage(t *testing.T) {
 	r := verifyBytes(t, data, "x.tar.gz", Options{})
 	checkResult(t, r, "ok", nil)
 	parent := t.TempDir()
+	if err := os.Mkdir(filepath.Join(parent, "two"), 0o755); err != nil { // an empty one is as good as none
+		t.Fatal(err)
+	}
 	var first string
 	for i, name := range []string{"one", "two"} {
 		out := filepath.Join(parent, name)

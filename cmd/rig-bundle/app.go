@@ -136,7 +136,9 @@ func (c *call) json(v any) {
 	enc := json.NewEncoder(c.Stdout)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		c.say("rig-bundle: writing JSON: %v", err)
+		if o, ok := c.Stdout.(*output); ok && o.err == nil {
+			o.err = err // Main tells it
+		}
 	}
 }
 
@@ -215,6 +217,35 @@ func errorText(err error) string {
 
 // Main runs the command and returns its exit status.
 func Main(ctx context.Context, env Env) int {
+	out := &output{w: env.Stdout}
+	env.Stdout = out
+	code := run(ctx, env)
+	if out.err != nil {
+		fmt.Fprintf(env.Stderr, "rig-bundle: io-error: the result could not be written: %v\n", out.err)
+		if code == exitOK {
+			code = exitUnknown
+		}
+	}
+	return code
+}
+
+// output remembers the first error of standard output: a result that nobody
+// got is none.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+func run(ctx context.Context, env Env) int {
 	all := verbs()
 	if len(env.Args) == 0 {
 		printHelp(env.Stderr, all)

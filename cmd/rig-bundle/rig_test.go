@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -471,3 +472,25 @@ func TestUsage(t *testing.T) {
 		t.Errorf("an unknown command: %d %q", status, text)
 	}
 }
+
+// TestOutputLost: exit 0 without the result that was asked for is no answer.
+func TestOutputLost(t *testing.T) {
+	dir := newRig(t)
+	if status, _, errs := command(dir, nil, "create", "rig.yaml", "-o", "x.rigbundle"); status != 0 {
+		t.Fatal(errs)
+	}
+	for _, args := range [][]string{{"ls", "x.rigbundle"}, {"inspect", "x.rigbundle", "--json"}, {"verify", "x.rigbundle"}, {"--help"}} {
+		var errs bytes.Buffer
+		status := Main(t.Context(), Env{
+			Args: args, Stdin: strings.NewReader(""), Stdout: fullDisk{}, Stderr: &errs, Getenv: func(string) string { return "" }, Now: time.Now, Dir: dir,
+		})
+		if status != 2 || !strings.Contains(errs.String(), "io-error: the result could not be written: no space left") {
+			t.Errorf("%q: exit %d, %s", args, status, errs.String())
+		}
+	}
+}
+
+// fullDisk takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }

@@ -48,7 +48,7 @@ func ParseChecksum(data []byte, name string) (d Digest, fault *Finding) {
 		d, found = digest, found+1
 	}
 	if lines == 0 {
-		return format("is empty")
+		return format("is empty or no regular file")
 	}
 	if found == 0 {
 		return Digest{}, Faultf(ChecksumName, "", "the digest file has no line for %s", finding.QuoteMax(name, 100))

@@ -14,10 +14,16 @@ import (
 // beMain makes the test binary behave as rig-bridge itself.
 const beMain = "RIG_BRIDGE_TEST_BE_MAIN"
 
+// beHook makes it behave as the hook of that name.
+const beHook = "RIG_BRIDGE_TEST_BE_HOOK"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(beMain) != "" {
 		os.Unsetenv(beMain)
 		os.Exit(run())
+	}
+	if os.Getenv(beHook) != "" {
+		os.Exit(hook(os.Getenv(beHook)))
 	}
 	os.Exit(m.Run())
 }

@@ -319,7 +319,7 @@ func TestReadPush(t *testing.T) {
 		{1, "To x\n!\tabc:refs/heads/main\t[rejected] (fetch first)\nDone\n", "error: failed", raced, "fetch first"},
 		{1, "To x\n!\tabc:refs/heads/main\t[remote rejected] (cannot lock ref 'refs/heads/main': is at a but expected b)\n", "", raced, "lock"},
 		{1, "To x\n!\tabc:refs/heads/main\t[remote rejected] (pre-receive hook declined)\n", "remote: no\x1b[2J\nerror: failed\n", denied, `no\x1b`},
-		{1, "", "no way\nerror: failed to push some refs to 'x'\n", denied, "no way"},
+		{1, "", "no way\nerror: failed to push some refs to 'x'\n", hookDenied, "no way"},
 		{128, "", "fatal: Could not read from remote repository.\n", unreached, "Could not read"},
 	} {
 		got, why := readPush(gitrepo.Result{Code: c.code, Stdout: []byte(c.stdout), Stderr: []byte(c.stderr)})

@@ -25,9 +25,10 @@ const (
 type pushAnswer int
 
 const (
-	accepted pushAnswer = iota
-	raced               // somebody else was faster
-	denied              // the remote, or a pre-push hook, said no
+	accepted   pushAnswer = iota
+	raced                 // somebody else was faster
+	denied                // the remote, or a pre-push hook, said no
+	hookDenied            // a pre-push hook said no, and the remote was not asked
 	unreached
 )
 
@@ -103,7 +104,19 @@ func (w *work) pushOnce(ctx context.Context, t target, commit string) (pushAnswe
 		return unreached, "", err
 	}
 	answer, why := readPush(res)
-	return answer, why, nil
+	if answer != hookDenied {
+		return answer, why, nil
+	}
+	// A pre-push hook may have said no because somebody else was faster: git
+	// asks it first, and rig-hook's is one that looks.
+	dry, err := w.gitRemote(ctx, "push", "--dry-run", "--no-verify", "--porcelain", "--no-follow-tags", "--no-recurse-submodules", "--", t.remote, commit+":"+t.ref)
+	if err != nil {
+		return unreached, "", err
+	}
+	if answer, why := readPush(dry); answer == raced {
+		return raced, why, nil
+	}
+	return denied, why, nil
 }
 
 // readPush reads what `git push --porcelain` printed about one ref.
@@ -128,7 +141,7 @@ func readPush(res gitrepo.Result) (pushAnswer, string) {
 		return denied, finding.QuoteMax(summary, 160)
 	}
 	if res.Code == 1 {
-		return denied, "the pre-push hook said no: " + finding.QuoteMax(hookLine(res.Stderr), 160)
+		return hookDenied, "the pre-push hook said no: " + finding.QuoteMax(hookLine(res.Stderr), 160)
 	}
 	return unreached, finding.QuoteMax(tellingLine(res.Stderr), 160)
 }

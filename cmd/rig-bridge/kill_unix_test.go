@@ -162,22 +162,7 @@ func TestKillLocks(t *testing.T) {
 				t.Fatal(err)
 			}
 			args := []string{"send", "HANDOFF", "--thread", "t-one", "--to", "peer"}
-			cmd := w.command("a", args...)
-			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			for i := 0; ; i++ {
-				if _, err := os.Lstat(w.path("reached")); err == nil {
-					break
-				}
-				if i > 1000 {
-					t.Fatal("the hook was not reached")
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-			cmd.Wait()
+			w.killAt(w.command("a", args...), "reached")
 			if _, err := os.Lstat(w.path("a/.git/" + c.lock)); err != nil {
 				t.Fatalf("no lock was left to remove: %v", err)
 			}
@@ -200,6 +185,105 @@ func TestKillLocks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestKillResumes kills a send with all its git children at each step at which
+// something is half done, and lets somebody else push in between. The same
+// command run again completes the message and touches no other.
+func TestKillResumes(t *testing.T) {
+	for _, c := range []struct{ name, typ, hook, when string }{
+		{"scaffold replaced", "REQUEST", "a/.git/hooks/pre-commit", "true"},
+		{"scaffold committed", "REQUEST", "a/.git/hooks/pre-push", "true"},
+		{"pushed", "ACK", "origin.git/hooks/post-receive", "true"},
+		{"work tree moved", "ACK", "a/.git/hooks/reference-transaction", `test "$1" = prepared && grep -q ' refs/heads/main$' && { test -e twice || { : >twice; false; }; }`},
+		{"branch moved", "ACK", "a/.git/hooks/reference-transaction", `test "$1" = committed && grep -q ' refs/heads/main$' && { test -e twice || { : >twice; false; }; }`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.server()
+			w.clone("a", "rig-a")
+			w.clone("b", "rig-b")
+			w.ok("a", "new", "t-one")
+			args := []string{"send", c.typ, "--thread", "t-one", "--to", "peer"}
+			if c.typ == "REQUEST" {
+				args = args[:4]
+				w.write("a/t-one/REQUEST.md", strings.Replace(w.read("a/t-one/REQUEST.md"), `"?"`, "peer", 1)+"And now?\n")
+			} else if err := os.Remove(w.path("a/t-one/REQUEST.md")); err != nil {
+				t.Fatal(err)
+			}
+			os.Mkdir(w.path("b/t-one"), 0o755)
+			w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer", "--tldr", "first")
+			w.write(c.hook, "#!/bin/sh\nif "+strings.ReplaceAll(c.when, "twice", w.path("twice"))+"; then : >"+w.path("reached")+"; sleep 60; fi\n")
+			if err := os.Chmod(w.path(c.hook), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			w.killAt(w.command("a", args...), "reached")
+			if err := os.Remove(w.path(c.hook)); err != nil {
+				t.Fatal(err)
+			}
+			w.git("b", "pull", "-q", "--rebase")
+			w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer", "--tldr", "second")
+			o := w.ok("a", args...)
+			if strings.Contains(o.stderr, `from "rig-a"`) {
+				t.Errorf("crossed by itself: %s", o.stderr)
+			}
+			w.git("a", "pull", "-q", "--rebase")
+			if s := w.git("a", "status", "--porcelain", "--branch"); s != "## main...origin/main\n" {
+				t.Errorf("left over: %s", s)
+			}
+			added, changed := w.history()
+			if len(added) != 3 || len(changed) > 0 {
+				t.Errorf("%d messages are in the history, not three; changed: %q", len(added), changed)
+			}
+			for text := range added {
+				if c.typ == "REQUEST" && strings.Contains(text, "\nfrom: rig-a\n") && !strings.HasSuffix(text, "\nAnd now?\n") {
+					t.Errorf("this was sent in place of the scaffold:\n%s", text)
+				}
+			}
+			told := w.read("a/" + field(o.stdout, "file="))
+			if !strings.HasPrefix(told, "---\nfrom: rig-a\n") {
+				t.Errorf("the wrong file is named: %s", o.stdout)
+			}
+		})
+	}
+}
+
+// killAt starts a command, and kills it with all its children once a file is
+// there.
+func (w *world) killAt(cmd *exec.Cmd, file string) {
+	w.t.Helper()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	for i := 0; ; i++ {
+		if _, err := os.Lstat(w.path(file)); err == nil {
+			break
+		}
+		if i > 1000 {
+			w.t.Fatal("the hook was not reached")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	cmd.Wait()
+}
+
+func (w *world) read(rel string) string {
+	w.t.Helper()
+	data, err := os.ReadFile(w.path(rel))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// field returns the value of a token of a text line.
+func field(line, key string) string {
+	_, rest, _ := strings.Cut(line, key)
+	value, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	return value
 }
 
 // TestKillWaits kills only a sync, not the git merge that it started: the next

@@ -106,10 +106,44 @@ func (w *work) recover(ctx context.Context) (*journal, error) {
 		}
 		return nil, w.dropJournal()
 	}
-	if err := w.settleIndex(ctx, j); err != nil {
+	tip, err := w.ref(j.Branch)
+	if err != nil {
 		return nil, err
 	}
+	kept, err := w.ancestor(ctx, j.Commit, tip)
+	if err == nil && !kept && j.Moved[j.Commit] != "" {
+		if kept, err = w.ancestor(ctx, j.Moved[j.Commit], tip); kept {
+			// The branch had followed already.
+			j.Commit = j.Moved[j.Commit]
+			j.Path, err = w.addedPath(j.Commit)
+			j.Tip, j.From = "", ""
+		}
+	} else if err == nil && kept && j.Tip == "" {
+		err = w.settleIndex(ctx, j)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case !kept:
+		return nil, w.dropJournal() // somebody has taken the commit back
+	}
 	return j, nil
+}
+
+// addedPath returns the path that a commit of ours adds.
+func (w *work) addedPath(commit string) (string, error) {
+	c, err := w.repo.Commit(commit)
+	if err != nil {
+		return "", gitProblem(err)
+	}
+	diffs, err := w.repo.DiffCommit(c)
+	if err != nil {
+		return "", gitProblem(err)
+	}
+	if len(diffs) == 0 || len(diffs[0].Changes) == 0 {
+		return "", fail(codeRuntime, "the commit %s adds no message", short(commit))
+	}
+	return diffs[0].Changes[0].Path, nil
 }
 
 // findCommit looks for the commit that a run made: the newest first parent of

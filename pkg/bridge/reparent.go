@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -82,10 +83,17 @@ func (r *run) reparent(w *work, j *journal, p *posted) error {
 	}
 	thread, _ := splitPath(p.path)
 	p.crossed = nil
+	var own []string
+	for _, made := range j.Moved {
+		own = append(own, made)
+	}
 	for _, a := range in.added {
-		if a.thread == thread {
+		if a.thread == thread && !slices.Contains(own, a.commit) {
 			p.crossed = append(p.crossed, crossing{a.path, a.from, a.commit})
 		}
+	}
+	if p.pushed, err = w.ancestor(ctx, p.commit, theirs); p.pushed || err != nil {
+		return err // a push that was cut off had arrived, and others came on top
 	}
 	ours, err := r.unpushed(w, theirs, head)
 	if err != nil {
@@ -97,14 +105,20 @@ func (r *run) reparent(w *work, j *journal, p *posted) error {
 		moved[old] = made
 	}
 	for _, u := range ours {
-		made, err := r.remake(w, &u, tip, theirs, moved)
+		made, there, err := r.remake(w, &u, tip, theirs, moved)
 		if err != nil {
 			return err
 		}
-		if u.commit.ID == j.Commit {
-			p.path, p.commit = u.path, made
+		if there && made == "" {
+			made = theirs
+			if i := slices.IndexFunc(in.added, func(a added) bool { return a.path == u.path }); i >= 0 {
+				made = in.added[i].commit
+			}
 		}
-		if made != alreadyThere {
+		if u.commit.ID == j.Commit {
+			p.path, p.commit, p.pushed = u.path, made, there
+		}
+		if !there {
 			moved[u.commit.ID], tip = made, made
 		}
 	}
@@ -122,20 +136,11 @@ func (r *run) reparent(w *work, j *journal, p *posted) error {
 	if err := w.writeJournal(j); err != nil {
 		return err
 	}
-	if p.commit == alreadyThere {
-		// An earlier push had arrived after all.
-		p.pushed, p.commit = true, theirs
-		for _, a := range in.added {
-			if a.path == p.path {
-				p.commit = a.commit
-			}
-		}
-		return r.follow(w, j, p)
+	if p.pushed {
+		return r.follow(w, j, p) // an earlier push had arrived after all
 	}
 	return nil
 }
-
-const alreadyThere = "there"
 
 // unpushed lists the commits of head that theirs lacks, oldest first, and
 // refuses those that cannot be made again.
@@ -188,32 +193,33 @@ func (r *run) unpushed(w *work, theirs, head string) ([]unpushed, error) {
 	return out, nil
 }
 
-// remake makes one unpushed commit again on top of tip and returns its id,
-// alreadyThere if theirs holds it.
-func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]string) (string, error) {
+// remake makes one unpushed commit again on top of tip and returns its id.
+// there says that theirs holds the message already; the id is empty if it was
+// not this clone that brought it.
+func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]string) (id string, there bool, err error) {
 	ctx := r.ctx
 	if made := moved[u.commit.ID]; made != "" {
-		there, err := w.repo.Has([]string{made})
+		has, err := w.repo.Has([]string{made})
 		if err != nil {
-			return "", gitProblem(err)
+			return "", false, gitProblem(err)
 		}
-		if there[0] == "commit" {
+		if has[0] == "commit" {
 			ok, err := w.ancestor(ctx, made, theirs)
-			if err != nil {
-				return "", err
+			if ok && err == nil {
+				u.path, err = w.addedPath(made)
 			}
-			if ok {
-				return alreadyThere, nil
+			if ok || err != nil {
+				return made, ok, err
 			}
 		}
 	}
 	thread, name := splitPath(u.path)
 	files, err := w.treeFiles(tip, thread)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if files[name] == u.blob {
-		return alreadyThere, nil
+		return "", true, nil
 	}
 	taken := map[string]bool{}
 	for f := range files {
@@ -222,7 +228,7 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 	message := string(u.commit.Message)
 	if taken[envelope.FoldPath(name)] {
 		if u.env.IsRelay() || closing().MatchString(message) {
-			return "", fail(codeExists, "%s exists at the upstream already, with other content", quote(u.path)).withHint("rig-bridge sync")
+			return "", false, fail(codeExists, "%s exists at the upstream already, with other content", quote(u.path)).withHint("rig-bridge sync")
 		}
 		old := u.path
 		u.path = thread + "/" + firstFree(taken, u.env.Type)
@@ -230,7 +236,7 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 	}
 	tree, err := w.withFile(ctx, tip, u.path, u.blob)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	a := u.commit.Author
 	c := gitrepo.Command{
@@ -248,12 +254,12 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 	}
 	res, err := w.gitWith(ctx, c)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if res.Code != 0 {
-		return "", gitFailed("git commit-tree", res)
+		return "", false, gitFailed("git commit-tree", res)
 	}
-	return strings.TrimSpace(string(res.Stdout)), nil
+	return strings.TrimSpace(string(res.Stdout)), false, nil
 }
 
 // isSigned tells whether a commit has a header that holds a signature.

@@ -23,6 +23,7 @@ type run struct {
 	exit   int            // exit code of a command that is done
 	root   string         // top of the work tree, once known
 	kept   string         // what stays after an interrupt, for people
+	left   *journal       // of a killed run whose commit exists, once begun
 	last   []func() error // what is done when the outcome is told
 }
 

@@ -80,6 +80,14 @@ func runSend(r *run) error {
 	d := draft{}
 	var draftBody []byte
 	if typ == "REQUEST" {
+		// A killed run may have left its message in the scaffold's place.
+		left, err := w.readJournal()
+		if err == nil && left != nil && left.Scaffold {
+			err = r.begin(w)
+		}
+		if err != nil {
+			return err
+		}
 		old, e, err := w.editedScaffold(r.ctx, c, thread)
 		if err != nil {
 			return err
@@ -97,13 +105,14 @@ func runSend(r *run) error {
 			}
 		}
 	}
-	if len(f.To) == 0 {
+	if len(f.To) == 0 && (r.left == nil || !r.left.Scaffold) {
 		return usageError(r.cmd, "--to is missing")
 	}
 	if err := r.flagsInto(&f); err != nil {
 		return err
 	}
-	switch body, given, err := r.bodyFile(); {
+	body, given, err := r.bodyFile()
+	switch {
 	case err != nil:
 		return err
 	case given:
@@ -115,7 +124,10 @@ func runSend(r *run) error {
 	}
 	d.fields = f
 	d.subject = subjectOf(f)
-	d.key = digest("send", thread, typ, f.To, f.Status, f.TLDR, f.References, bodyHash(f.Body))
+	// What was typed, not what stood in a scaffold: that is gone once it is sent.
+	status, _ := r.opts.value("--status")
+	tldr, _ := r.opts.value("--tldr")
+	d.key = digest("send", thread, typ, to, status, tldr, r.opts.values["--ref"], given, bodyHash(body))
 	p, err := r.post(w, d)
 	if err != nil {
 		return err

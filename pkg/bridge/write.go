@@ -50,22 +50,34 @@ type crossing struct {
 	Commit string `json:"commit"`
 }
 
+// begin takes the clone's lock and settles what a killed run left: r.left is
+// its journal if its commit exists. Called again it does nothing.
+func (r *run) begin(w *work) error {
+	if w.held != nil {
+		return nil
+	}
+	unlock, err := w.lock(r.ctx)
+	if err != nil {
+		return err
+	}
+	r.atEnd(func() error { unlock(); return nil })
+	if _, err := w.target(); err != nil {
+		return err
+	}
+	r.left, err = w.recover(r.ctx)
+	return err
+}
+
 // post writes, commits and pushes a message (spec/cli.md section 10). What the
 // message says is judged before anything is written; what only its commit can
 // show (signature, history) is judged on the commit, which is taken back if it
 // does not pass.
 func (r *run) post(w *work, d draft) (*posted, error) {
-	unlock, err := w.lock(r.ctx)
-	if err != nil {
+	if err := r.begin(w); err != nil {
 		return nil, err
 	}
-	r.atEnd(func() error { unlock(); return nil })
 	thread := d.fields.Thread
 	t, err := w.target()
-	if err != nil {
-		return nil, err
-	}
-	old, err := w.recover(r.ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +85,12 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 	if err != nil {
 		return nil, err
 	}
+	old := r.left
 	if old != nil && old.Key == d.key && old.Root == w.root && old.Branch == t.branch && r.env.Now().Sub(old.Started) < resumable {
 		return r.resume(w, old, t)
+	}
+	if len(d.fields.To) == 0 {
+		return nil, usageError(r.cmd, "--to is missing")
 	}
 	var moved map[string]string
 	if old != nil {

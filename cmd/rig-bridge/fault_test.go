@@ -162,3 +162,75 @@ func mount(t *testing.T, dir string, args ...string) {
 	}
 	t.Cleanup(func() { exec.Command("umount", "-l", dir).Run() })
 }
+
+// The lock of another git is not removed, whenever it was made; nothing is
+// left of the message.
+func TestIndexHeldByAnother(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	os.Mkdir(w.path("a/t-one"), 0o755)
+	w.write("a/.git/index.lock", "")
+	o := w.run("a", "send", "HANDOFF", "--thread", "t-one", "--to", "peer")
+	if o.code != 2 || !strings.Contains(o.stderr, "index.lock") {
+		t.Errorf("exit %d: %s", o.code, o.stderr)
+	}
+	for _, path := range []string{"a/t-one/HANDOFF.md", "a/.git/rig-bridge.journal"} {
+		if _, err := os.Lstat(w.path(path)); err == nil {
+			t.Errorf("%s is left over", path)
+		}
+	}
+	if err := os.Remove(w.path("a/.git/index.lock")); err != nil {
+		t.Errorf("the lock is gone: %v", err)
+	}
+}
+
+// A branch that could not follow what was pushed under another name does not
+// send it again.
+func TestBranchThatCannotFollow(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	w.clone("b", "rig-b")
+	os.Mkdir(w.path("a/t-one"), 0o755)
+	os.Mkdir(w.path("b/t-one"), 0o755)
+	w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer")
+	w.write("origin.git/hooks/post-receive", "#!/bin/sh\necho >"+w.path("a/t-one/ACK-2.md")+"\n")
+	if err := os.Chmod(w.path("origin.git/hooks/post-receive"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o := w.run("a", "send", "ACK", "--thread", "t-one", "--to", "peer")
+	if o.code != 2 || !strings.Contains(o.stderr, "the message is pushed") {
+		t.Fatalf("exit %d: %s", o.code, o.stderr)
+	}
+	os.Remove(w.path("origin.git/hooks/post-receive"))
+	os.Remove(w.path("a/t-one/ACK-2.md"))
+	w.ok("a", "send", "HANDOFF", "--thread", "t-one", "--to", "peer")
+	if added, _ := w.history(); len(added) != 3 {
+		t.Errorf("%d messages are in the history, not three", len(added))
+	} else {
+		for text, n := range added {
+			if n != 1 {
+				t.Errorf("%d times there:\n%s", n, text)
+			}
+		}
+	}
+	if s := w.git("a", "status", "--porcelain", "--branch"); s != "## main...origin/main\n" {
+		t.Errorf("left over: %s", s)
+	}
+}
+
+// What a user has configured for his own merges does not change a pull.
+func TestSyncMergeOptions(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	w.clone("b", "rig-b")
+	os.Mkdir(w.path("b/t-one"), 0o755)
+	w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer")
+	w.git("a", "config", "branch.main.mergeOptions", "--squash")
+	w.git("a", "config", "merge.verifySignatures", "true")
+	if o := w.ok("a", "sync", "--auto"); !strings.Contains(o.stdout, "pulled=true") {
+		t.Errorf("%s%s", o.stdout, o.stderr)
+	}
+}

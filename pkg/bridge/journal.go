@@ -80,6 +80,15 @@ func (w *work) dropJournal() error {
 	return nil
 }
 
+// endJournal drops the journal of a run that is done. If the branch could not
+// follow what was pushed it stays: by it the next run knows the commits again.
+func (w *work) endJournal(j *journal, p *posted) error {
+	if p.pushed && j.Tip != "" {
+		return nil
+	}
+	return w.dropJournal()
+}
+
 // recover takes back or completes what a killed run left behind. It runs under
 // the lock, so no git of that run is alive any more but one that talks to a
 // remote (gitRemote). It returns the journal if that run's commit exists, for
@@ -206,7 +215,11 @@ func (w *work) takeBack(ctx context.Context, j *journal) error {
 	}
 	// The entry is in the index only if we put it there: a name that the
 	// index held was not free.
-	res, err := w.gitAt(ctx, j.Root, "update-index", "--force-remove", "--", j.Path)
+	res, err := w.gitAt(ctx, j.Root, "ls-files", "-z", "--", j.Path)
+	if err != nil || res.Code == 0 && len(res.Stdout) == 0 {
+		return err
+	}
+	res, err = w.gitAt(ctx, j.Root, "update-index", "--force-remove", "--", j.Path)
 	if err == nil && res.Code != 0 {
 		return gitFailed("git update-index", res)
 	}
@@ -243,7 +256,8 @@ func (w *work) gitAt(ctx context.Context, root string, args ...string) (gitrepo.
 }
 
 // removeStaleLocks removes the lock files that a killed git left: those made
-// since the run began that nobody touches for a second.
+// since the run began, and not long after it last wrote its journal, that
+// nobody touches for a second.
 func (w *work) removeStaleLocks(ctx context.Context, j *journal) error {
 	args := []string{"rev-parse", "--path-format=absolute"}
 	for _, file := range []string{"index", "HEAD", j.Branch, j.Tracking} {
@@ -258,10 +272,15 @@ func (w *work) removeStaleLocks(ctx context.Context, j *journal) error {
 	if paths.Code != 0 {
 		return gitFailed("git rev-parse", paths)
 	}
+	written, err := os.Stat(w.journalPath())
+	if err != nil {
+		return cannotRead(w.journalPath(), err)
+	}
+	first, last := j.Started.Add(-2*time.Second), written.ModTime().Add(resumable)
 	seen := map[string]fs.FileInfo{}
 	for line := range bytes.Lines(paths.Stdout) {
 		path := string(bytes.TrimSuffix(line, []byte("\n")))
-		if info, err := os.Lstat(path); err == nil && !info.ModTime().Before(j.Started.Add(-2*time.Second)) {
+		if info, err := os.Lstat(path); err == nil && info.ModTime().After(first) && info.ModTime().Before(last) {
 			seen[path] = info
 		}
 	}

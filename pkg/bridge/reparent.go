@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
@@ -371,6 +372,12 @@ func (w *work) storeTree(ctx context.Context, entries []treeEntry) (string, erro
 	return strings.TrimSpace(string(res.Stdout)), nil
 }
 
+// How long follow waits for the index.
+const (
+	indexWait  = 5 * time.Second
+	indexPause = 200 * time.Millisecond
+)
+
 // follow moves the branch, the index and the work tree to the commits that
 // were pushed, keeping local changes. A branch that is there already stays.
 func (r *run) follow(w *work, j *journal, p *posted) error {
@@ -385,6 +392,10 @@ func (r *run) follow(w *work, j *journal, p *posted) error {
 	}
 	defer w.close()
 	res, err := w.git(ctx, "read-tree", "-m", "-u", j.From, j.Tip)
+	for wait := indexWait; err == nil && res.Code != 0 && wait > 0 && bytes.Contains(res.Stderr, []byte("index.lock")); wait -= indexPause {
+		time.Sleep(indexPause) // another git has the index
+		res, err = w.git(ctx, "read-tree", "-m", "-u", j.From, j.Tip)
+	}
 	if err == nil && res.Code != 0 {
 		err = gitFailed("git read-tree", res)
 	}
@@ -397,7 +408,7 @@ func (r *run) follow(w *work, j *journal, p *posted) error {
 	if err != nil {
 		f := asFailure(ctx, err)
 		return fail(codeRuntime, "the message is pushed as %s (%s), but the branch could not follow: %s", short(p.commit), p.path, f.message).
-			withHint("git pull --rebase")
+			withHint("run the command again: it is completed, not repeated")
 	}
 	j.Tip, j.From, j.Moved = "", "", nil
 	return nil

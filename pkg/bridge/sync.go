@@ -519,7 +519,7 @@ func (r *run) pull(w *work, t target, o *syncObject, head, theirs string) error 
 		return err
 	}
 	if len(blocked) == 0 {
-		res, err := w.git(r.ctx, "merge", "--ff-only", "--quiet", "--no-autostash", "--no-overwrite-ignore", theirs)
+		res, err := w.git(r.ctx, "merge", "--ff-only", "--no-squash", "--no-verify-signatures", "--quiet", "--no-autostash", "--no-overwrite-ignore", theirs)
 		if err != nil {
 			return err
 		}

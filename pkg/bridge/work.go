@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -17,7 +18,8 @@ type work struct {
 	root   string // top of the work tree
 	repo   *gitrepo.Repo
 	runner *gitrepo.Runner
-	held   *os.File // the clone's lock while this run has it, else nil
+	held   *os.File    // the clone's lock while this run has it, else nil
+	killed atomic.Bool // a git of this run was killed, and may have left its locks
 }
 
 // open finds the repository around the current directory. A repository without
@@ -108,6 +110,9 @@ func (w *work) gitRemote(ctx context.Context, args ...string) (gitrepo.Result, e
 
 func (w *work) start(ctx context.Context, c gitrepo.Command) (gitrepo.Result, error) {
 	res, err := w.runner.Run(ctx, c)
+	if err != nil || res.Code < 0 {
+		w.killed.Store(true)
+	}
 	switch {
 	case err == nil:
 		return res, nil

@@ -132,7 +132,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 		r.note("%s: %s", f.Severity, f.Message)
 	}
 	r.kept = fmt.Sprintf("the commit %s of %s is kept and not pushed; push it with `%s`", short(p.commit), p.path, pushHint(t))
-	r.atEnd(w.dropJournal)
+	r.atEnd(func() error { return w.endJournal(j, p) })
 	if r.opts.has("--no-push") {
 		r.kept = fmt.Sprintf("the commit %s of %s is kept", short(p.commit), p.path)
 		return p, nil
@@ -157,7 +157,7 @@ func (r *run) resume(w *work, j *journal, t target) (*posted, error) {
 	}
 	r.note("an earlier run of this command was cut off after its commit %s; it is completed, not repeated", short(j.Commit))
 	r.kept = fmt.Sprintf("the commit %s of %s is kept and not pushed; push it with `%s`", short(p.commit), p.path, pushHint(t))
-	r.atEnd(w.dropJournal)
+	r.atEnd(func() error { return w.endJournal(j, p) })
 	if r.opts.has("--no-push") {
 		return p, nil
 	}
@@ -351,13 +351,16 @@ func (r *run) commit(w *work, j *journal, d draft, p *posted) error {
 	// Nothing that ended the run may keep it from cleaning up.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), time.Minute)
 	defer cancel()
+	killed := w.killed.Load() // a git that ended by itself has no locks left: what is there is another's
 	w, cerr := w.steady(ctx)
 	if cerr != nil {
 		return cerr // the journal stays, the next run tries again
 	}
 	defer w.close()
-	if lerr := w.removeStaleLocks(ctx, j); lerr != nil {
-		return lerr
+	if killed {
+		if lerr := w.removeStaleLocks(ctx, j); lerr != nil {
+			return lerr
+		}
 	}
 	found, ferr := w.findCommit(j)
 	switch {

@@ -234,3 +234,26 @@ func TestSyncMergeOptions(t *testing.T) {
 		t.Errorf("%s%s", o.stdout, o.stderr)
 	}
 }
+
+// A branch that was rewritten over there is named as such, again and again, and
+// nothing is put on top of it.
+func TestRewrittenRemote(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	os.Mkdir(w.path("a/t-one"), 0o755)
+	w.ok("a", "send", "ACK", "--thread", "t-one", "--to", "peer")
+	seen := w.git("a", "rev-parse", "origin/main")
+	w.git("seed", "-c", "user.name=S", "-c", "user.email=s@example.com", "commit", "-q", "--allow-empty", "-m", "other")
+	w.git("seed", "push", "-q", "--force", w.path("origin.git"), "main")
+	for _, args := range [][]string{{"sync"}, {"sync", "--auto"}} {
+		o := w.run("a", args...)
+		if o.code != 1 || !strings.Contains(o.stdout, "reason=remote_history_rewritten") || !strings.Contains(o.stderr, "t-one/ACK.md: deleted") {
+			t.Errorf("%v: exit %d\n%s%s", args, o.code, o.stdout, o.stderr)
+		}
+	}
+	w.run("a", "send", "HANDOFF", "--thread", "t-one", "--to", "peer").keeps(t, 1, "was rewritten", "is kept")
+	if now := w.git("a", "rev-parse", "origin/main"); now != seen {
+		t.Errorf("the tracking ref moved from %s to %s", seen, now)
+	}
+}

@@ -183,7 +183,8 @@ func (w *work) fetch(ctx context.Context, t target) (string, error) {
 	if t.tracking != "" && t.remote != "." {
 		spec += ":" + t.tracking
 	}
-	res, err := w.gitRemote(ctx, "fetch", "--quiet", "--no-tags", "--no-recurse-submodules", "--refmap=", "--", t.remote, spec)
+	// Not --quiet: with it git does not say that it rejected a rewritten branch.
+	res, err := w.gitRemote(ctx, "fetch", "--no-tags", "--no-recurse-submodules", "--refmap=", "--", t.remote, spec)
 	if err != nil {
 		return "", err
 	}

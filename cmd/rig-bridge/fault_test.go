@@ -100,6 +100,15 @@ func TestFaults(t *testing.T) {
 			t.Error("the branch of the same name was not pushed")
 		}
 	})
+	t.Run("thread outside of a sparse checkout", func(t *testing.T) {
+		w := newWorld(t)
+		w.server()
+		w.clone("a", "rig-a")
+		w.git("a", "sparse-checkout", "set", "--cone", "t-one")
+		os.Mkdir(w.path("a/t-two"), 0o755)
+		w.run("a", "send", "ACK", "--thread", "t-two", "--to", "peer").keeps(t, 1, "outside of the sparse checkout", "git sparse-checkout add t-two")
+	})
+
 	t.Run("no remote", func(t *testing.T) {
 		w := faultWorld(t)
 		w.git("a", "remote", "remove", "origin")

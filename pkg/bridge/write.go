@@ -441,7 +441,12 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 		return "", err
 	}
 	if res.Code != 0 {
-		return "", gitFailed("git add", res)
+		f := gitFailed("git add", res)
+		if bytes.Contains(res.Stderr, []byte("sparse-checkout")) {
+			f.message = "git add failed: the thread lies outside of the sparse checkout"
+			f.hint = "git sparse-checkout add " + firstOf(j.Path)
+		}
+		return "", f
 	}
 	idle, err := w.nothingToMaintain()
 	if err != nil {

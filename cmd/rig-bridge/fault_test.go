@@ -266,3 +266,26 @@ func TestRewrittenRemote(t *testing.T) {
 		t.Errorf("the tracking ref moved from %s to %s", seen, now)
 	}
 }
+
+// In a shallow clone what came on top of its history is taken, and a message is
+// put on top of it: no rule needs what is cut off.
+func TestShallowClone(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("b", "rig-b")
+	os.Mkdir(w.path("b/t-one"), 0o755)
+	for range 2 {
+		w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer")
+	}
+	w.git(".", "clone", "-q", "--depth", "2", "file://"+w.path("origin.git"), "a")
+	w.git("a", "config", "user.name", "Op a")
+	w.git("a", "config", "user.email", "a@example.com")
+	w.ok("a", "init", "--rig-id", "rig-a", "--no-hooks")
+	w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer")
+	if o := w.ok("a", "sync", "--auto"); !strings.Contains(o.stdout, "pulled=true") {
+		t.Errorf("%s%s", o.stdout, o.stderr)
+	}
+	w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer")
+	w.ok("a", "send", "HANDOFF", "--thread", "t-one", "--to", "peer")
+	w.ok("a", "sync")
+}

@@ -77,6 +77,17 @@ func (w *work) ancestor(ctx context.Context, a, b string) (bool, error) {
 	return ok, nil
 }
 
+// arrived tells whether a commit made in this clone is in the history of what
+// was fetched. It is newer than where a shallow clone is cut, so that a cut
+// history does not hide it.
+func (w *work) arrived(ctx context.Context, commit, theirs string) (bool, error) {
+	ok, err := w.repo.IsAncestor(ctx, commit, theirs)
+	if err != nil && !errors.Is(err, gitrepo.ErrCut) {
+		return false, gitProblem(err)
+	}
+	return ok && err == nil, nil
+}
+
 // committedPaths tells which messages HEAD holds at their path.
 func (w *work) committedPaths(head string, ms []*message) (map[string]bool, error) {
 	out := map[string]bool{}

@@ -93,7 +93,7 @@ func (r *run) reparent(w *work, j *journal, p *posted) error {
 			p.crossed = append(p.crossed, crossing{a.path, a.from, a.commit})
 		}
 	}
-	if p.pushed, err = w.ancestor(ctx, p.commit, theirs); p.pushed || err != nil {
+	if p.pushed, err = w.arrived(ctx, p.commit, theirs); p.pushed || err != nil {
 		return err // a push that was cut off had arrived, and others came on top
 	}
 	ours, err := r.unpushed(w, theirs, head)
@@ -131,7 +131,7 @@ func (r *run) reparent(w *work, j *journal, p *posted) error {
 	} else if res.Code != 0 {
 		f := gitFailed("moving the branch", res)
 		f.code, f.exit = codeRefused, 1
-		return f
+		return f.withHint("move away what is in the way; the next send takes this message along")
 	}
 	j.Moved, j.Tip, j.From = moved, tip, head
 	if err := w.writeJournal(j); err != nil {
@@ -205,7 +205,7 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 			return "", false, gitProblem(err)
 		}
 		if has[0] == "commit" {
-			ok, err := w.ancestor(ctx, made, theirs)
+			ok, err := w.arrived(ctx, made, theirs)
 			if ok && err == nil {
 				u.path, err = w.addedPath(made)
 			}

@@ -422,17 +422,20 @@ func (r *run) compare(w *work, t target, head, seen, theirs string) (*comparison
 	rep := &o.Report
 	*rep = divergenceReport{LocalHead: head, RemoteHead: theirs, NewEnvelopes: []newEnvelope{}, ChangedEnvelopes: []changed{}, Collisions: []collision{}, Divergences: []divergence{}}
 	c := &comparison{syncObject: o}
-	var err error
-	if c.ahead, err = w.ancestor(ctx, theirs, head); err != nil {
-		return nil, err
-	}
 	kept, err := w.ancestor(ctx, seen, theirs)
 	if err != nil {
 		return nil, err
 	}
-	behind, err := w.ancestor(ctx, head, theirs)
-	if err != nil {
-		return nil, err
+	// In a shallow clone "no" is not certain, so it is not asked for where the
+	// other answer decides.
+	behind, berr := w.ancestor(ctx, head, theirs)
+	if !behind || head == theirs {
+		if c.ahead, err = w.ancestor(ctx, theirs, head); err == nil && !c.ahead {
+			err = berr
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	if head != "" {
 		bases, err := w.repo.MergeBases(ctx, head, theirs)

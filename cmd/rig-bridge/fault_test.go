@@ -109,6 +109,21 @@ func TestFaults(t *testing.T) {
 		w.run("a", "send", "ACK", "--thread", "t-two", "--to", "peer").keeps(t, 1, "outside of the sparse checkout", "git sparse-checkout add t-two")
 	})
 
+	t.Run("standard output that is full", func(t *testing.T) {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Skipf("no full device: %v", err)
+		}
+		defer full.Close()
+		w := faultWorld(t)
+		cmd := w.command("a", handoff...)
+		var errs strings.Builder
+		cmd.Stdout, cmd.Stderr = full, &errs
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 2 || !strings.Contains(errs.String(), "t-one/HANDOFF.md is pushed") {
+			t.Errorf("%v: %s", err, errs.String())
+		}
+	})
+
 	t.Run("no remote", func(t *testing.T) {
 		w := faultWorld(t)
 		w.git("a", "remote", "remove", "origin")

@@ -83,7 +83,11 @@ func (r *run) report(err error) int {
 		return r.exit // a reader that went away missed nothing
 	}
 	if _, err := r.env.Stdout.Write(r.out.Bytes()); err != nil {
-		fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: cannot write to standard output\n", r.cmd.name)
+		kept := ""
+		if r.kept != "" {
+			kept = "; " + r.kept
+		}
+		fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: cannot write to standard output%s\n", r.cmd.name, escapeLine(kept))
 		return 2
 	}
 	return r.exit

@@ -1307,11 +1307,13 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 			if t != "" && e.mode != "160000" && e.mode != "120000" {
 				env = m.envelope(e.id, r.p)
 			}
-			judged := t != "" && (env.fenced || isThread(t))
+			// A link may read like an envelope and is then judged as none can be.
+			reads := env.fenced || t != "" && e.mode == "120000" && m.envelope(e.id, r.p).fenced
+			judged := t != "" && (reads || isThread(t))
 			if r.p.outsideDeny && !judged && !r.p.ignored(q) {
 				add("outside-thread")
 			}
-			if r.p.outsideDeny && !env.fenced {
+			if r.p.outsideDeny && !reads {
 				v.may = "outside-thread" // its directory may become a thread later in the push only
 			}
 			for other := range c.tree {

@@ -441,6 +441,21 @@ func (w *world) chain(m *model, base string) string {
 			d = w.merge(m, sides...)
 		case w.one(15) && len(w.pool) > 0:
 			d = w.merge(m, id, pick(w, w.pool...))
+		case w.one(18): // a branch from an older tip, which has merged a later one
+			w.did("change: a merge of what has merged")
+			past := m.history(base)
+			olds := slices.DeleteFunc(slices.Clone(w.pool), func(id string) bool { return !past[id] })
+			if len(olds) == 0 {
+				olds = []string{base}
+			}
+			side := w.commit(w.change(m, pick(w, olds...)))
+			sides := []string{side, pick(w, olds...)}
+			if w.one(2) {
+				slices.Reverse(sides)
+			}
+			inner := w.commit(w.merge(m, sides...))
+			w.pool = append(w.pool, side, inner)
+			d = w.merge(m, id, inner)
 		default:
 			d = w.change(m, id)
 		}

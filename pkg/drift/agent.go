@@ -170,23 +170,23 @@ func (f *agentBuilder) diff(a, b *file) ([]report.MemberChange, error) {
 }
 
 func (f *agentBuilder) repair(output string) string {
-	cmd := "rig-bundle create --format agent " + word(root(f.b.Source)) + " -o "
+	cmd := "rig-bundle create --format agent " + finding.Word(root(f.b.Source)) + " -o "
 	if epoch := f.b.Options["source-date-epoch"]; epoch != "" {
 		cmd = "SOURCE_DATE_EPOCH=" + strconv.Quote(epoch) + " " + cmd
 	}
 	name, err := f.computed(f.tip.Tree)
 	switch {
 	case err != nil || name == "" || name == path.Base(output):
-		return cmd + word(output) + ", then commit it"
+		return cmd + finding.Word(output) + ", then commit it"
 	case strings.HasPrefix(path.Base(output), "agent-bundle-"):
 		return "the manifest now names the bundle " + finding.Path(name) + ": change output in the policy first"
 	}
-	dir := word(root(path.Dir(output)))
+	dir := finding.Word(root(path.Dir(output)))
 	if f.ext() == ".tar.zst" {
 		dir += " --compression zstd"
 	}
 	made := path.Join(path.Dir(output), name)
-	return cmd + dir + " && mv " + word(made) + " " + word(output) + " && rm " + word(made+".sha256") + ", then commit it"
+	return cmd + dir + " && mv " + finding.Word(made) + " " + finding.Word(output) + " && rm " + finding.Word(made+".sha256") + ", then commit it"
 }
 
 // root is a directory as sources name it.

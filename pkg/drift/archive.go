@@ -200,7 +200,7 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 		rep.Drift = true
 		hint := f.repair(out)
 		if dir := path.Dir(out); dir != "." && strings.HasPrefix(hint, "rig-bundle ") {
-			hint = "mkdir -p " + word(dir) + " && " + hint
+			hint = "mkdir -p " + finding.Word(dir) + " && " + hint
 		}
 		s.add(out, wrong, hint)
 	case like != nil && like.tar != now.tar:

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rigward/rigward/pkg/bundle"
@@ -205,7 +204,7 @@ func absent(err error) bool {
 func (s *side) sourceFinding(b policy.Bundle, wrong string) {
 	hint := "take the bundle out of the policy's bundles, if it goes for good"
 	if wrong == "is missing" && s.base != nil {
-		hint = "git checkout " + s.base.ID[:12] + " -- " + word(b.Source) + ", or first " + hint
+		hint = "git checkout " + s.base.ID[:12] + " -- " + finding.Word(b.Source) + ", or first " + hint
 	}
 	s.add(b.Source, fmt.Sprintf("the source of the bundle %s %s", finding.Path(b.Output), wrong), hint)
 }
@@ -216,19 +215,9 @@ func (s *side) pointers(b policy.Bundle, src *source) bool {
 		if i == maxFindings {
 			break
 		}
-		s.add(path.Join(src.dir, name), "the commit holds a Git LFS pointer, so the bundle "+finding.Path(b.Output)+" cannot be built from it", "git lfs untrack "+word(path.Join(src.dir, name))+", then add the file again")
+		s.add(path.Join(src.dir, name), "the commit holds a Git LFS pointer, so the bundle "+finding.Path(b.Output)+" cannot be built from it", "git lfs untrack "+finding.Word(path.Join(src.dir, name))+", then add the file again")
 	}
 	return len(src.lfs) > 0
-}
-
-// word is a word of a command line that a person can copy.
-func word(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._/@%+=:,-", r))
-	}) && s[0] != '-' {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // again are the conditions of the second build: other order, other reads.

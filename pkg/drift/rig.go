@@ -8,6 +8,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/rig"
+	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/report"
@@ -133,12 +134,12 @@ func (f *rigBuilder) diff(a, b *file) ([]report.MemberChange, error) {
 }
 
 func (f *rigBuilder) repair(output string) string {
-	cmd := "rig-bundle create " + word(f.b.Source) + " --from HEAD -o " + word(output)
+	cmd := "rig-bundle create " + finding.Word(f.b.Source) + " --from HEAD -o " + finding.Word(output)
 	for _, flag := range []struct{ name, value string }{
 		{"--rig-root", f.b.Root}, {"--name", f.b.Name}, {"--bundle-version", f.b.Version}, {"--form", f.b.Options["form"]},
 	} {
 		if flag.value != "" {
-			cmd += " " + flag.name + " " + word(flag.value)
+			cmd += " " + flag.name + " " + finding.Word(flag.value)
 		}
 	}
 	if f.b.Options["drop-services"] == "true" {

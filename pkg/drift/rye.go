@@ -205,10 +205,10 @@ func (s *side) ryeRepair(b policy.Bundle, r *rye.Report) string {
 				version = m.Version
 			}
 			if m.Entrypoint != "" {
-				rest += " --entrypoint " + word(m.Entrypoint)
+				rest += " --entrypoint " + finding.Word(m.Entrypoint)
 			}
 			if m.Description != "" {
-				rest += " --description " + word(m.Description)
+				rest += " --description " + finding.Word(m.Description)
 			}
 		}
 	}
@@ -218,5 +218,5 @@ func (s *side) ryeRepair(b policy.Bundle, r *rye.Report) string {
 	if version == "" {
 		version = "VERSION"
 	}
-	return "SOURCE_DATE_EPOCH=$(date +%s) rig-bundle create --format rye " + word(root(b.Source)) + " --id " + word(id) + " --version " + word(version) + rest + " --key FILE, then commit it"
+	return "SOURCE_DATE_EPOCH=$(date +%s) rig-bundle create --format rye " + finding.Word(root(b.Source)) + " --id " + finding.Word(id) + " --version " + finding.Word(version) + rest + " --key FILE, then commit it"
 }

@@ -39,7 +39,7 @@ func (s *side) strays(b policy.Bundle, f builder) error {
 			continue
 		}
 		if told++; told <= maxFindings {
-			s.add(c.Path, "this file "+what, "git rm -- "+word(c.Path)+", or let the policy's bundles name it first")
+			s.add(c.Path, "this file "+what, "git rm -- "+finding.Word(c.Path)+", or let the policy's bundles name it first")
 		}
 	}
 	return nil

@@ -124,6 +124,9 @@ func (s *step) judge(ctx context.Context) error {
 	defer repo.Close()
 	s.check = hooks.NewChecker(s.env, repo, &s.report)
 	s.check.Draw, s.check.Bundles = true, bundles
+	if span.Branch != "" {
+		s.check.Default = "refs/heads/" + span.Branch
+	}
 	if span.Kind == Proposal {
 		s.check.Judge.Gate = policy.PullRequest
 	}

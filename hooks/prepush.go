@@ -7,6 +7,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/change"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 )
 
@@ -31,30 +32,11 @@ func (g *gate) prePush(ctx context.Context) error {
 		}
 	}
 
-	// What is known of the remote: its branches and its default branch.
-	known := map[string]string{} // full ref name there to commit
-	head := ""
+	known, head := map[string]string{}, ""
 	if remote != "" && !strings.ContainsAny(remote, ":/\\ ") {
-		prefix := "refs/remotes/" + remote + "/"
-		for ref, err := range g.repo.Refs(ctx, prefix) {
-			if err != nil {
-				return err
-			}
-			name := strings.TrimPrefix(ref.Name, prefix)
-			if ref.Target != "" {
-				if name == "HEAD" {
-					head = "refs/heads/" + strings.TrimPrefix(ref.Target, prefix)
-				}
-				continue
-			}
-			known["refs/heads/"+name] = ref.ID
-		}
-	}
-	if head == "" {
-		for _, usual := range []string{"refs/heads/main", "refs/heads/master"} {
-			if _, ok := known[usual]; ok && head == "" {
-				head = usual
-			}
+		var err error
+		if known, head, err = remoteBranches(ctx, g.repo, remote); err != nil {
+			return err
 		}
 	}
 	p, trust, err := g.loader.AtCommit(known[head])
@@ -229,4 +211,30 @@ func sortedNames(m map[string]string) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// remoteBranches returns what is known here of a remote: its branches by their
+// full names there, with their commits, and which is its default branch.
+func remoteBranches(ctx context.Context, repo *gitrepo.Repo, remote string) (known map[string]string, head string, err error) {
+	known = map[string]string{}
+	prefix := "refs/remotes/" + remote + "/"
+	for ref, err := range repo.Refs(ctx, prefix) {
+		if err != nil {
+			return nil, "", err
+		}
+		name := strings.TrimPrefix(ref.Name, prefix)
+		if ref.Target != "" {
+			if name == "HEAD" {
+				head = "refs/heads/" + strings.TrimPrefix(ref.Target, prefix)
+			}
+			continue
+		}
+		known["refs/heads/"+name] = ref.ID
+	}
+	for _, usual := range []string{"refs/heads/main", "refs/heads/master"} {
+		if _, ok := known[usual]; ok && head == "" {
+			head = usual
+		}
+	}
+	return known, head, nil
 }

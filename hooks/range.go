@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,7 @@ type Checker struct {
 	Head    string // commit
 	All     bool   // judge all bundles, as they are at the end of the range
 	Bundles bool   // judge bundles
+	Default string // full name of the default branch, "" to find it out
 }
 
 // NewChecker returns a Checker for an open repository. What its policy names
@@ -60,6 +62,11 @@ func (c *Checker) Range(ctx context.Context, r policy.Range) (err error) {
 	if len(r.Exclude) > 0 {
 		c.Judge.Nonces = Nonces(c.Repo, r.Policy)
 	}
+	if r.Policy.NonceRefs {
+		if r.NonceTips, err = c.protectedTips(ctx, r.Policy); err != nil {
+			return err
+		}
+	}
 	if err := c.Judge.Range(ctx, r); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = &policy.Undecided{Message: fmt.Sprintf("%d of %d commits checked, then the time was up", c.Judge.Commits, c.Judge.Total), Hint: "raise --timeout", Cause: err}
@@ -84,6 +91,33 @@ func (c *Checker) Range(ctx context.Context, r policy.Range) (err error) {
 	c.Report.Bundles = append(c.Report.Bundles, d.Bundles...)
 	c.Judge.Findings = append(c.Judge.Findings, d.Findings...)
 	return err
+}
+
+// protectedTips returns the commits of the protected branches: of a bare
+// repository its own, elsewhere those that are known of the remote origin.
+func (c *Checker) protectedTips(ctx context.Context, p *policy.Policy) (tips []string, err error) {
+	known, head := map[string]string{}, ""
+	if c.Repo.Bare() {
+		if head, _, err = c.Repo.HEAD(); err != nil {
+			return nil, err
+		}
+		for ref, err := range c.Repo.Refs(ctx, "refs/heads/") {
+			if err != nil {
+				return nil, err
+			}
+			if ref.Target == "" {
+				known[ref.Name] = ref.ID
+			}
+		}
+	} else if known, head, err = remoteBranches(ctx, c.Repo, "origin"); err != nil {
+		return nil, err
+	}
+	for _, name := range sortedNames(known) {
+		if p.Protected(name, cmp.Or(c.Default, head)) {
+			tips = append(tips, known[name])
+		}
+	}
+	return tips, nil
 }
 
 // Tell moves what the judge found into the report.

@@ -152,10 +152,10 @@ func TestWrongPlaceAndWords(t *testing.T) {
 	must(t, rig(clone, clone.Dir, "", "install"), 0)
 }
 
-// TestNonceScopeAtPrePush: where nonces are unique over all protected refs, a
-// push to one ref is compared with what is known of the others, as the server
-// does it.
-func TestNonceScopeAtPrePush(t *testing.T) {
+// TestNonceScope: where nonces are unique over all protected refs, a push to one
+// ref and a range that is checked are compared with what is known of the others,
+// as the server does it.
+func TestNonceScope(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	nonce := s.decision(s.now).Nonce
@@ -182,6 +182,13 @@ func TestNonceScopeAtPrePush(t *testing.T) {
 		if out := push(line(two, "main")); strings.Contains(out, "[relay-nonce]") != want {
 			t.Errorf("%s, one ref after the other: %s", scope, out)
 		}
+		s.repo.Run("config", "rigward.policy", filepath.Join(s.repo.Dir, ".git", "rigward.yaml"))
+		check := exec.Command(program, "check", s.base+".."+two)
+		check.Dir, check.Env = s.repo.Dir, s.repo.Env
+		if out, _ := check.CombinedOutput(); strings.Contains(string(out), "[relay-nonce]") != want {
+			t.Errorf("%s, check: %s", scope, out)
+		}
+		s.repo.Run("config", "--unset", "rigward.policy")
 		s.repo.Run("update-ref", "refs/remotes/origin/rel", s.base)
 	}
 }

@@ -25,6 +25,7 @@ func developer(t *testing.T, o gittest.Options) *world {
 
 // TestCasesA: the environment of hooks, and the index.
 func TestCasesA(t *testing.T) {
+	t.Parallel()
 	const path = "release-check/STATE.md"
 	good, broken := turn("release-check", "STATE", "Good.\n"), bad("release-check")
 

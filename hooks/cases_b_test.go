@@ -17,6 +17,7 @@ func bad(thread string) string {
 
 // TestCasesB: which commits are new.
 func TestCasesB(t *testing.T) {
+	t.Parallel()
 	formats(t, "B01 a ref is deleted", func(t *testing.T, o gittest.Options) {
 		w := newWorld(t, o)
 		w.accepted(w.push("main:refs/heads/other"))

@@ -17,6 +17,7 @@ import (
 // TestOddTrees pushes trees that git takes and a reader might overlook: none
 // of them may hide an envelope from the gate.
 func TestOddTrees(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, gittest.Options{})
 	c := w.clone
 	good, broken := c.Blob(turn("release-check", "STATE", "x\n")), c.Blob(bad("release-check"))
@@ -89,6 +90,7 @@ func lose(t testing.TB, r *gittest.Repo, id string) {
 // TestCannotDecide: a check that cannot run is no pass, and says why in one
 // sentence.
 func TestCannotDecide(t *testing.T) {
+	t.Parallel()
 	everyFormat(t, "missing objects", func(t *testing.T, o gittest.Options) {
 		for _, what := range []string{"^{tree}", ":release-check", ":" + request} {
 			w := newWorld(t, o)

@@ -21,6 +21,7 @@ func (s *scene) judgedBy(text string) {
 
 // TestCasesCSigned: those of the server side that need signatures.
 func TestCasesCSigned(t *testing.T) {
+	t.Parallel()
 	// Two pushes of one nonce to two branches, both judged by pre-receive before
 	// either has moved its branch.
 	race := func(t *testing.T, update bool) (s *scene, tips [2]string, results [2]gittest.Result) {

@@ -16,6 +16,7 @@ func state(n int) map[string]string {
 
 // TestCasesC: the server side.
 func TestCasesC(t *testing.T) {
+	t.Parallel()
 	everyFormat(t, "C01 loose and packed objects in quarantine", func(t *testing.T, o gittest.Options) {
 		for _, unpack := range []string{"100", "1"} { // below and above: loose, and a pack that is kept
 			w := newWorld(t, o)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestCasesD(t *testing.T) {
+	t.Parallel()
 	// policed is a scene whose policy has more lines.
 	policed := func(t *testing.T, lines string) *scene {
 		s := newScene(t)

@@ -12,6 +12,7 @@ import (
 
 // TestCasesE: what is in an envelope, as a server judges it.
 func TestCasesE(t *testing.T) {
+	t.Parallel()
 	t.Run("contents", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, gittest.Options{})
@@ -187,6 +188,7 @@ func TestCasesE(t *testing.T) {
 
 // TestCasesH: formats of repositories, and odd trees.
 func TestCasesH(t *testing.T) {
+	t.Parallel()
 	everyFormat(t, "H01 H05 odd clones", func(t *testing.T, o gittest.Options) {
 		w := newWorld(t, o)
 		w.server.Run("config", "uploadpack.allowFilter", "true")

@@ -20,6 +20,7 @@ import (
 // TestPostReceiveHandsOver starts rig-control where git's configuration names a
 // database, in whichever of its files, and nothing where it names none.
 func TestPostReceiveHandsOver(t *testing.T) {
+	t.Parallel()
 	const key = "rigward.controlPlane"
 	for name, c := range map[string]struct {
 		prepare func(r *gittest.Repo)
@@ -65,6 +66,7 @@ func TestPostReceiveHandsOver(t *testing.T) {
 // TestPostReceiveShim starts rig-control where it lies beside rig-hook, and
 // rig-hook, which looks further and says what is missing, where it does not.
 func TestPostReceiveShim(t *testing.T) {
+	t.Parallel()
 	executable := func(file, text string) {
 		write(t, file, text)
 		if err := os.Chmod(file, 0o755); err != nil {

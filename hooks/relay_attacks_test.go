@@ -362,6 +362,7 @@ func (s *scene) mergeAs(who, a, b string) string {
 }
 
 func TestAttacks(t *testing.T) {
+	t.Parallel()
 	for _, a := range attacks {
 		t.Run(a.row, func(t *testing.T) {
 			t.Parallel()
@@ -398,6 +399,7 @@ func TestAttacks(t *testing.T) {
 
 // A window edge counts in UTC wherever the server stands (rows 21 and D05).
 func TestWindowEdgeInEveryZone(t *testing.T) {
+	t.Parallel()
 	edge := time.Now().Truncate(time.Second).Add(-time.Minute)
 	key := testkeys.Ed25519("relay edge")
 	for _, tz := range []string{"UTC", "Asia/Tokyo", "America/New_York"} {
@@ -419,6 +421,7 @@ func TestWindowEdgeInEveryZone(t *testing.T) {
 
 // What is needed to decide must be there (row 44, case D09).
 func TestMissingTrustIsNoPass(t *testing.T) {
+	t.Parallel()
 	for what, spoil := range map[string]func(s *scene) opts{
 		"signers missing": func(*scene) opts { return opts{remove: []string{".bridge/allowed_signers"}} },
 		"signers empty":   func(*scene) opts { return opts{files: map[string]string{".bridge/allowed_signers": ""}} },
@@ -457,6 +460,7 @@ func TestMissingTrustIsNoPass(t *testing.T) {
 
 // A freeze holds for whom it must, as long as it must (row 46).
 func TestFreeze(t *testing.T) {
+	t.Parallel()
 	on := "version: 1\nrules: {relay-frozen: error}\n"
 	start := func(t *testing.T, policy string, age time.Duration) *scene {
 		s := newScene(t)
@@ -519,9 +523,9 @@ func TestFreeze(t *testing.T) {
 // Fifty pushes of one nonce at once to one ref: one is taken.
 func TestOneNonceManyPushes(t *testing.T) {
 	s := newScene(t)
-	n := 50
-	if testing.Short() {
-		n = 10
+	n := 12
+	if os.Getenv("RIGWARD_STRESS") == "full" {
+		n = 50
 	}
 	nonce := s.decision(s.now).Nonce
 	tips := make([]string, n)
@@ -553,6 +557,7 @@ func TestOneNonceManyPushes(t *testing.T) {
 
 // What a hostile review found: each was accepted once.
 func TestReviewed(t *testing.T) {
+	t.Parallel()
 	fewer := func(s *scene) string {
 		return strings.Replace(sceneSigners(s.now), keyB.Line("bob@example.com,bob-relay", ""), "", 1)
 	}

@@ -20,6 +20,7 @@ import (
 // TestThreads: what a range adds to a thread, and whom it answers, names and
 // diverges from, in one line for each turn.
 func TestThreads(t *testing.T) {
+	t.Parallel()
 	everyFormat(t, "Threads", func(t *testing.T, o gittest.Options) {
 		w := newWorld(t, o)
 		c := w.clone

@@ -244,7 +244,8 @@ func TestBranchThatCannotFollow(t *testing.T) {
 	}
 }
 
-// What a user has configured for his own merges does not change a pull.
+// What a user has configured for his own merges does not change a pull, but that
+// he wants signatures.
 func TestSyncMergeOptions(t *testing.T) {
 	w := newWorld(t)
 	w.server()
@@ -254,6 +255,12 @@ func TestSyncMergeOptions(t *testing.T) {
 	w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer")
 	w.git("a", "config", "branch.main.mergeOptions", "--squash")
 	w.git("a", "config", "merge.verifySignatures", "true")
+	head := w.git("a", "rev-parse", "HEAD")
+	w.run("a", "sync", "--auto").keeps(t, 1, "does not have a GPG signature", "--no-verify-signatures")
+	if now := w.git("a", "rev-parse", "HEAD"); now != head {
+		t.Error("an unsigned commit was taken where the user wants signed ones")
+	}
+	w.git("a", "config", "merge.verifySignatures", "false")
 	if o := w.ok("a", "sync", "--auto"); !strings.Contains(o.stdout, "pulled=true") {
 		t.Errorf("%s%s", o.stdout, o.stderr)
 	}

@@ -522,7 +522,7 @@ func (r *run) pull(w *work, t target, o *syncObject, head, theirs string) error 
 		return err
 	}
 	if len(blocked) == 0 {
-		res, err := w.git(r.ctx, "merge", "--ff-only", "--no-squash", "--no-verify-signatures", "--quiet", "--no-autostash", "--no-overwrite-ignore", theirs)
+		res, err := w.git(r.ctx, "merge", "--ff-only", "--no-squash", "--quiet", "--no-autostash", "--no-overwrite-ignore", theirs)
 		if err != nil {
 			return err
 		}
@@ -538,6 +538,9 @@ func (r *run) pull(w *work, t target, o *syncObject, head, theirs string) error 
 		f := gitFailed("git merge", res)
 		if f.code == codeRuntime {
 			return f
+		}
+		if strings.Contains(f.message, "GPG signature") { // merge.verifySignatures is the user's own word
+			return f.withHint("git merge --ff-only --no-verify-signatures %s", short(theirs))
 		}
 		blocked = []string{f.message}
 	}

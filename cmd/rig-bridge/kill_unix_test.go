@@ -257,15 +257,7 @@ func (w *world) killAt(cmd *exec.Cmd, file string) {
 	if err := cmd.Start(); err != nil {
 		w.t.Fatal(err)
 	}
-	for i := 0; ; i++ {
-		if _, err := os.Lstat(w.path(file)); err == nil {
-			break
-		}
-		if i > 1000 {
-			w.t.Fatal("the hook was not reached")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	w.waitFor(file)
 	syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 	cmd.Wait()
 }
@@ -302,15 +294,7 @@ func TestKillWaits(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; ; i++ {
-		if _, err := os.Lstat(w.path("reached")); err == nil {
-			break
-		}
-		if i > 1000 {
-			t.Fatal("the filter was not reached")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	w.waitFor("reached")
 	cmd.Process.Kill()
 	cmd.Wait()
 	if _, err := os.Lstat(w.path("a/.git/index.lock")); err != nil {
@@ -322,13 +306,21 @@ func TestKillWaits(t *testing.T) {
 	}
 }
 
+// waitFor waits until a file is there, which a hook or filter makes.
+func (w *world) waitFor(rel string) {
+	w.t.Helper()
+	for range 1000 {
+		if _, err := os.Lstat(w.path(rel)); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	w.t.Fatalf("%s did not come", rel)
+}
+
 func (w *world) bodyHash(rel string) string {
 	w.t.Helper()
-	data, err := os.ReadFile(w.path(rel))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	e, _ := envelope.Parse(data, envelope.Options{})
+	e, _ := envelope.Parse([]byte(w.read(rel)), envelope.Options{})
 	return e.Hash
 }
 

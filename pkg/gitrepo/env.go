@@ -108,6 +108,18 @@ func (e Env) reading() []string {
 	return append(env, imposed...)
 }
 
+// obeyingShallow returns environ, the environment of a reading child, with the
+// shallow file that e was made with: the one that a hook was given, or else the
+// repository's own.
+func (e Env) obeyingShallow(environ []string) []string {
+	const name = "GIT_SHALLOW_FILE"
+	out := slices.DeleteFunc(environ, func(kv string) bool { k, _, _ := strings.Cut(kv, "="); return sameKey(k, name) })
+	if v, ok := e.Lookup(name); ok {
+		out = append(out, name+"="+v)
+	}
+	return out
+}
+
 // program finds git in PATH of Environ. Relative entries of PATH are not
 // searched: a repository must not bring its own git.
 func (e Env) program() (string, error) {

@@ -42,6 +42,34 @@ const (
 // present does not stop git, and makes old commits look new; see CutIn.
 func (r *Repo) RevList(ctx context.Context, include, exclude []ID, opt RevListOptions) iter.Seq2[Rev, error] {
 	return func(yield func(Rev, error) bool) {
+		begun := false
+		for rev, err := range r.revList(ctx, include, exclude, opt, nil) {
+			if err != nil && !begun && len(exclude) > 0 && errors.Is(err, ErrCut) {
+				// Dates say which side git reads first, and so whether it meets
+				// what is not present. Where it stops at the shallow commits it
+				// does not, and without one of them the range is whole.
+				shallow, e := r.Shallow()
+				if e == nil {
+					for rev, err := range r.revList(ctx, include, exclude, opt, shallow) {
+						if !yield(rev, err) || err != nil {
+							return
+						}
+					}
+					return
+				}
+			}
+			begun = true
+			if !yield(rev, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// revList is RevList which git walks down to the commits of shallow, all that
+// the shallow file lists, if there are any; one of them in the walk is ErrCut.
+func (r *Repo) revList(ctx context.Context, include, exclude []ID, opt RevListOptions, shallow map[ID]bool) iter.Seq2[Rev, error] {
+	return func(yield func(Rev, error) bool) {
 		if len(include) == 0 {
 			return
 		}
@@ -70,6 +98,9 @@ func (r *Repo) RevList(ctx context.Context, include, exclude []ID, opt RevListOp
 		stop := context.AfterFunc(r.ctx, cancel)
 		defer stop()
 		cmd, stderr := r.env.process(ctx, r.git, append(args, "--stdin")...)
+		if shallow != nil {
+			cmd.Env = r.env.obeyingShallow(cmd.Env)
+		}
 		cmd.Stdin = &stdin
 		out, err := cmd.StdoutPipe()
 		if err == nil {
@@ -90,11 +121,13 @@ func (r *Repo) RevList(ctx context.Context, include, exclude []ID, opt RevListOp
 				break
 			}
 			rev, ok := r.parseRev(line)
-			if !ok || err != nil {
+			if !ok || err != nil || shallow[rev.ID] {
 				cancel()
 				_ = finish()
 				if err := r.ctx.Err(); err != nil {
 					yield(Rev{}, failure(r.ctx, "git rev-list", nil, err))
+				} else if ok && shallow[rev.ID] {
+					yield(Rev{}, &Error{Kind: ErrCut, Message: cutMessage, Hint: cutHint})
 				} else {
 					yield(Rev{}, &Error{Kind: ErrDied, Message: "git rev-list gave an answer of unknown form"})
 				}
@@ -178,7 +211,35 @@ func (r *Repo) MergeBases(ctx context.Context, a, b ID) ([]ID, error) {
 			return nil, err
 		}
 	}
-	stdout, stderr, code, err := r.env.output(ctx, r.git, nil, "merge-base", "--all", a, b)
+	ids, err := r.mergeBases(ctx, a, b, false)
+	if !errors.Is(err, ErrCut) {
+		return ids, err
+	}
+	// As with RevList, but what is found is only sure to be all and the best if
+	// it is one, and nothing above it is cut.
+	found, e := r.mergeBases(ctx, a, b, true)
+	if e != nil || len(found) != 1 {
+		return nil, err
+	}
+	shallow, e := r.Shallow()
+	if e != nil {
+		return nil, err
+	}
+	for _, e := range r.revList(ctx, []ID{a, b}, found, RevListOptions{}, shallow) {
+		if e != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// mergeBases is MergeBases as git answers, with or without the shallow file.
+func (r *Repo) mergeBases(ctx context.Context, a, b ID, obeyShallow bool) ([]ID, error) {
+	cmd, tail := r.env.process(ctx, r.git, "merge-base", "--all", a, b)
+	if obeyShallow {
+		cmd.Env = r.env.obeyingShallow(cmd.Env)
+	}
+	stdout, stderr, code, err := outcome(ctx, cmd, tail, nil, "git merge-base")
 	if err != nil {
 		return nil, err
 	}

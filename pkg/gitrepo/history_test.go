@@ -2,6 +2,8 @@ package gitrepo_test
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -141,6 +143,69 @@ func TestCutHistory(t *testing.T) {
 			t.Errorf("%v %v", shallow, err)
 		}
 	})
+	// Which side git reads first depends on dates; the answers do not.
+	for name, step := range map[string]int64{"rising": 0, "equal": -60, "falling": -120} {
+		t.Run("B07 dates that are "+name, func(t *testing.T) {
+			r := gittest.New(t, gittest.Options{Bare: true})
+			parents := []string(nil)
+			grow := func(n int) string {
+				for range n {
+					parents = []string{r.CommitTree(r.EmptyTreeID(), "c"+strconv.Itoa(int(r.Now)), parents...)}
+					r.Now += step
+				}
+				return parents[0]
+			}
+			early := grow(2)
+			end := grow(2) // where the clone is cut
+			base := grow(1)
+			f := grow(2)
+			r.Run("update-ref", "refs/heads/f", f)
+			parents = []string{base}
+			r.Now++
+			n := grow(2)
+			r.Run("update-ref", "refs/heads/n", n)
+			// Here the side that is merged leaves the history where it is cut.
+			parents = []string{early}
+			parents = []string{n, grow(1)}
+			m := grow(1)
+			r.Run("update-ref", "refs/heads/m", m)
+			repo := open(t, r.Clone("--depth=4", "--no-single-branch", "--branch=n"))
+			if shallow, err := repo.Shallow(); err != nil || !shallow[end] {
+				t.Fatalf("%v %v", shallow, err)
+			}
+			for _, c := range []struct {
+				new, old string
+				want     int
+			}{{n, base, 2}, {n, end, 3}, {n, f, 2}, {f, n, 2}} {
+				ids, err := walk(t, repo, []string{c.new}, []string{c.old})
+				if err != nil || len(ids) != c.want {
+					t.Errorf("%.7s..%.7s: %v %v", c.old, c.new, ids, err)
+				}
+			}
+			for _, c := range []struct{ a, b, want string }{{base, n, base}, {n, base, base}, {n, f, base}, {f, n, base}, {end, f, end}} {
+				ids, err := repo.MergeBases(t.Context(), c.a, c.b)
+				if err != nil || !slices.Equal(ids, []string{c.want}) {
+					t.Errorf("%.7s and %.7s: %v %v", c.a, c.b, ids, err)
+				}
+			}
+			for _, a := range []string{base, end, n} {
+				if yes, err := repo.IsAncestor(t.Context(), a, n); !yes || err != nil {
+					t.Errorf("%.7s in %.7s: %v %v", a, n, yes, err)
+				}
+			}
+			_, err := repo.IsAncestor(t.Context(), n, f)
+			wantCut(t, nil, err)
+			// Controls: what is cut stays undecided.
+			ids, err := walk(t, repo, []string{m}, []string{n})
+			wantCut(t, ids, err)
+			ids, err = walk(t, repo, []string{n}, nil)
+			wantCut(t, ids, err)
+			full := open(t, r)
+			if ids, err := walk(t, full, []string{m}, []string{n}); err != nil || len(ids) != 2 {
+				t.Errorf("in the full repository: %v %v", ids, err)
+			}
+		})
+	}
 	t.Run("B22 refs that are not asked for", func(t *testing.T) {
 		r := gittest.New(t, gittest.Options{Bare: true})
 		ids := line(r, 3)
@@ -286,5 +351,87 @@ func TestLine(t *testing.T) {
 		if !reflect.DeepEqual(revs, want) && len(revs)+len(want) > 0 {
 			t.Errorf("%s: %v, RevList says %v", c.name, revs, want)
 		}
+	}
+}
+
+// What is said of a cut history is what the whole one says, or that it is cut.
+func TestCutHistoryIsNeverWrong(t *testing.T) {
+	graphs := 4
+	if os.Getenv("RIGWARD_STRESS") == "full" {
+		graphs = 300
+	}
+	decided, cut := 0, 0
+	for seed := range graphs {
+		rnd := rand.New(rand.NewPCG(uint64(seed), 7))
+		r := gittest.New(t, gittest.Options{Bare: true})
+		var ids []string
+		for i := range 14 {
+			var parents []string
+			if i > 0 {
+				for range 1 + rnd.IntN(8)/6 {
+					if p := ids[max(0, i-1-rnd.IntN(4))]; !slices.Contains(parents, p) {
+						parents = append(parents, p)
+					}
+				}
+			}
+			r.Now += int64(rnd.IntN(5)-2) * 60
+			ids = append(ids, r.CommitTree(r.EmptyTreeID(), strconv.Itoa(i), parents...))
+		}
+		tips := []string{ids[13], ids[9+rnd.IntN(4)], ids[5+rnd.IntN(4)]}
+		for i, id := range tips {
+			r.Run("update-ref", "refs/heads/b"+strconv.Itoa(i), id)
+		}
+		full := open(t, r)
+		part := open(t, r.Clone("--depth="+strconv.Itoa(2+rnd.IntN(4)), "--no-single-branch", "--branch=b0"))
+		types, err := part.Has(ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var here []string
+		for i, id := range ids {
+			if types[i] != "" {
+				here = append(here, id)
+			}
+		}
+		agree := func(what string, want, got any, err error) {
+			t.Helper()
+			switch {
+			case errors.Is(err, gitrepo.ErrCut):
+				cut++
+			case err != nil || !reflect.DeepEqual(want, got):
+				t.Errorf("graph %d: %s: %v, %v; the whole history says %v", seed, what, got, err, want)
+			default:
+				decided++
+			}
+		}
+		for range 12 {
+			a, b := here[rnd.IntN(len(here))], here[rnd.IntN(len(here))]
+			yes, err := full.IsAncestor(t.Context(), a, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := part.IsAncestor(t.Context(), a, b)
+			agree(fmt.Sprintf("is %.7s in %.7s", a, b), yes, got, err)
+			bases, err := full.MergeBases(t.Context(), a, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gotBases, err := part.MergeBases(t.Context(), a, b)
+			slices.Sort(bases)
+			slices.Sort(gotBases)
+			agree(fmt.Sprintf("bases of %.7s and %.7s", a, b), bases, gotBases, err)
+			revs, err := walk(t, full, []string{a}, []string{b})
+			if err != nil {
+				t.Fatal(err)
+			}
+			gotRevs, err := walk(t, part, []string{a}, []string{b})
+			slices.Sort(revs)
+			slices.Sort(gotRevs)
+			agree(fmt.Sprintf("%.7s..%.7s", b, a), revs, gotRevs, err)
+		}
+	}
+	t.Logf("%d answers, %d times cut", decided, cut)
+	if decided < 10*graphs || cut == 0 {
+		t.Error("that tests nothing")
 	}
 }

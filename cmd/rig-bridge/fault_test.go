@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -263,6 +264,57 @@ func TestSyncMergeOptions(t *testing.T) {
 	w.git("a", "config", "merge.verifySignatures", "false")
 	if o := w.ok("a", "sync", "--auto"); !strings.Contains(o.stdout, "pulled=true") {
 		t.Errorf("%s%s", o.stdout, o.stderr)
+	}
+}
+
+// A scaffold that was staged is not left behind for a stub.
+func TestStagedScaffold(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	w.ok("a", "new", "t-one")
+	w.git("a", "add", ".")
+	send := []string{"send", "REQUEST", "--thread", "t-one", "--to", "peer"}
+	w.run("a", send...).keeps(t, 1, "t-one/REQUEST.md is staged", "hint: git reset -q -- t-one/REQUEST.md\n")
+	w.git("a", "reset", "-q", "--", "t-one/REQUEST.md")
+	if o := w.ok("a", send...); !strings.Contains(o.stdout, "file=t-one/REQUEST.md ") {
+		t.Error(o.stdout)
+	}
+}
+
+// Of two closings one stands. The other is named, with the command that lets the
+// clone go on; a message under a name that is taken needs none.
+func TestTwoClosings(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	w.clone("b", "rig-b")
+	for _, c := range []string{"a", "b"} {
+		os.Mkdir(w.path(c+"/t-one"), 0o755)
+		w.ok(c, "send", "ACK", "--thread", "t-one", "--to", "peer", "--no-push")
+	}
+	w.git("b", "push", "-q")
+	if o := w.run("a", "sync"); o.code != 1 || !strings.Contains(o.stderr, "the next send puts the unpushed messages on top, under free names") {
+		t.Errorf("exit %d: %s", o.code, o.stderr)
+	}
+	w.ok("b", "close", "t-one", "--status", "completed")
+	drop := regexp.MustCompile(`git rebase --onto ([0-9a-f]+)\^ [0-9a-f]+`)
+	o := w.run("a", "close", "t-one", "--status", "cancelled")
+	hint := drop.FindString(o.stderr)
+	if o.code != 1 || !strings.Contains(o.stderr, "hint: git rebase") || hint == "" {
+		t.Fatalf("exit %d: %s", o.code, o.stderr)
+	}
+	os.Mkdir(w.path("a/t-two"), 0o755)
+	for _, args := range [][]string{{"send", "ACK", "--thread", "t-two", "--to", "peer"}, {"sync", "--auto"}} {
+		if o := w.run("a", args...); o.code != 1 || drop.FindString(o.stderr) != hint {
+			t.Errorf("%v: exit %d, %q is not told: %s", args, o.code, hint, o.stderr)
+		}
+	}
+	w.git("a", strings.Fields(hint)[1:]...)
+	w.ok("a", "send", "HANDOFF", "--thread", "t-two", "--to", "peer")
+	w.ok("a", "sync")
+	if added, _ := w.history(); len(added) != 5 {
+		t.Errorf("%d messages are in the history: two ACK, one RESOLUTION, ACK and HANDOFF in t-two", len(added))
 	}
 }
 

@@ -228,8 +228,9 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 	}
 	message := string(u.commit.Message)
 	if taken[envelope.FoldPath(name)] {
-		if u.env.IsRelay() || closing().MatchString(message) {
-			return "", false, fail(codeExists, "%s exists at the upstream already, with other content", quote(u.path)).withHint("rig-bridge sync")
+		if keepsName(u.env, message) {
+			return "", false, fail(codeExists, "%s exists at the upstream already, with other content", quote(u.path)).
+				withHint("%s (theirs stands, %s is dropped)", dropCommand(u.commit.ID), short(u.commit.ID))
 		}
 		old := u.path
 		u.path = thread + "/" + firstFree(taken, u.env.Type)
@@ -261,6 +262,17 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 		return "", false, gitFailed("git commit-tree", res)
 	}
 	return strings.TrimSpace(string(res.Stdout)), false, nil
+}
+
+// keepsName tells whether a message never gets another name than the one it was
+// committed under: a relay does not, nor does what close wrote.
+func keepsName(e *envelope.Envelope, message string) bool {
+	return e.IsRelay() || closing().MatchString(message)
+}
+
+// dropCommand takes one unpushed commit out of the branch.
+func dropCommand(commit string) string {
+	return fmt.Sprintf("git rebase --onto %[1]s^ %[1]s", short(commit))
 }
 
 // isSigned tells whether a commit has a header that holds a signature.

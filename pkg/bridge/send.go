@@ -272,6 +272,8 @@ func (r *run) bodyFile() (body []byte, given bool, err error) {
 
 // editedScaffold returns the REQUEST.md that new made and nobody committed:
 // untracked, readable, from this rig, without body_hash. Nil if there is none.
+// A staged one that names no recipient yet is refused: what would be sent in
+// its place is a stub.
 func (w *work) editedScaffold(ctx context.Context, c config, thread string) ([]byte, *envelope.Envelope, error) {
 	data, err := readFile(filepath.Join(w.root, thread, scaffoldName), envelope.DefaultLimits().File)
 	if err != nil {
@@ -281,9 +283,17 @@ func (w *work) editedScaffold(ctx context.Context, c config, thread string) ([]b
 	if e == nil || e.From != c.rigID || e.Has("body_hash") {
 		return nil, nil, nil
 	}
-	res, err := w.git(ctx, "ls-files", "-z", "--", thread+"/"+scaffoldName)
-	if err != nil || len(res.Stdout) > 0 {
+	path := thread + "/" + scaffoldName
+	res, err := w.git(ctx, "ls-files", "-z", "--", path)
+	if err != nil {
 		return nil, nil, err
+	}
+	if len(res.Stdout) > 0 {
+		if slices.Equal(e.To, []string{"?"}) {
+			return nil, nil, fail(codeRefused, "%s is staged; a scaffold is sent from the work tree, where git does not know it yet", path).
+				withHint("git reset -q -- %s", path)
+		}
+		return nil, nil, nil
 	}
 	_, head, err := w.repo.HEAD()
 	if err != nil {

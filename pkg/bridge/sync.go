@@ -220,6 +220,8 @@ type collision struct {
 	Path   string `json:"path"`
 	Local  string `json:"local"`  // blob id
 	Remote string `json:"remote"` // blob id
+
+	commit string // of this clone
 }
 
 type side struct {
@@ -238,14 +240,14 @@ type divergence struct {
 }
 
 func collisions(ours, theirs []added) []collision {
-	mine := map[string]string{}
+	mine := map[string]added{}
 	for _, a := range ours {
-		mine[a.path] = a.blob
+		mine[a.path] = a
 	}
 	out := []collision{}
 	for _, b := range theirs {
-		if blob, both := mine[b.path]; both && blob != b.blob {
-			out = append(out, collision{b.path, blob, b.blob})
+		if a, both := mine[b.path]; both && a.blob != b.blob {
+			out = append(out, collision{b.path, a.blob, b.blob, a.commit})
 		}
 	}
 	return out
@@ -400,7 +402,9 @@ func (r *run) syncOnce() (*syncObject, error) {
 			return nil, err
 		}
 	}
-	r.tell(t, o.syncObject)
+	if err := r.tell(w, t, o.syncObject); err != nil {
+		return nil, err
+	}
 	if r.opts.has("--check") {
 		o.ControlPlane = r.lastSeen()
 	} else {
@@ -588,7 +592,7 @@ func (r *run) inTheWay(w *work, head, theirs string) ([]string, error) {
 }
 
 // tell names everything that stands between the two sides, at once (lock L4).
-func (r *run) tell(t target, o *syncObject) {
+func (r *run) tell(w *work, t target, o *syncObject) error {
 	var lines []string
 	for _, c := range o.Report.ChangedEnvelopes {
 		lines = append(lines, fmt.Sprintf("%s: %s by commit %s", finding.Path(c.Path), c.Reason, short(c.Commit)))
@@ -598,8 +602,19 @@ func (r *run) tell(t target, o *syncObject) {
 			lines = append(lines, fmt.Sprintf("%s:%d:%d: %s [%s] (commit %s)", finding.Path(f.Path), f.Line, f.Col, f.Message, f.Rule, short(f.Commit)))
 		}
 	}
+	drop := ""
 	for _, c := range o.Report.Collisions {
 		lines = append(lines, fmt.Sprintf("%s: exists on both sides with different content", finding.Path(c.Path)))
+		if drop != "" {
+			continue
+		}
+		keeps, err := w.keptName(c)
+		if err != nil {
+			return err
+		}
+		if keeps {
+			drop = c.commit
+		}
 	}
 	for _, d := range o.Report.Divergences {
 		since := "no common commit"
@@ -609,15 +624,37 @@ func (r *run) tell(t target, o *syncObject) {
 		lines = append(lines, fmt.Sprintf("thread %s: %s by %s and %s by %s were written without knowledge of each other since %s",
 			d.ThreadID, finding.Path(d.Local.Path), quote(d.Local.From), finding.Path(d.Remote.Path), quote(d.Remote.From), since))
 	}
-	if o.Reason == reasonDiverged && len(o.Report.Collisions) == 0 {
+	switch {
+	case o.Reason != reasonDiverged:
+	case drop != "":
+		lines = append(lines, fmt.Sprintf("both sides moved; run `%s` to let theirs stand and drop %s", dropCommand(drop), short(drop)))
+	case len(o.Report.Collisions) > 0:
+		lines = append(lines, "both sides moved; the next send puts the unpushed messages on top, under free names")
+	default:
 		lines = append(lines, fmt.Sprintf("both sides moved; the next send puts the unpushed messages on top, or run `git rebase %s`", shellWord(t.label())))
 	}
 	const most = 20
 	for i, line := range lines {
 		if i == most-1 && len(lines) > most {
 			r.note("and %d more", len(lines)-i)
-			return
+			break
 		}
 		r.note("%s", line)
 	}
+	return nil
+}
+
+// keptName tells whether the message of this clone in a collision keeps its
+// name, so that no send can put it on top.
+func (w *work) keptName(c collision) (bool, error) {
+	commit, err := w.repo.Commit(c.commit)
+	if err != nil {
+		return false, gitProblem(err)
+	}
+	_, data, err := w.repo.Object(c.Local, envelope.DefaultLimits().File)
+	if err != nil {
+		return false, gitProblem(err)
+	}
+	e, _ := envelope.Parse(data, envelope.Options{})
+	return e != nil && keepsName(e, string(commit.Message)), nil
 }

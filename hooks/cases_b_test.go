@@ -28,7 +28,7 @@ func TestCasesB(t *testing.T) {
 			t.Fatalf("an unprotected branch could not be deleted:\n%s", res.Stderr)
 		}
 		res := w.clone.Push("origin", ":main")
-		must(t, res, 1, "[fast-forward]", "a protected ref is deleted")
+		must(t, res, 1, "[fast-forward]", "a protected ref is deleted", "git symbolic-ref HEAD")
 		w.server.Run("config", "receive.denyDeleteCurrent", "ignore")
 		w.refused(w.push(":main"), "fast-forward")
 	})

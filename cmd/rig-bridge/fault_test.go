@@ -267,6 +267,28 @@ func TestSyncMergeOptions(t *testing.T) {
 	}
 }
 
+// The hints fit what the clone has.
+func TestHintsFit(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	w.git("a", "switch", "-q", "-c", "x'y")
+	hint := func(want string, args ...string) {
+		t.Helper()
+		if o := w.run("a", args...); o.code != 1 || !strings.Contains(o.stderr, "hint: "+want+"\n") {
+			t.Errorf("%v: exit %d, want the hint %s\n%s", args, o.code, want, o.stderr)
+		}
+	}
+	hint(`git push --set-upstream origin 'x'\''y'`, "sync")
+	w.git("a", "push", "-q", "origin", "HEAD")
+	hint(`git branch --set-upstream-to='origin/x'\''y'`, "sync")
+	w.git("a", "remote", "rm", "origin")
+	hint(`git remote add origin <url> && git push --set-upstream origin 'x'\''y'`, "sync")
+	os.Mkdir(w.path("a/t-one"), 0o755)
+	os.WriteFile(w.path("a/.git/info/exclude"), []byte("t-one/\n"), 0o644)
+	hint("git check-ignore -v t-one/ACK.md says which line does", "send", "ACK", "--thread", "t-one", "--to", "peer")
+}
+
 // A scaffold that was staged is not left behind for a stub.
 func TestStagedScaffold(t *testing.T) {
 	w := newWorld(t)

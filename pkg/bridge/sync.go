@@ -362,8 +362,15 @@ func (r *run) syncOnce() (*syncObject, error) {
 		return nil, err
 	}
 	if !t.upstream {
-		return nil, fail(codeRefused, "the branch %s has no upstream to sync with", quote(t.short())).
-			withHint("git branch --set-upstream-to=origin/%s", t.short())
+		f := fail(codeRefused, "the branch %s has no upstream to sync with", quote(t.short()))
+		there, err := w.ref(t.tracking)
+		switch {
+		case t.remote == "":
+			return nil, f.withHint("git remote add origin <url> && git push --set-upstream origin %s", shellWord(t.short()))
+		case err == nil && there != "":
+			return nil, f.withHint("git branch --set-upstream-to=%s", shellWord(t.label()))
+		}
+		return nil, f.withHint("git push --set-upstream %s %s", shellWord(t.remote), shellWord(t.short()))
 	}
 	if r.opts.has("--auto") {
 		unlock, err := w.lock(r.ctx)

@@ -446,6 +446,10 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 			f.message = "git add failed: the thread lies outside of the sparse checkout"
 			f.hint = "git sparse-checkout add " + firstOf(j.Path)
 		}
+		if bytes.Contains(res.Stderr, []byte("are ignored by one of your")) {
+			f.message = "git ignores " + j.Path
+			f.hint = "git check-ignore -v " + j.Path + " says which line does"
+		}
 		return "", f
 	}
 	idle, err := w.nothingToMaintain()

@@ -441,6 +441,9 @@ func (j *Judge) Ref(p *Policy, u change.RefUpdate, protected bool) bool {
 		f.Rule = "fast-forward"
 		f.Message = "a protected ref is deleted"
 		f.Hint = "take it out of the policy's protect list first"
+		if len(p.Protect) == 0 { // what HEAD names is protected
+			f.Hint = "let another branch be the default first; on the server: git symbolic-ref HEAD refs/heads/<branch>"
+		}
 		j.add(p, f)
 		return false
 	case protected:

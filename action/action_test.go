@@ -14,6 +14,7 @@ import (
 	"github.com/rigward/rigward/action"
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/testkeys"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 
@@ -171,6 +172,38 @@ func TestEvents(t *testing.T) {
 	t.Run("an event without a payload", func(t *testing.T) {
 		step(t, r, "push", []byte("{")).check(t, 2, "undecided", "payload cannot be read")
 	})
+}
+
+// TestNonceScope: where nonces are unique over all protected refs, a push is
+// compared with the others that the checkout has.
+func TestNonceScope(t *testing.T) {
+	relayed := func(name string) map[string]string {
+		body := envelope.NormalizeBody([]byte("x\n"))
+		text, err := envelope.Render(envelope.Fields{
+			From: "op-relay", To: []string{"rig-b"}, Date: "2026-01-05", Status: "▶ x", Type: "ACK", Thread: "talk", Body: body, BodyHash: envelope.BodyHash(body),
+			Nonce: "01JG0000000000000000000000", AttestedBy: "SHA256:" + strings.Repeat("a", 43), AttestedAt: "2026-01-05T09:03:00Z", InReplyTo: envelope.BodyHash(body),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return map[string]string{"talk/" + name: string(text)}
+	}
+	for scope, want := range map[string]bool{"ref": false, "refs": true} {
+		r := gittest.New(t, gittest.Options{})
+		r.Commit("policy", map[string]string{
+			".bridge/policy.yaml":     "version: 1\nprotect: [main, rel]\nrelay: {nonce-scope: " + scope + "}\n",
+			".bridge/allowed_signers": testkeys.Ed25519("operator").Line(gittest.Email, "") + "\n",
+		})
+		base := r.Commit("base", turn("talk", "REQUEST.md", "rig-a"))
+		r.Run("update-ref", "refs/remotes/origin/rel", r.Commit("one", relayed("ACK-1.md")))
+		r.Run("reset", "-q", "--hard", base)
+		r.Run("update-ref", "refs/remotes/origin/main", base)
+		head := r.Commit("two", relayed("ACK-2.md"))
+		res := step(t, r, "push", payload(t, "push", "@BASE@", base, "@HEAD@", head, "@REF@", "main"))
+		if !strings.Contains(res.log, "[commit-signed]") || strings.Contains(res.log, "[relay-nonce]") != want {
+			t.Errorf("%s: %s%s", scope, res.log, res.stderr)
+		}
+	}
 }
 
 func TestCutHistory(t *testing.T) {

@@ -34,19 +34,12 @@ func runClose(r *run) error {
 	if err != nil {
 		return err
 	}
-	w, err := r.open()
+	w, c, err := r.openAsRig()
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	c, err := readConfig(w.root)
-	if err != nil {
-		return err
-	}
 	if err := c.notRelay(); err != nil {
-		return err
-	}
-	if err := checkThread(thread); err != nil {
 		return err
 	}
 	if err := w.threadDir(thread); err != nil {

@@ -34,15 +34,11 @@ func runNew(r *run) error {
 	if err := checkThread(thread); err != nil {
 		return err
 	}
-	w, err := r.open()
+	w, c, err := r.openAsRig()
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	c, err := readConfig(w.root)
-	if err != nil {
-		return err
-	}
 	if err := c.notRelay(); err != nil {
 		return err
 	}

@@ -48,15 +48,11 @@ func runRelay(r *run) error {
 	if !slices.Contains(relayTypes, typ) {
 		return usageError(r.cmd, "<type> %s is not one of %s", quote(typ), strings.Join(relayTypes, " "))
 	}
-	w, err := r.open()
+	w, c, err := r.openAsRig()
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	c, err := readConfig(w.root)
-	if err != nil {
-		return err
-	}
 	if !c.isRelay() {
 		return fail(codeRefused, "the rig id %s does not end in -relay; only an operator's relay relays", quote(c.rigID)).
 			withHint("rig-bridge init --rig-id %s-relay --force", c.rigID)
@@ -71,9 +67,6 @@ func runRelay(r *run) error {
 	}
 	if !isHash(reply) {
 		return usageError(r.cmd, "--in-reply-to %s is no body hash: 64 digits of 0-9 and a-f", quote(reply))
-	}
-	if err := checkThread(thread); err != nil {
-		return err
 	}
 	if err := w.threadDir(thread); err != nil {
 		return err

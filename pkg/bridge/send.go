@@ -58,19 +58,12 @@ func runSend(r *run) error {
 	if len(to) == 0 && (typ != "REQUEST" || r.opts.has("--to")) {
 		return usageError(r.cmd, "--to is missing")
 	}
-	w, err := r.open()
+	w, c, err := r.openAsRig()
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	c, err := readConfig(w.root)
-	if err != nil {
-		return err
-	}
 	if err := c.notRelay(); err != nil {
-		return err
-	}
-	if err := checkThread(thread); err != nil {
 		return err
 	}
 	if err := w.threadDir(thread); err != nil {

@@ -45,6 +45,20 @@ func (r *run) open() (*work, error) {
 	return &work{root: r.root, repo: repo, runner: runner}, nil
 }
 
+// openAsRig is open and the clone's configuration.
+func (r *run) openAsRig() (*work, config, error) {
+	w, err := r.open()
+	if err != nil {
+		return nil, config{}, err
+	}
+	c, err := readConfig(w.root)
+	if err != nil {
+		w.close()
+		return nil, config{}, err
+	}
+	return w, c, nil
+}
+
 // absolute makes the paths in git's own variables absolute: they were meant
 // from the current directory, and git runs in the top of the work tree.
 func absolute(environ []string, dir string) []string {

@@ -193,9 +193,12 @@ func (w *work) blobID(data []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// threadDir refuses a thread that is not a real directory in the root, and a
-// repository that keeps its threads elsewhere.
+// threadDir refuses a thread whose id is not valid or that is not a real
+// directory in the root, and a repository that keeps its threads elsewhere.
 func (w *work) threadDir(thread string) error {
+	if err := checkThread(thread); err != nil {
+		return err
+	}
 	if err := w.threadsOnTop(); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func runClose(r *run) error {
 	if err := c.notRelay(); err != nil {
 		return err
 	}
-	if err := w.threadDir(thread); err != nil {
+	if err := w.threadDir(thread, "rig-bridge status"); err != nil {
 		return err
 	}
 	if len(to) == 0 {

@@ -68,7 +68,7 @@ func runRelay(r *run) error {
 	if !isHash(reply) {
 		return usageError(r.cmd, "--in-reply-to %s is no body hash: 64 digits of 0-9 and a-f", quote(reply))
 	}
-	if err := w.threadDir(thread); err != nil {
+	if err := w.threadDir(thread, "rig-bridge sync --auto"); err != nil {
 		return err
 	}
 	body, bodyGiven, err := r.bodyFile()
@@ -253,7 +253,11 @@ func (w *work) operator() (*operator, error) {
 		}
 	}
 	if why := relay.BridgeDefault(relay.Person{Name: op.name, Email: op.email}, nil); why != "" {
-		return nil, fail(codeRefused, "user.name and user.email are no operator's: %s", why).withHint("git config user.email <address>")
+		hint := "git config user.email <address>"
+		if relay.BridgeDefault(relay.Person{Name: "Operator", Email: op.email}, nil) == "" {
+			hint = "git config user.name <name>"
+		}
+		return nil, fail(codeRefused, "user.name and user.email are no operator's: %s", why).withHint("%s", hint)
 	}
 	signingKey, err := w.config("user.signingkey")
 	if err != nil {

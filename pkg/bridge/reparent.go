@@ -105,8 +105,9 @@ func (r *run) reparent(w *work, j *journal, p *posted) error {
 	for old, made := range j.Moved {
 		moved[old] = made
 	}
+	signed := slices.ContainsFunc(ours, func(u unpushed) bool { return isSigned(u.commit) })
 	for _, u := range ours {
-		made, there, err := r.remake(w, &u, tip, theirs, moved)
+		made, there, err := r.remake(w, &u, tip, theirs, moved, signed)
 		if err != nil {
 			return err
 		}
@@ -157,9 +158,12 @@ func (r *run) unpushed(w *work, theirs, head string) ([]unpushed, error) {
 	}
 	var out []unpushed
 	for _, c := range list {
-		stop := func(format string, a ...any) error {
-			return fail(codeRefused, "the unpushed commit %s %s; it is not put on top of %s", short(c.ID), fmt.Sprintf(format, a...), short(theirs)).
-				withHint("git pull --rebase, look at the result, then git push")
+		stop := func(format string, a ...any) *failure {
+			f := fail(codeRefused, "the unpushed commit %s %s; it is not put on top of %s", short(c.ID), fmt.Sprintf(format, a...), short(theirs))
+			if slices.ContainsFunc(list, func(c *gitrepo.Scanned) bool { return isSigned(c.Commit) }) {
+				return f.withHint("git pull --rebase --gpg-sign, look at the result, then git push")
+			}
+			return f.withHint("git pull --rebase, look at the result, then git push")
 		}
 		if len(c.Parents) != 1 {
 			return nil, stop("is a merge or has no parent")
@@ -186,7 +190,8 @@ func (r *run) unpushed(w *work, theirs, head string) ([]unpushed, error) {
 		if e.IsRelay() {
 			at, _, err := envelope.ParseTime(e.AttestedAt)
 			if err != nil || r.env.Now().Sub(at) > relayPushAge {
-				return nil, stop("is a relay attested more than %d minutes ago; relay it again", int(relayPushAge.Minutes()))
+				return nil, stop("is a relay attested more than %d minutes ago", int(relayPushAge.Minutes())).
+					withHint("%s, which takes the commit out; then relay it again", dropCommand(c.ID, true))
 			}
 		}
 		out = append(out, unpushed{commit: c.Commit, path: changes[0].Path, blob: changes[0].NewID, data: data, env: e})
@@ -196,8 +201,8 @@ func (r *run) unpushed(w *work, theirs, head string) ([]unpushed, error) {
 
 // remake makes one unpushed commit again on top of tip and returns its id.
 // there says that theirs holds the message already; the id is empty if it was
-// not this clone that brought it.
-func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]string) (id string, there bool, err error) {
+// not this clone that brought it. signed says that unpushed commits are signed.
+func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]string, signed bool) (id string, there bool, err error) {
 	ctx := r.ctx
 	if made := moved[u.commit.ID]; made != "" {
 		has, err := w.repo.Has([]string{made})
@@ -230,7 +235,7 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 	if taken[envelope.FoldPath(name)] {
 		if keepsName(u.env, message) {
 			return "", false, fail(codeExists, "%s exists at the upstream already, with other content", quote(u.path)).
-				withHint("%s (theirs stands, %s is dropped)", dropCommand(u.commit.ID), short(u.commit.ID))
+				withHint("%s (theirs stands, %s is dropped)", dropCommand(u.commit.ID, signed), short(u.commit.ID))
 		}
 		old := u.path
 		u.path = thread + "/" + firstFree(taken, u.env.Type)
@@ -270,8 +275,12 @@ func keepsName(e *envelope.Envelope, message string) bool {
 	return e.IsRelay() || closing().MatchString(message)
 }
 
-// dropCommand takes one unpushed commit out of the branch.
-func dropCommand(commit string) string {
+// dropCommand takes one unpushed commit out of the branch. signed says that some
+// are signed: a rebase drops a signature that it is not told to make again.
+func dropCommand(commit string, signed bool) string {
+	if signed {
+		return fmt.Sprintf("git rebase --gpg-sign --onto %[1]s^ %[1]s", short(commit))
+	}
 	return fmt.Sprintf("git rebase --onto %[1]s^ %[1]s", short(commit))
 }
 

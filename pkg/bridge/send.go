@@ -66,7 +66,7 @@ func runSend(r *run) error {
 	if err := c.notRelay(); err != nil {
 		return err
 	}
-	if err := w.threadDir(thread); err != nil {
+	if err := w.threadDir(thread, "rig-bridge new "+thread); err != nil {
 		return err
 	}
 	f := envelope.Fields{From: c.rigID, To: to, Date: r.today(), Status: "▶ " + typ + " sent", Type: typ, Thread: thread, DisplayName: c.displayName}

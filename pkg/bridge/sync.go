@@ -46,6 +46,8 @@ type incoming struct {
 	added    []added // present at the tip, by path
 	changed  []changed
 	findings []finding.Finding
+	trusted  bool // a commit changes the policy or the signers
+	signed   bool // a commit has a signature
 }
 
 // incoming judges the commits of theirs that head lacks: every one, against
@@ -81,6 +83,7 @@ func (r *run) collect(w *work, base, tip string) (*incoming, error) {
 	}
 	isThread := map[string]bool{}
 	err := w.scan(r.ctx, base, tip, func(c *gitrepo.Scanned) error {
+		in.signed = in.signed || isSigned(c.Commit)
 		for _, d := range c.Diffs {
 			for _, ch := range d.Changes {
 				reason, err := w.judgeChange(ch, tip, isThread)
@@ -93,6 +96,8 @@ func (r *run) collect(w *work, base, tip string) (*incoming, error) {
 					}
 					if reason != "trusted" {
 						blame(ch.Path, reason, c.ID)
+					} else {
+						in.trusted = true
 					}
 					continue
 				}
@@ -316,6 +321,8 @@ type syncObject struct {
 	Report              divergenceReport `json:"divergence_report"`
 	Findings            []jsonFinding    `json:"findings"`
 	ControlPlane        string           `json:"control_plane,omitempty"` // with --check: whether its last row is of HEAD
+
+	rebase string // what brings two sides together that both moved
 }
 
 // runSync is `rig-bridge sync` (spec/cli.md section 9).
@@ -409,9 +416,7 @@ func (r *run) syncOnce() (*syncObject, error) {
 			return nil, err
 		}
 	}
-	if err := r.tell(w, t, o.syncObject); err != nil {
-		return nil, err
-	}
+	r.tell(o.syncObject)
 	if r.opts.has("--check") {
 		o.ControlPlane = r.lastSeen()
 	} else {
@@ -473,6 +478,9 @@ func (r *run) compare(w *work, t target, head, seen, theirs string) (*comparison
 			return nil, err
 		}
 		rep.Collisions = collisions(ours.added, in.added)
+		if o.rebase, err = w.rebaseHint(t, ours, in, rep.Collisions); err != nil {
+			return nil, err
+		}
 		rep.Divergences = divergences(ours.added, in.added)
 	}
 	if !kept {
@@ -501,6 +509,38 @@ func (r *run) compare(w *work, t target, head, seen, theirs string) (*comparison
 	o.ChangedCount = len(rep.ChangedEnvelopes)
 	o.Findings = jsonFindings(in.findings)
 	return c, nil
+}
+
+// rebaseHint says how the unpushed commits come on top of theirs; "" where what
+// came is refused. A signature is made again: rebase drops it otherwise.
+func (w *work) rebaseHint(t target, ours, theirs *incoming, both []collision) (string, error) {
+	if finding.Worst(theirs.findings) == finding.Error {
+		return "", nil
+	}
+	command := "git rebase "
+	if ours.signed {
+		command += "--gpg-sign "
+	}
+	command += shellWord(t.label())
+	switch other := len(ours.changed) > 0 || ours.trusted; {
+	case other && len(both) > 0:
+		return fmt.Sprintf("run `%s`, and `git rebase --skip` where it stops: that leaves out the unpushed one of two", command), nil
+	case other:
+		return fmt.Sprintf("run `%s`", command), nil
+	}
+	for _, c := range both {
+		keeps, err := w.keptName(c)
+		if err != nil {
+			return "", err
+		}
+		if keeps {
+			return fmt.Sprintf("run `%s` to let theirs stand and drop %s", dropCommand(c.commit, ours.signed), short(c.commit)), nil
+		}
+	}
+	if len(both) > 0 {
+		return "the next send puts the unpushed messages on top, under free names", nil
+	}
+	return fmt.Sprintf("the next send puts the unpushed messages on top, or run `%s`", command), nil
 }
 
 // lost names the envelopes that a rewritten branch lacks or holds otherwise.
@@ -599,7 +639,7 @@ func (r *run) inTheWay(w *work, head, theirs string) ([]string, error) {
 }
 
 // tell names everything that stands between the two sides, at once (lock L4).
-func (r *run) tell(w *work, t target, o *syncObject) error {
+func (r *run) tell(o *syncObject) {
 	var lines []string
 	for _, c := range o.Report.ChangedEnvelopes {
 		lines = append(lines, fmt.Sprintf("%s: %s by commit %s", finding.Path(c.Path), c.Reason, short(c.Commit)))
@@ -609,19 +649,8 @@ func (r *run) tell(w *work, t target, o *syncObject) error {
 			lines = append(lines, fmt.Sprintf("%s:%d:%d: %s [%s] (commit %s)", finding.Path(f.Path), f.Line, f.Col, f.Message, f.Rule, short(f.Commit)))
 		}
 	}
-	drop := ""
 	for _, c := range o.Report.Collisions {
 		lines = append(lines, fmt.Sprintf("%s: exists on both sides with different content", finding.Path(c.Path)))
-		if drop != "" {
-			continue
-		}
-		keeps, err := w.keptName(c)
-		if err != nil {
-			return err
-		}
-		if keeps {
-			drop = c.commit
-		}
 	}
 	for _, d := range o.Report.Divergences {
 		since := "no common commit"
@@ -631,15 +660,6 @@ func (r *run) tell(w *work, t target, o *syncObject) error {
 		lines = append(lines, fmt.Sprintf("thread %s: %s by %s and %s by %s were written without knowledge of each other since %s",
 			d.ThreadID, finding.Path(d.Local.Path), quote(d.Local.From), finding.Path(d.Remote.Path), quote(d.Remote.From), since))
 	}
-	switch {
-	case o.Reason != reasonDiverged:
-	case drop != "":
-		lines = append(lines, fmt.Sprintf("both sides moved; run `%s` to let theirs stand and drop %s", dropCommand(drop), short(drop)))
-	case len(o.Report.Collisions) > 0:
-		lines = append(lines, "both sides moved; the next send puts the unpushed messages on top, under free names")
-	default:
-		lines = append(lines, fmt.Sprintf("both sides moved; the next send puts the unpushed messages on top, or run `git rebase %s`", shellWord(t.label())))
-	}
 	const most = 20
 	for i, line := range lines {
 		if i == most-1 && len(lines) > most {
@@ -648,7 +668,9 @@ func (r *run) tell(w *work, t target, o *syncObject) error {
 		}
 		r.note("%s", line)
 	}
-	return nil
+	if o.Reason == reasonDiverged && o.rebase != "" {
+		r.note("both sides moved; %s", o.rebase)
+	}
 }
 
 // keptName tells whether the message of this clone in a collision keeps its

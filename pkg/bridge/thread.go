@@ -53,7 +53,7 @@ func runThread(r *run) error {
 		return err
 	}
 	defer w.close()
-	if err := w.threadDir(thread); err != nil {
+	if err := w.threadDir(thread, "rig-bridge status"); err != nil {
 		return err
 	}
 	all, err := readThread(w.root, thread)

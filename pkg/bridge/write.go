@@ -195,7 +195,8 @@ func (w *work) blobID(data []byte) string {
 
 // threadDir refuses a thread whose id is not valid or that is not a real
 // directory in the root, and a repository that keeps its threads elsewhere.
-func (w *work) threadDir(thread string) error {
+// hint is what helps a person who names a thread that is not there.
+func (w *work) threadDir(thread, hint string) error {
 	if err := checkThread(thread); err != nil {
 		return err
 	}
@@ -205,7 +206,7 @@ func (w *work) threadDir(thread string) error {
 	info, err := os.Lstat(filepath.Join(w.root, thread))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fail(codeThread, "the thread %s does not exist", quote(thread)).withHint("rig-bridge new %s", thread)
+		return fail(codeThread, "the thread %s does not exist", quote(thread)).withHint("%s", hint)
 	case err != nil:
 		return cannotRead(filepath.Join(w.root, thread), err)
 	case info.Mode()&fs.ModeSymlink != 0:

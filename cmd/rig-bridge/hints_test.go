@@ -1,0 +1,114 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// shell runs a command line of a hint in a clone.
+func (w *world) shell(dir, line string) string {
+	w.t.Helper()
+	return w.git(dir, "-c", "alias.hint=!cd \"$GIT_PREFIX.\" && "+line, "hint")
+}
+
+// between returns what stands between the backquotes of a line that has word.
+func between(t *testing.T, text, word string) string {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if part := strings.Split(line, "`"); strings.Contains(line, word) && len(part) > 2 {
+			return part[1]
+		}
+	}
+	t.Fatalf("no command in\n%s", text)
+	return ""
+}
+
+// crossing is two clones that both moved: the operator's with an unpushed
+// relay, which a signers file lets in, and a's with a turn that is pushed.
+func crossing(t *testing.T) (w *world, question string) {
+	t.Helper()
+	w = newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	w.commitFiles("a", map[string]string{".bridge/allowed_signers": w.operator("op")})
+	os.Mkdir(w.path("a/t-one"), 0o755)
+	w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "peer")
+	w.git("op", "pull", "-q", "--rebase")
+	question = w.bodyHash("a/t-one/REQUEST.md")
+	w.ok("op", "relay", "DECISIONS", "--thread", "t-one", "--in-reply-to", question, "--no-push")
+	w.ok("a", handoff...)
+	return w, question
+}
+
+// The command that sync names for two sides that both moved keeps a relay's
+// signature, without which no gate would let it in; and what is no message is
+// not said to go out with the next send.
+func TestHintRebase(t *testing.T) {
+	w, _ := crossing(t)
+	o := w.run("op", "sync")
+	if o.code != 1 || !strings.Contains(o.stderr, "the next send") {
+		t.Fatalf("exit %d\n%s", o.code, o.stderr)
+	}
+	w.shell("op", between(t, o.stderr, "both sides moved"))
+	if raw := w.git("op", "cat-file", "commit", "HEAD"); !strings.Contains(raw, "\ngpgsig ") {
+		t.Errorf("the relay is not signed any more:\n%s", raw)
+	}
+	w.ok("op", "sync")
+	w.write("op/notes.txt", "x\n")
+	w.git("op", "add", "notes.txt")
+	w.git("op", "commit", "-q", "-m", "notes")
+	w.ok("a", handoff...)
+	o = w.run("op", "sync")
+	if strings.Contains(o.stderr, "the next send") {
+		t.Errorf("a send would stop here:\n%s", o.stderr)
+	}
+	w.shell("op", between(t, o.stderr, "both sides moved"))
+	w.ok("op", "sync")
+}
+
+// A relay that has waited too long is taken out by the command of the hint,
+// and what lies on top of it stays signed.
+func TestHintOldRelay(t *testing.T) {
+	w, question := crossing(t)
+	path := strings.TrimSpace(w.git("op", "diff", "--name-only", "HEAD^", "HEAD"))
+	text, err := os.ReadFile(w.path("op/" + path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04:05.000Z")
+	w.write("op/"+path, regexp.MustCompile(`attested_at: .*`).ReplaceAllString(string(text), `attested_at: "`+old+`"`))
+	w.git("op", "commit", "-q", "-a", "--amend", "--no-edit", "-S")
+	o := w.run("op", "relay", "ACK", "--thread", "t-one", "--in-reply-to", question)
+	o.keeps(t, 1, "is a relay attested more than")
+	_, hint, _ := strings.Cut(o.stderr, "hint: ")
+	command, _, _ := strings.Cut(hint, ",")
+	w.shell("op", command)
+	if names := w.git("op", "ls-tree", "--name-only", "HEAD", "t-one/"); strings.Contains(names, path) {
+		t.Errorf("the old relay is still there:\n%s", names)
+	}
+	if raw := w.git("op", "cat-file", "commit", "HEAD"); !strings.Contains(raw, "\ngpgsig ") || !strings.Contains(raw, "ACK (relay)") {
+		t.Errorf("the relay on top is not signed any more:\n%s", raw)
+	}
+	w.ok("op", "relay", "DECISIONS", "--thread", "t-one", "--in-reply-to", question)
+}
+
+// A relay's clone is told what its operator can change, and is sent to no
+// command that refuses relays.
+func TestHintRelay(t *testing.T) {
+	w, question := crossing(t)
+	relay := []string{"relay", "ACK", "--thread", "t-one", "--in-reply-to", question}
+	w.git("op", "config", "user.name", "rigward")
+	w.run("op", relay...).keeps(t, 1, `"rigward" is a program`, "hint: git config user.name <name>")
+	w.git("op", "config", "user.name", "Op")
+	w.git("op", "config", "user.email", "op@localhost")
+	w.run("op", relay...).keeps(t, 1, "hint: git config user.email <address>")
+	w.git("op", "config", "user.email", "op@example.com")
+	relay[3] = "t-two"
+	w.run("op", relay...).keeps(t, 1, "hint: rig-bridge sync --auto")
+	w.run("op", "thread", "t-two").keeps(t, 1, "hint: rig-bridge status")
+}

@@ -112,3 +112,14 @@ func TestHintRelay(t *testing.T) {
 	w.run("op", relay...).keeps(t, 1, "hint: rig-bridge sync --auto")
 	w.run("op", "thread", "t-two").keeps(t, 1, "hint: rig-bridge status")
 }
+
+// Where core.hooksPath is set, init says what installs the hooks there, in the
+// words of rig-hook.
+func TestHintHooksPath(t *testing.T) {
+	w := newWorld(t)
+	w.git(".", "init", "-q", "a")
+	w.git("a", "config", "core.hooksPath", ".githooks")
+	if o := w.ok("a", "init", "--rig-id", "rig-a"); !strings.Contains(o.stderr, "`rig-hook install --into-hooks-path`") {
+		t.Errorf("standard error:\n%s", o.stderr)
+	}
+}

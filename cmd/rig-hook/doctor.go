@@ -27,7 +27,7 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 		return fail(env, "doctor", err)
 	}
 	defer r.Close()
-	dir, err := r.HooksPath(ctx)
+	dir, err := hooksPath(ctx, r, f)
 	if err != nil {
 		return fail(env, "doctor", err)
 	}
@@ -38,12 +38,12 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 	} else if set {
 		d.say(true, "core.hooksPath is %s", finding.Quote(custom))
 	}
-	if err := hooksPlace(ctx, env, r, dir); err != nil {
+	if err := hooksPlace(ctx, r, f, dir); err != nil {
 		return fail(env, "doctor", err)
 	}
 	d.say(true, "git looks for hooks in %s", filepath.ToSlash(dir))
 	for _, name := range names {
-		d.hook(r, dir, name)
+		d.hook(ctx, r, f, dir, name)
 	}
 	judged, err := judgedBy(env, r, f.has("--server"))
 	if err != nil {
@@ -60,11 +60,9 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 		if _, set, err := r.ConfigLast("core.hooksPath"); err == nil && set {
 			hint += " --into-hooks-path"
 		}
+		hint = atServer(f, hint)
 		if d.hint != "" {
 			hint = d.hint
-		}
-		if f.has("--server") {
-			hint += " --server " + finding.Word(f.value["--server"])
 		}
 		fmt.Fprintf(env.Stdout, "hint: %s\n", hint)
 		return report.ExitFindings
@@ -91,7 +89,7 @@ func (d *diagnosis) say(ok bool, format string, args ...any) {
 	fmt.Fprintf(d.env.Stdout, "%s  %s\n", mark, fmt.Sprintf(format, args...))
 }
 
-func (d *diagnosis) hook(r *gitrepo.Repo, dir, name string) {
+func (d *diagnosis) hook(ctx context.Context, r *gitrepo.Repo, f flags, dir, name string) {
 	file := filepath.Join(dir, name)
 	data, err := os.ReadFile(file)
 	switch {
@@ -119,15 +117,16 @@ func (d *diagnosis) hook(r *gitrepo.Repo, dir, name string) {
 	if kept, err := os.ReadFile(file + hooks.ChainedSuffix); err == nil {
 		if m, by := managed(r.WorkTree(), file, name, kept); m != nil && len(by) > 0 {
 			d.say(false, "%s: registered twice, in the hooks directory and with %s (%s)", name, m.name, finding.Quote(by[0]))
-			d.hint = "rig-hook uninstall"
+			d.hint = atServer(f, "rig-hook uninstall")
 			return
 		}
 	}
-	if command, err := configured(r, name); err != nil {
+	if key, command, err := configured(r, name); err != nil {
 		d.say(false, "%s: the configuration cannot be read", name)
 		return
-	} else if command != "" {
+	} else if key != "" {
 		d.say(false, "%s: registered twice, in the hooks directory and in the configuration (%s)", name, finding.QuoteMax(command, 60))
+		d.hint = unset(ctx, r, f, key)
 		return
 	}
 	d.say(true, "%s: there, executable, ours", name)
@@ -156,12 +155,12 @@ func (d *diagnosis) managed(top, file, name string, data []byte) bool {
 }
 
 // configured returns the command of ours that the configuration registers for
-// a hook, as git 2.54 and newer run it besides the hooks directory:
-// hook.<name>.command with one or more hook.<name>.event.
-func configured(r *gitrepo.Repo, hook string) (string, error) {
+// a hook, and its key, as git 2.54 and newer run it besides the hooks
+// directory: hook.<name>.command with one or more hook.<name>.event.
+func configured(r *gitrepo.Repo, hook string) (key, command string, err error) {
 	section, err := r.ConfigSection("hook")
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	for key, command := range section {
 		name, ok := strings.CutSuffix(key, ".command")
@@ -170,13 +169,13 @@ func configured(r *gitrepo.Repo, hook string) (string, error) {
 		}
 		events, err := r.Config(name + ".event")
 		if err != nil {
-			return "", err
+			return "", "", err
 		}
 		if slices.Contains(events, hook) {
-			return command, nil
+			return key, command, nil
 		}
 	}
-	return "", nil
+	return "", "", nil
 }
 
 // canary lets git run the hooks of dir in a scratch repository, with what hook

@@ -56,19 +56,23 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 	if strings.Contains(filepath.ToSlash(env.Executable), "/go-build") {
 		return fail(env, "install", &policy.Undecided{Message: "this program was built by go run and will be gone soon, so a hook must not name it", Hint: "go install ./cmd/..., then rig-hook install"})
 	}
-	dir, err := r.HooksPath(ctx)
+	dir, err := hooksPath(ctx, r, f)
 	if err != nil {
 		return fail(env, "install", err)
 	}
-	if err := hooksPlace(ctx, env, r, dir); err != nil {
+	if err := hooksPlace(ctx, r, f, dir); err != nil {
 		return fail(env, "install", err)
 	}
 	if custom, set, err := r.ConfigLast("core.hooksPath"); err != nil {
 		return fail(env, "install", err)
 	} else if set && !f.has("--into-hooks-path") {
+		again := atServer(f, "rig-hook install --into-hooks-path")
+		if f.has("--bootstrap") {
+			again += " --bootstrap"
+		}
 		return fail(env, "install", &policy.Undecided{
 			Message: fmt.Sprintf("core.hooksPath is %s, so git looks for hooks in %s only, and other repositories may share it", finding.Quote(custom), finding.Quote(dir)),
-			Hint:    "rig-hook install --into-hooks-path",
+			Hint:    again,
 		})
 	}
 	if ownedByHusky(dir) {
@@ -171,7 +175,7 @@ func uninstall(ctx context.Context, env *hooks.Env, f flags) int {
 		return fail(env, "uninstall", err)
 	}
 	defer r.Close()
-	dir, err := r.HooksPath(ctx)
+	dir, err := hooksPath(ctx, r, f)
 	if err != nil {
 		return fail(env, "uninstall", err)
 	}

@@ -36,7 +36,7 @@ func modernGit(ctx context.Context, env *hooks.Env) error {
 }
 
 // hooksPlace tells why git can run no hook out of dir, however it is filled.
-func hooksPlace(ctx context.Context, env *hooks.Env, r *gitrepo.Repo, dir string) error {
+func hooksPlace(ctx context.Context, r *gitrepo.Repo, f flags, dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil || info.IsDir() {
 		return nil
@@ -49,18 +49,43 @@ func hooksPlace(ctx context.Context, env *hooks.Env, r *gitrepo.Repo, dir string
 		return err
 	} else if set {
 		u.Message = "core.hooksPath is " + finding.Quote(custom) + ", which is no directory, so git runs no hook"
-		u.Hint = "unset GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS, which set it"
-		run := gitrepo.Runner{Env: r.Env()}
-		res, err := run.Run(ctx, gitrepo.Command{Args: []string{"config", "--show-scope", "--get", "core.hooksPath"}})
-		if err != nil {
-			return err
-		}
-		scope, _, _ := strings.Cut(string(res.Stdout), "\t")
-		if slices.Contains([]string{"system", "global", "local", "worktree"}, scope) {
-			u.Hint = "git config --" + scope + " --unset-all core.hooksPath"
-		}
+		u.Hint = unset(ctx, r, f, "core.hooksPath")
 	}
 	return u
+}
+
+// hooksPath is where git looks for hooks.
+func hooksPath(ctx context.Context, r *gitrepo.Repo, f flags) (string, error) {
+	dir, err := r.HooksPath(ctx)
+	if err != nil {
+		if custom, set, cerr := r.ConfigLast("core.hooksPath"); cerr == nil && set && custom == "" {
+			return "", &policy.Undecided{Message: "core.hooksPath is empty, so git runs no hook", Hint: unset(ctx, r, f, "core.hooksPath"), Cause: err}
+		}
+	}
+	return dir, err
+}
+
+// unset is the command that takes a key out of the configuration.
+func unset(ctx context.Context, r *gitrepo.Repo, f flags, key string) string {
+	run := gitrepo.Runner{Env: r.Env()}
+	res, err := run.Run(ctx, gitrepo.Command{Args: []string{"config", "--show-scope", "--get", key}})
+	scope, _, _ := strings.Cut(string(res.Stdout), "\t")
+	if err != nil || !slices.Contains([]string{"system", "global", "local", "worktree"}, scope) {
+		return "unset GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS, which set it"
+	}
+	command := "git "
+	if f.has("--server") && scope != "system" && scope != "global" {
+		command += "-C " + finding.Word(f.value["--server"]) + " "
+	}
+	return command + "config --" + scope + " --unset-all " + finding.Word(key)
+}
+
+// atServer adds the repository that --server names to a command of ours.
+func atServer(f flags, command string) string {
+	if f.has("--server") {
+		command += " --server " + finding.Word(f.value["--server"])
+	}
+	return command
 }
 
 // unwritable adds what helps to an error of a hooks directory that takes no

@@ -138,7 +138,7 @@ func (w *work) installHooks(r *run) ([]string, error) {
 		return names, nil
 	}
 	if dir, err := w.repo.Config("core.hooksPath"); err == nil && len(dir) > 0 {
-		r.note("core.hooksPath is set, no hooks were installed; to install them there run `rig-hook install --force`")
+		r.note("core.hooksPath is set, no hooks were installed; to install them there run `rig-hook install --into-hooks-path`")
 		return names, nil
 	}
 	program, found := "", false

@@ -50,8 +50,8 @@ type fact struct {
 
 const (
 	// cacheMagic names the form of the file and the rules behind it: it
-	// changes with what quick takes.
-	cacheMagic = "rigward status 1\n"
+	// changes with what quick takes and with what a walk answers.
+	cacheMagic = "rigward status 2\n"
 	factSize   = 24
 	maxFacts   = 1 << 18
 	maxCache   = maxFacts*(factSize+4) + 1<<10 // bytes

@@ -202,7 +202,7 @@ func TestStatusCache(t *testing.T) {
 		"empty":                 {},
 		"magic alone":           []byte(cacheMagic),
 		"sealed magic":          sealed([]byte(cacheMagic)),
-		"another version":       sealed(bytes.Replace(body, []byte("status 1"), []byte("status 2"), 1)),
+		"another version":       sealed(bytes.Replace(body, []byte("status 2"), []byte("status 1"), 1)),
 		"torn":                  written[:len(written)/2],
 		"with more at its end":  append(bytes.Clone(written), 0),
 		"a huge number":         counted(1<<32 - 1),

@@ -213,6 +213,80 @@ func TestStatusOfSHA256(t *testing.T) {
 	}
 }
 
+// TestStatusOfUnlisted: status and thread order by what HEAD holds, whatever
+// git status lists: an ignored message, one that the configuration hides, one
+// that only the index has lost, one where HEAD has a file in the thread's place.
+func TestStatusOfUnlisted(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cachedClone{t: t, dir: filepath.Join(dir, "clone"), env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1"}}
+	if out, err := exec.Command("git", "init", "-q", "-b", "main", c.dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	write := func(path string) {
+		t.Helper()
+		thread, _ := splitPath(path)
+		file := filepath.Join(c.dir, filepath.FromSlash(path))
+		text := "---\nfrom: rig-a\nto: peer\ndate: 2026-01-01\nstatus: ▶ x\ntype: ACK\nthread: " + thread + "\n---\nx\n"
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit := func(path string) {
+		t.Helper()
+		write(path)
+		c.git("add", "-f", path)
+		c.git("commit", "-q", "-m", path)
+	}
+	latest := func(thread, expected string) {
+		t.Helper()
+		for _, round := range []string{"first", "second"} {
+			var o statusObject
+			if err := json.Unmarshal([]byte(c.status(time.Now())), &o); err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(o.Threads, func(row threadRow) bool { return row.ThreadID == thread })
+			if i < 0 || o.Threads[i].Latest.Filename != expected {
+				t.Errorf("%s status: %+v, expected %s last in %s", round, o.Threads, expected, thread)
+			}
+		}
+		var out, errs bytes.Buffer
+		code := Main(context.Background(), Env{Args: []string{"thread", thread}, Stdout: &out, Stderr: &errs, Environ: c.env, Dir: c.dir, Now: time.Now, Rand: rand.Reader})
+		if i := strings.LastIndex(out.String(), " file="); code != 0 || i < 0 || !strings.HasPrefix(out.String()[i:], " file="+expected+"\n") {
+			t.Errorf("thread %s: exit %d\n%s%s", thread, code, out.String(), errs.String())
+		}
+	}
+	commit("t-one/B.md")
+	commit("t-one/A.md")
+	latest("t-one", "A.md")
+	c.git("rm", "-q", "--cached", "t-one/B.md")
+	latest("t-one", "A.md")
+	c.git("add", "t-one/B.md")
+	write("t-two/A.md")
+	commit("t-two/B.md")
+	c.git("config", "status.showUntrackedFiles", "no")
+	latest("t-two", "A.md")
+	c.git("config", "--unset", "status.showUntrackedFiles")
+	if err := os.WriteFile(filepath.Join(c.dir, ".git", "info", "exclude"), []byte("t-two/A.md\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	latest("t-two", "A.md")
+	place := filepath.Join(c.dir, "t-three")
+	if err := os.WriteFile(place, []byte("x\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.git("add", "t-three")
+	c.git("commit", "-q", "-m", "a file")
+	if err := os.Remove(place); err != nil {
+		t.Fatal(err)
+	}
+	write("t-three/B.md")
+	write("t-three/A.md")
+	latest("t-three", "B.md")
+}
+
 // A dyingPipe takes so many writes.
 type dyingPipe struct {
 	bytes.Buffer

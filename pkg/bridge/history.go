@@ -97,7 +97,9 @@ func (w *work) committedPaths(head string, ms []*message) (map[string]bool, erro
 		if !known {
 			var err error
 			if names, err = w.treeFiles(head, m.thread); err != nil {
-				return nil, err
+				if asFailure(context.Background(), err).code != codeThread { // HEAD has a file of that name
+					return nil, err
+				}
 			}
 			files[m.thread] = names
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -166,7 +165,7 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 		return nil, nil, got.err
 	}
 	var problems []*message
-	if err := r.rows(w, o, names, threads, got.treeStatus, cache, &problems); err != nil {
+	if err := r.rows(w, o, names, threads, got.head, cache, &problems); err != nil {
 		return nil, nil, err
 	}
 	if o.UnpushedCommits, err = w.unpushedLines(ctx, got.treeStatus); err != nil {
@@ -189,7 +188,7 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 }
 
 // rows fills in the threads, most recent first.
-func (r *run) rows(w *work, o *statusObject, names []string, threads []glance, s treeStatus, cache *statusCache, problems *[]*message) error {
+func (r *run) rows(w *work, o *statusObject, names []string, threads []glance, head string, cache *statusCache, problems *[]*message) error {
 	var ties []*message
 	byDay := map[int]int{}
 	for _, g := range threads {
@@ -204,7 +203,7 @@ func (r *run) rows(w *work, o *statusObject, names []string, threads []glance, s
 			ties = append(ties, g.latest...)
 		}
 	}
-	if err := r.findLatest(w, ties, s, cache); err != nil {
+	if err := r.findLatest(w, ties, head, cache); err != nil {
 		return err
 	}
 	for i, g := range threads {
@@ -382,46 +381,39 @@ func (r *run) findPositions(w *work, ms []*message) error {
 }
 
 // findLatest is findPositions where only the newest message of each thread
-// matters: of the others it is only known that they are older. What is not
-// committed is taken from what git status said.
-func (r *run) findLatest(w *work, ms []*message, s treeStatus, cache *statusCache) error {
+// matters: of the others it is only known that they are older. The answer
+// follows from head and the paths alone, so that it can be remembered.
+func (r *run) findLatest(w *work, ms []*message, head string, cache *statusCache) error {
 	if len(ms) == 0 {
 		return nil
 	}
-	fresh, freshDirs := map[string]bool{}, map[string]bool{}
-	for _, l := range s.lines {
-		if strings.HasSuffix(l.paths[0], "/") {
-			freshDirs[strings.TrimSuffix(l.paths[0], "/")] = true
-		} else if strings.ContainsAny(l.xy, "?ARC") {
-			fresh[l.paths[0]] = true
-		}
+	sorted := slices.SortedFunc(slices.Values(ms), func(a, b *message) int { return strings.Compare(a.path(), b.path()) })
+	paths := make([]string, len(sorted))
+	for i, m := range sorted {
+		paths[i] = m.path()
 	}
-	wanted := map[string]*message{}
+	key := walkKey(head, paths)
+	if cache.recall(key, sorted) {
+		return nil
+	}
+	committed, err := w.committedPaths(head, sorted)
+	if err != nil {
+		return err
+	}
 	newest := map[string]bool{} // threads whose newest message is not committed
-	for _, m := range ms {
-		if s.head == "" || freshDirs[m.thread] || fresh[m.path()] {
+	for i, m := range sorted {
+		if !committed[paths[i]] {
 			m.position = uncommittedPosition
 			newest[m.thread] = true
 		}
 	}
-	for _, m := range ms {
+	wanted := map[string]*message{}
+	for i, m := range sorted {
 		if !newest[m.thread] {
-			wanted[m.path()] = m
+			wanted[paths[i]] = m
 		}
 	}
-	if len(wanted) == 0 {
-		return nil
-	}
-	paths := slices.Sorted(maps.Keys(wanted))
-	sorted := make([]*message, len(paths))
-	for i, p := range paths {
-		sorted[i] = wanted[p]
-	}
-	key := walkKey(s.head, paths)
-	if cache.recall(key, sorted) {
-		return nil
-	}
-	cut, err := w.walkBack(r.ctx, s.head, wanted, true)
+	cut, err := w.walkBack(r.ctx, head, wanted, true)
 	if err == nil && !cut {
 		cache.learn(key, sorted)
 	}

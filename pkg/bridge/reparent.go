@@ -245,9 +245,13 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 	if err != nil {
 		return "", false, err
 	}
+	args, err := w.encoding(encodingOf(u.commit))
+	if err != nil {
+		return "", false, err
+	}
 	a := u.commit.Author
 	c := gitrepo.Command{
-		Args:  []string{"commit-tree", tree, "-p", tip, "-F", "-"},
+		Args:  append(args, "commit-tree", tree, "-p", tip, "-F", "-"),
 		Stdin: []byte(message),
 		Env: []string{"GIT_AUTHOR_NAME=" + a.Name, "GIT_AUTHOR_EMAIL=" + a.Email,
 			fmt.Sprintf("GIT_AUTHOR_DATE=@%d %s", a.When, a.Zone)},
@@ -288,6 +292,17 @@ func dropCommand(commit string, signed bool) string {
 func isSigned(c *gitrepo.Commit) bool {
 	headers, _, _ := bytes.Cut(c.Raw, []byte("\n\n"))
 	return bytes.Contains(headers, []byte("\ngpgsig"))
+}
+
+// encodingOf is the encoding that a commit names for its message.
+func encodingOf(c *gitrepo.Commit) string {
+	headers, _, _ := bytes.Cut(c.Raw, []byte("\n\n"))
+	for line := range bytes.Lines(headers) {
+		if name, ok := bytes.CutPrefix(line, []byte("encoding ")); ok {
+			return string(bytes.TrimSuffix(name, []byte("\n")))
+		}
+	}
+	return "UTF-8"
 }
 
 // closing matches the message of close, whose file never gets another name.

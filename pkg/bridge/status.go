@@ -344,7 +344,7 @@ func (w *work) unpushedLines(ctx context.Context, s treeStatus) ([]string, error
 	if !s.ahead {
 		return out, nil
 	}
-	text, err := w.must(ctx, "-c", "log.showSignature=false", "log", "--no-color", "--format=%h %s", "@{upstream}.."+s.head)
+	text, err := w.must(ctx, "-c", "log.showSignature=false", "log", "--no-color", "--encoding=UTF-8", "--format=%h %s", "@{upstream}.."+s.head)
 	if err != nil {
 		return nil, err
 	}

@@ -460,9 +460,12 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 	if err != nil {
 		return "", err
 	}
-	var args []string
+	args, err := w.encoding("UTF-8")
+	if err != nil {
+		return "", err
+	}
 	if idle {
-		args = []string{"-c", "maintenance.auto=false"}
+		args = append(args, "-c", "maintenance.auto=false")
 	}
 	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--only", "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n"), Timeout: localTime}
 	if d.signed {
@@ -507,6 +510,16 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 		}
 	}
 	return commit, r.judgeOwn(w, j, p, commit)
+}
+
+// encoding returns what makes git say of a commit's message that it is in that
+// encoding, as it is, whatever the configuration names.
+func (w *work) encoding(name string) ([]string, error) {
+	set, err := w.config("i18n.commitEncoding")
+	if err != nil || set == name || set == "" && name == "UTF-8" {
+		return nil, err
+	}
+	return []string{"-c", "i18n.commitEncoding=" + name}, nil
 }
 
 // judgeOwn judges the new commit as the gates will.

@@ -63,6 +63,21 @@ func TestFaults(t *testing.T) {
 		os.Chmod(w.path("origin.git/hooks/pre-receive"), 0o755)
 		w.run("a", handoff...).keeps(t, 1, "not on a Sunday", "t-one/HANDOFF.md is kept", "hint: git push")
 	})
+	t.Run("branch name that a shell would read", func(t *testing.T) {
+		w := faultWorld(t)
+		w.git("a", "checkout", "-q", "-b", "a;b$(x)")
+		w.run("a", "sync").keeps(t, 1, "hint: git branch --set-upstream-to='origin/a;b$(x)'")
+		w.git("a", "config", "remote.origin.url", w.path("gone.git"))
+		w.run("a", handoff...).keeps(t, 2, "hint: git push origin 'a;b$(x):a;b$(x)'")
+		w.git("a", "config", "--remove-section", "remote.origin")
+		w.run("a", handoff...).keeps(t, 1, "git push origin 'a;b$(x)'")
+	})
+	t.Run("flags without effect are read all the same", func(t *testing.T) {
+		w := faultWorld(t)
+		w.run("a", "thread", "t-one", "--format=").keeps(t, 1, "--format")
+		w.run("a", "status", "--interval", "soon").keeps(t, 1, "--interval", "soon")
+		w.run("a", "sync", "--interval", "0").keeps(t, 1, "--interval", "0")
+	})
 	t.Run("refusing pre-push hook", func(t *testing.T) {
 		w := faultWorld(t)
 		w.write("a/.git/hooks/pre-push", "#!/bin/sh\necho 'not now' >&2\nexit 1\n")

@@ -56,8 +56,12 @@ type statusObject struct {
 
 // runStatus is `rig-bridge status` (spec/cli.md section 7).
 func runStatus(r *run) error {
+	interval, err := r.interval(defaultStatusInterval)
+	if err != nil {
+		return err
+	}
 	if r.opts.has("--watch") {
-		return r.watch(defaultStatusInterval, func() (watched, error) {
+		return r.watch(interval, func() (watched, error) {
 			o, _, err := r.statusOnce()
 			if err != nil {
 				return nil, err

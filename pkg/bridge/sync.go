@@ -330,8 +330,12 @@ func runSync(r *run) error {
 	if r.opts.has("--check") && r.opts.has("--auto") {
 		return usageError(r.cmd, "--check writes nothing, --auto pulls; use one of them")
 	}
+	interval, err := r.interval(defaultSyncInterval)
+	if err != nil {
+		return err
+	}
 	if r.opts.has("--watch") {
-		return r.watch(defaultSyncInterval, func() (watched, error) {
+		return r.watch(interval, func() (watched, error) {
 			o, err := r.syncOnce()
 			if err != nil {
 				return nil, err

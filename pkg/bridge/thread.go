@@ -44,8 +44,8 @@ func runThread(r *run) error {
 	if err := checkThread(thread); err != nil {
 		return err
 	}
-	format, _ := r.opts.value("--format")
-	if !slices.Contains([]string{"", "text", "mermaid"}, format) {
+	format, given := r.opts.value("--format")
+	if given && format != "text" && format != "mermaid" {
 		return usageError(r.cmd, "--format %s is neither text nor mermaid", quote(format))
 	}
 	w, err := r.open()

@@ -32,18 +32,24 @@ type watchError struct {
 
 func (e *watchError) stamp(event string, seq int, at string) { e.Event, e.Seq, e.At = event, seq, at }
 
+// interval returns the pause that --interval names, else usual.
+func (r *run) interval(usual time.Duration) (time.Duration, error) {
+	v, given := r.opts.value("--interval")
+	if !given {
+		return usual, nil
+	}
+	seconds, err := strconv.ParseFloat(v, 64)
+	if err != nil || !(seconds >= 0.1 && seconds <= 86400) {
+		return 0, usageError(r.cmd, "--interval %s is not a number of seconds from 0.1 to 86400", quote(v))
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
 // watch prints one JSON object a line: at once, then whenever the content
 // differs from the last one (spec/cli.md section 11). A look that fails prints
 // an error object, once, and watching goes on. It ends by a signal, or when
 // nobody reads standard output any more.
 func (r *run) watch(interval time.Duration, look func() (watched, error)) error {
-	if v, given := r.opts.value("--interval"); given {
-		seconds, err := strconv.ParseFloat(v, 64)
-		if err != nil || !(seconds >= 0.1 && seconds <= 86400) {
-			return usageError(r.cmd, "--interval %s is not a number of seconds from 0.1 to 86400", quote(v))
-		}
-		interval = time.Duration(seconds * float64(time.Second))
-	}
 	var last []byte
 	for seq := 1; ; {
 		o, err := look()

@@ -610,7 +610,7 @@ func (w *work) createFile(file string, data []byte) error {
 func short(id string) string { return id[:min(7, len(id))] }
 
 func pushHint(t target) string {
-	return fmt.Sprintf("git push %s %s:%s", shellWord(t.remote), t.short(), t.remoteShort())
+	return fmt.Sprintf("git push %s %s", shellWord(t.remote), shellWord(t.short()+":"+t.remoteShort()))
 }
 
 // shellWord quotes a word for a command that a person copies.

@@ -66,7 +66,7 @@ func TestFaults(t *testing.T) {
 	t.Run("branch name that a shell would read", func(t *testing.T) {
 		w := faultWorld(t)
 		w.git("a", "checkout", "-q", "-b", "a;b$(x)")
-		w.run("a", "sync").keeps(t, 1, "hint: git branch --set-upstream-to='origin/a;b$(x)'")
+		w.run("a", "sync").keeps(t, 1, "hint: git push --set-upstream origin 'a;b$(x)'\n")
 		w.git("a", "config", "remote.origin.url", w.path("gone.git"))
 		w.run("a", handoff...).keeps(t, 2, "hint: git push origin 'a;b$(x):a;b$(x)'")
 		w.git("a", "config", "--remove-section", "remote.origin")

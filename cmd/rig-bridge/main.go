@@ -57,7 +57,7 @@ func run() int {
 	return bridge.Main(ctx, bridge.Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ: environ, Dir: dir, Now: time.Now, Rand: rand.Reader,
-		Rows: rows, Page: page, HookProgram: hookProgram, InstallHooks: installHooks, Second: second,
+		Rows: rows, Page: page, Unread: unread, HookProgram: hookProgram, InstallHooks: installHooks, Second: second,
 		Control: func(ctx context.Context, dir string, args []string) (stdout, stderr []byte, code int, err error) {
 			return handover.Run(ctx, self, "rig-bridge", dir, args, environ)
 		},

@@ -42,6 +42,9 @@ type Env struct {
 	// Page runs a pager with the given arguments and environment over text.
 	// started is false if the program could not be started. Nil: no pager.
 	Page func(argv, environ []string, text []byte) (started bool)
+	// Unread returns a channel that is closed when nobody reads Stdout any
+	// more. Nil: only a write finds out.
+	Unread func() <-chan struct{}
 	// HookProgram returns the path of rig-hook, ok false if it is neither
 	// beside this program nor on the search path. Nil: it is not.
 	HookProgram func() (program string, ok bool)

@@ -50,6 +50,10 @@ func (r *run) interval(usual time.Duration) (time.Duration, error) {
 // an error object, once, and watching goes on. It ends by a signal, or when
 // nobody reads standard output any more.
 func (r *run) watch(interval time.Duration, look func() (watched, error)) error {
+	var unread <-chan struct{}
+	if r.env.Unread != nil {
+		unread = r.env.Unread()
+	}
 	var last []byte
 	for seq := 1; ; {
 		o, err := look()
@@ -86,6 +90,8 @@ func (r *run) watch(interval time.Duration, look func() (watched, error)) error 
 		r.notes, r.kept = nil, ""
 		select {
 		case <-time.After(interval):
+		case <-unread:
+			return nil
 		case <-r.ctx.Done():
 			return context.Cause(r.ctx)
 		}

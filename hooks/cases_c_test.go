@@ -118,11 +118,14 @@ func TestCasesC(t *testing.T) {
 			w.clone.Commit("Good", state(i))
 		}
 		w.server.Hook("pre-receive", "#!/bin/sh\nexec '"+program+"' pre-receive --timeout 1ms\n")
-		w.undecided(w.push("main"), "then the time was up hint: push in smaller parts")
+		w.undecided(w.push("main"), "then the time was up hint: push in smaller parts, or raise --timeout")
 		// The policy's timeout counts, too; and never skips the check.
 		w.server.Hook("pre-receive", "#!/bin/sh\nexec '"+program+"' pre-receive\n")
 		w.policy("version: 1\ntimeout: 1 ms\n")
-		w.undecided(w.push("main"), "commits checked in")
+		w.undecided(w.push("main"), "then the time was up hint: push in smaller parts, or raise the policy's timeout")
+		w.server.Run("config", "rigward.timeout", "1ms")
+		w.undecided(w.push("main"), "or raise rigward.timeout")
+		w.server.Run("config", "--unset", "rigward.timeout")
 		w.policy("version: 1\ntimeout: 60 s\n")
 		w.accepted(w.push("main"))
 	})

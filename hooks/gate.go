@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,7 +70,7 @@ type gate struct {
 
 	args    []string // words after the flags
 	timeout time.Duration
-	fixed   bool // timeout was given on the command line
+	fixed   string // what gives timeout, if it is not the policy
 	format  string
 	timer   *time.Timer
 
@@ -109,7 +110,7 @@ func (g *gate) flags(server bool) error {
 			if err != nil || d <= 0 {
 				return fmt.Errorf("--timeout is %s, expected a duration such as 4s", finding.Quote(value))
 			}
-			g.timeout, g.fixed = d, true
+			g.timeout, g.fixed = d, "--timeout"
 		case "--format":
 			if !slices.Contains(report.Formats(), value) {
 				return fmt.Errorf("--format is %s, expected one of %s", finding.QuoteMax(value, 40), strings.Join(report.Formats(), ", "))
@@ -151,7 +152,7 @@ func (g *gate) within(ctx context.Context, run func(context.Context) error) {
 		}
 		u := &policy.Undecided{
 			Message: fmt.Sprintf("%d of %d commits checked in %s, then the time was up", done, total, g.env.Now().Sub(g.started).Round(100*time.Millisecond)),
-			Hint:    "push in smaller parts, or raise the policy's timeout", Cause: err,
+			Hint:    "push in smaller parts, or raise " + cmp.Or(g.fixed, "the policy's timeout"), Cause: err,
 		}
 		if errors.Is(err, history.ErrBuilding) {
 			u.Message += ": " + history.ErrBuilding.Error()
@@ -169,12 +170,12 @@ func (g *gate) open(ctx context.Context) (err error) {
 	}
 	if own, _, err := g.repo.ConfigLast("rigward.timeout"); err != nil {
 		return err
-	} else if own != "" && !g.fixed {
+	} else if own != "" && g.fixed == "" {
 		d, err := time.ParseDuration(own)
 		if err != nil || d <= 0 {
 			return &policy.Undecided{Message: "rigward.timeout is " + finding.QuoteMax(own, 40) + ", expected a duration such as 4s", Hint: "git config rigward.timeout 4s"}
 		}
-		if g.fixed = true; g.timer.Stop() {
+		if g.fixed = "rigward.timeout"; g.timer.Stop() {
 			g.timer.Reset(max(0, d-g.env.Now().Sub(g.started)))
 		}
 	}
@@ -232,7 +233,7 @@ func OwnPolicy(repo *gitrepo.Repo) (*policy.Policy, error) {
 func (g *gate) use(p *policy.Policy) {
 	g.pol = p
 	g.report.Fail = p.FailLevel
-	if p.Timeout > 0 && !g.fixed && g.timer.Stop() {
+	if p.Timeout > 0 && g.fixed == "" && g.timer.Stop() {
 		g.timer.Reset(max(0, p.Timeout-g.env.Now().Sub(g.started)))
 	}
 	g.judge.Nonces = Nonces(g.repo, p)

@@ -26,7 +26,7 @@ import (
 // git: what is right goes through, and every kind of tampering is refused, by
 // the clone's own hook and by the server alone.
 func demo(ctx context.Context, env *hooks.Env, f flags) int {
-	dir, err := os.MkdirTemp("", "rigward-demo-")
+	dir, err := scratchDir("rigward-demo-")
 	if err != nil {
 		return fail(env, "demo", err)
 	}

@@ -181,7 +181,7 @@ func configured(r *gitrepo.Repo, hook string) (key, command string, err error) {
 // canary lets git run the hooks of dir in a scratch repository, with what hook
 // managers read in the work tree top.
 func (d *diagnosis) canary(ctx context.Context, dir, top string, server bool) error {
-	scratch, err := os.MkdirTemp("", "rigward-doctor-")
+	scratch, err := scratchDir("rigward-doctor-")
 	if err != nil {
 		return err
 	}

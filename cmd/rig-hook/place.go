@@ -122,3 +122,12 @@ func judgedBy(env *hooks.Env, r *gitrepo.Repo, server bool) (text string, err er
 	}
 	return "policy and signers can be read", nil
 }
+
+// scratchDir makes a directory of the system's temporary ones.
+func scratchDir(pattern string) (string, error) {
+	dir, err := os.MkdirTemp("", pattern)
+	if err != nil {
+		err = &policy.Undecided{Message: "no scratch directory can be made in " + finding.Quote(os.TempDir()), Hint: "set TMPDIR to a directory that can be written to", Cause: err}
+	}
+	return dir, err
+}

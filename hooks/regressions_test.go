@@ -98,6 +98,25 @@ func TestNonceUnderAnotherRoot(t *testing.T) {
 	s.accepted(relay(fresh, fresh.Nonce))
 }
 
+// TestNonceOfALargeFrontMatter: a nonce counts as used in every envelope that
+// the policy's limits allow.
+func TestNonceOfALargeFrontMatter(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.judgedBy("limits: {frontmatter: 1 MiB}\n")
+	used := s.decision(s.now)
+	text := strings.Replace(s.render(used), "---\n", "---\n# "+strings.Repeat("x", 70_000)+"\n", 1)
+	first := s.commit(opts{key: keyA, files: map[string]string{"t-one/RELAY-1.md": text}})
+	s.accepted(first)
+	again := s.decision(s.now)
+	again.Nonce = used.Nonce
+	replay := s.commit(opts{key: keyA, parents: []string{first}, files: map[string]string{"t-one/RELAY-2.md": s.render(again)}})
+	res := s.push(replay, "refs/heads/main")
+	if res.Code == 0 || strings.Join(told(res.Stderr), " ") != "relay-nonce" {
+		t.Errorf("exit %d, expected a refusal by relay-nonce alone:\n%s", res.Code, res.Stderr)
+	}
+}
+
 // TestRelayRulesWithoutSchema: the rules of relays hold where the policy lowers
 // the schema.
 func TestRelayRulesWithoutSchema(t *testing.T) {

@@ -53,8 +53,9 @@ type Index struct {
 	Dir string
 	// Envelope tells whether an envelope may lie at a path, by the policy.
 	Envelope func(path string) bool
-	// Limit is the size in bytes over which a blob is no envelope.
-	Limit int64
+	// Limit and Frontmatter are the sizes in bytes over which a blob, or its
+	// front matter, is no envelope; 0 stands for the default of package envelope.
+	Limit, Frontmatter int64
 
 	scope  [32]byte // of what Envelope takes
 	loaded bool
@@ -63,14 +64,14 @@ type Index struct {
 	built  bool // base has not been stored yet
 }
 
-// Use sets Envelope and Limit. scope names what Envelope takes in some words: an
-// index that was made for another scope is made anew.
-func (x *Index) Use(scope string, envelope func(path string) bool, limit int64) {
+// Use sets Envelope and the limits. scope names what Envelope takes in some
+// words: an index that was made for another scope is made anew.
+func (x *Index) Use(scope string, envelope func(path string) bool, limit, frontmatter int64) {
 	sum := sha256.Sum256([]byte(scope))
 	if x.loaded && sum != x.scope {
 		x.loaded, x.dirty, x.built = false, false, false
 	}
-	x.scope, x.Envelope, x.Limit = sum, envelope, limit
+	x.scope, x.Envelope, x.Limit, x.Frontmatter = sum, envelope, limit, frontmatter
 }
 
 // maxGap is how many commits the index may lag behind before it is cheaper to
@@ -171,7 +172,7 @@ func (x *Index) scan(ctx context.Context, walk []gitrepo.Rev) error {
 			if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
 				return o.Err
 			}
-			if nonce, ok := nonceOf(o.Data); ok {
+			if nonce, ok := x.nonceOf(o.Data); ok {
 				x.state.add(record{key: key(nonce), blob: o.ID, commit: s.ID})
 			}
 		}
@@ -189,7 +190,7 @@ func sortedIDs(m map[string]gitrepo.Object) []string {
 }
 
 // nonceOf returns the nonce of an envelope's bytes.
-func nonceOf(data []byte) (string, bool) {
+func (x *Index) nonceOf(data []byte) (string, bool) {
 	if !envelope.HasFence(data) {
 		return "", false
 	}
@@ -197,7 +198,7 @@ func nonceOf(data []byte) (string, bool) {
 	if !bytes.Contains(data, []byte("nonce")) && !bytes.ContainsRune(data, '\\') {
 		return "", false
 	}
-	env, _ := envelope.Parse(data, envelope.Options{Limits: envelope.Limits{File: int64(len(data)) + 1}})
+	env, _ := envelope.Parse(data, envelope.Options{Limits: envelope.Limits{File: int64(len(data)) + 1, Frontmatter: x.Frontmatter}})
 	if env == nil || env.Nonce == "" {
 		return "", false
 	}
@@ -269,7 +270,10 @@ func (x *Index) build(ctx context.Context, tips []string) error {
 	err = x.Repo.ScanCommits(ctx, x.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{}), gitrepo.ScanOptions{}, func(s *gitrepo.Scanned) error {
 		for _, d := range s.Diffs {
 			for _, ch := range d.Changes {
-				x.place(bearers, ch, s.ID)
+				// Several tips may have it by commits of their own.
+				if blob, nonce := ch.NewID, bearers[ch.NewID]; x.place(bearers, ch, s.ID) && len(tips) > 1 {
+					bearers[blob] = nonce
+				}
 			}
 		}
 		if len(bearers) == 0 {
@@ -285,12 +289,15 @@ func (x *Index) build(ctx context.Context, tips []string) error {
 
 var errPlaced = errors.New("all are placed")
 
-// place records a bearer that a change shows at an envelope's path.
-func (x *Index) place(bearers map[string]string, ch gitrepo.Change, commit string) {
-	if nonce, ok := bearers[ch.NewID]; ok && x.Envelope(ch.Path) {
+// place records a bearer that a change shows at an envelope's path, takes it out
+// of bearers and says so.
+func (x *Index) place(bearers map[string]string, ch gitrepo.Change, commit string) bool {
+	nonce, ok := bearers[ch.NewID]
+	if ok = ok && x.Envelope(ch.Path); ok {
 		x.state.add(record{key: key(nonce), blob: ch.NewID, commit: commit})
 		delete(bearers, ch.NewID)
 	}
+	return ok
 }
 
 // bearers returns the nonce of each blob of the repository that has one.
@@ -302,7 +309,7 @@ func (x *Index) bearers(ctx context.Context) (map[string]string, error) {
 			if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
 				return o.Err
 			}
-			if nonce, ok := nonceOf(o.Data); ok {
+			if nonce, ok := x.nonceOf(o.Data); ok {
 				bearers[o.ID] = nonce
 			}
 			return nil
@@ -335,7 +342,7 @@ func (x *Index) verify(ctx context.Context, nonce string, e record, tips []strin
 			}
 			return o.Err
 		}
-		n, is := nonceOf(o.Data)
+		n, is := x.nonceOf(o.Data)
 		ok = is && n == nonce
 		return nil
 	})

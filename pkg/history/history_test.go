@@ -298,6 +298,43 @@ func TestOnlyWhatIsCovered(t *testing.T) {
 	want(t, "one branch, then", used(t, y, tip, 3), 0, 1)
 }
 
+// TestSameRelayOnTwoBranches: an envelope that two branches got by commits of
+// their own has used its nonce on both, also where a third one lacks it.
+func TestSameRelayOnTwoBranches(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	base := r.Commit("base", relay(0))
+	tips := []string{r.Commit("a", relay(1))}
+	r.Run("reset", "-q", "--hard", base)
+	tips = append(tips, r.Commit("b", relay(1)))
+	r.Run("branch", "b")
+	r.Run("reset", "-q", "--hard", base)
+	tips = append(tips, r.Commit("c", relay(2)))
+	r.Run("branch", "a", tips[0])
+	x := index(t, r, "")
+	if _, err := x.Find(t.Context(), nil, tips); err != nil {
+		t.Fatal(err)
+	}
+	for i, is := range [][]int{{0, 1}, {0, 1}, {0, 2}} {
+		want(t, "branch "+string(rune('a'+i)), used(t, x, tips[i], 3), is...)
+	}
+}
+
+// TestLargeFrontMatter: a relay that the policy's limits allow is known by its
+// nonce, whatever the default is.
+func TestLargeFrontMatter(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	files := relay(0)
+	for path, text := range files {
+		files[path] = strings.Replace(text, "---\n", "---\n# "+strings.Repeat("x", 70_000)+"\n", 1)
+	}
+	tip := r.Commit("x", files)
+	for limit, is := range map[int64][]int{0: nil, 80_000: {0}} {
+		x := index(t, r, "")
+		x.Frontmatter = limit
+		want(t, fmt.Sprintf("front matter of at most %d bytes", limit), used(t, x, tip, 1), is...)
+	}
+}
+
 // A build that is cut short says what it was doing.
 func TestCutShort(t *testing.T) {
 	r := gittest.New(t, gittest.Options{})

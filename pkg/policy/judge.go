@@ -190,7 +190,11 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 
 // Index makes a nonce index take for envelopes what the policy does.
 func (p *Policy) Index(x *history.Index) {
-	x.Use(p.Root+"\x00"+strings.Join(p.Ignore, "\x00"), p.Candidate, p.MaxFile)
+	scope := p.Root + "\x00" + strings.Join(p.Ignore, "\x00")
+	if d := Default(); p.MaxFile != d.MaxFile || p.MaxFrontmatter != d.MaxFrontmatter {
+		scope += fmt.Sprintf("\x00%d\x00%d", p.MaxFile, p.MaxFrontmatter)
+	}
+	x.Use(scope, p.Candidate, p.MaxFile, p.MaxFrontmatter)
 }
 
 // defaultPortion is Judge.Portion where that is not set.

@@ -110,7 +110,7 @@ func TestFaults(t *testing.T) {
 	t.Run("no upstream", func(t *testing.T) {
 		w := faultWorld(t)
 		w.git("a", "switch", "-q", "-c", "side")
-		w.run("a", "sync").keeps(t, 1, "upstream", "git branch --set-upstream-to")
+		w.run("a", "sync").keeps(t, 1, "upstream", "git push --set-upstream origin side")
 		w.ok("a", handoff...)
 		if _, err := w.tryGit("origin.git", "rev-parse", "--verify", "side"); err != nil {
 			t.Error("the branch of the same name was not pushed")

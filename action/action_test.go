@@ -152,7 +152,7 @@ func TestEvents(t *testing.T) {
 		r.Run("checkout", "-q", "--detach", base)
 		r.Run("merge", "-q", "--no-ff", "-m", "Merge", good)
 		r.Run("update-ref", "refs/remotes/pull/7/merge", "HEAD")
-		res := step(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", good, "@MERGE@", r.Run("rev-parse", "HEAD")))
+		res := step(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", good, "@MERGE@", r.Ref("HEAD")))
 		res.check(t, 0, "clean", "1 commit, 1 envelope checked")
 	})
 	t.Run("B11 push that deletes a free branch which nobody has any more", func(t *testing.T) {

@@ -258,7 +258,7 @@ func TestCasesB(t *testing.T) {
 		}
 		w.clone.Commit("Good", map[string]string{"release-check/S1.md": turn("release-check", "STATE", "1\n")})
 		must(t, rig(w.clone, w.clone.Dir, "", "check", w.base+"..HEAD"), 0)
-		must(t, rig(w.clone, w.clone.Dir, fmt.Sprintf("%s %s refs/heads/main\n", w.base, w.clone.Run("rev-parse", "HEAD")), "pre-receive"), 0)
+		must(t, rig(w.clone, w.clone.Dir, fmt.Sprintf("%s %s refs/heads/main\n", w.base, w.clone.Ref("HEAD")), "pre-receive"), 0)
 	})
 
 	formats(t, "B23 no common history", func(t *testing.T, o gittest.Options) {

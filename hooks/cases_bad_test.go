@@ -98,7 +98,7 @@ func TestCannotDecide(t *testing.T) {
 			lose(t, w.server, w.server.Run("rev-parse", w.base+what))
 			// git's own connectivity check comes first in a push; the hook is
 			// asked alone, too.
-			tip := w.clone.Run("rev-parse", "HEAD")
+			tip := w.clone.Ref("HEAD")
 			w.push("main")
 			w.unmoved()
 			lose(t, w.clone, w.clone.Run("rev-parse", w.base+what))

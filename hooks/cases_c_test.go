@@ -181,7 +181,7 @@ func TestCasesC(t *testing.T) {
 		must(t, gerrit("ref-update", flags("main", w.base, good)...), 0)
 		must(t, gerrit("commit-received", append(flags("refs/heads/main", w.base, good), "--cmdref", "refs/for/main")...), 0)
 		w.clone.Commit("Bad", map[string]string{"release-check/B.md": bad("release-check")})
-		tip := w.clone.Run("rev-parse", "HEAD")
+		tip := w.clone.Ref("HEAD")
 		w.accepted(w.push("main:refs/heads/review"))
 		must(t, gerrit("ref-update", flags("refs/heads/main", w.base, tip)...), 1, "[envelope-schema]")
 		must(t, gerrit("commit-received", append(flags("refs/heads/main", w.base, tip), "--cmdref", "refs/for/main")...), 1, "[envelope-schema]")

@@ -217,7 +217,7 @@ func (w *world) unmoved() {
 	if w.base == "" {
 		return
 	}
-	if now := w.server.Run("rev-parse", "refs/heads/main"); now != w.base {
+	if now := w.server.Ref("refs/heads/main"); now != w.base {
 		w.Fatalf("main moved to %s", now)
 	}
 }
@@ -256,7 +256,7 @@ func write(t testing.TB, file, text string) {
 // settle takes what is at the server's main as the state to come back to.
 func (w *world) settle() {
 	w.Helper()
-	w.base = w.server.Run("rev-parse", "refs/heads/main")
+	w.base = w.server.Ref("refs/heads/main")
 }
 
 // again puts the clone back to the server's main.

@@ -145,7 +145,7 @@ func TestPortions(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer repo.Close()
-		main, third := r.Run("rev-parse", "main"), r.Run("rev-parse", "third")
+		main, third := r.Ref("refs/heads/main"), r.Run("rev-parse", "third")
 		for _, all := range []bool{true, false} {
 			var want []byte
 			for _, portion := range []int{1 << 30, 7, 1} {

@@ -281,7 +281,7 @@ func TestDivergenceOfAnOctopus(t *testing.T) {
 	}
 	defer repo.Close()
 	j := &policy.Judge{Repo: repo, Gate: policy.Check}
-	if err := j.Range(t.Context(), policy.Range{Old: base, New: strings.TrimSpace(r.Run("rev-parse", "HEAD")), Exclude: []string{base}, Policy: policy.Default(), Trust: policy.Untrusting("none")}); err != nil {
+	if err := j.Range(t.Context(), policy.Range{Old: base, New: strings.TrimSpace(r.Ref("HEAD")), Exclude: []string{base}, Policy: policy.Default(), Trust: policy.Untrusting("none")}); err != nil {
 		t.Fatal(err)
 	}
 	pairs := 0

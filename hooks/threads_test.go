@@ -24,20 +24,20 @@ func TestThreads(t *testing.T) {
 	everyFormat(t, "Threads", func(t *testing.T, o gittest.Options) {
 		w := newWorld(t, o)
 		c := w.clone
-		ask := c.Run("rev-parse", "HEAD")
+		ask := c.Ref("HEAD")
 		// The upstream goes on while a branch answers the same request.
 		c.Run("checkout", "-q", "-b", "upstream")
 		c.Commit("Meanwhile", map[string]string{"release-check/STATE-other.md": turnBy("rig-o", "release-check", "STATE", "Meanwhile.\n", "")})
-		upstream := c.Run("rev-parse", "HEAD")
+		upstream := c.Ref("HEAD")
 		c.Run("checkout", "-q", "-b", "left", ask)
 		c.Commit("Acknowledge", map[string]string{"release-check/ACK.md": turnBy("rig-b", "release-check", "ACK", "Seen.\n", hashOf("Is the release ready?\n"))})
-		ack := c.Run("rev-parse", "HEAD")
+		ack := c.Ref("HEAD")
 		c.Run("checkout", "-q", "-b", "right", ask)
 		c.Commit("Answer", map[string]string{"release-check/RESPONSE.md": reference(turnBy("rig-c", "release-check", "RESPONSE", "Yes.\n", ""), ask), "other/STATE.md": turn("other", "STATE", "On.\n"), "other/notes.txt": "no envelope", "other/README.md": "no envelope\n"})
 		c.Run("checkout", "-q", "-B", "pull", "left")
 		c.Run("merge", "-q", "--no-edit", "right")
 		c.Commit("Decide", map[string]string{"release-check/DECISIONS.md": reference(turnBy("rig-a-relay", "release-check", "DECISIONS", "Go.\n", hashOf("Yes.\n")), ack[:10])})
-		tip := c.Run("rev-parse", "HEAD")
+		tip := c.Ref("HEAD")
 
 		repo, err := gitrepo.Open(context.Background(), gitrepo.Env{Environ: c.Env, Dir: c.Dir})
 		if err != nil {
@@ -104,14 +104,14 @@ func TestThreadsAreBounded(t *testing.T) {
 	for i := range 210 {
 		files[fmt.Sprintf("long/STATE-%03d.md", i)] = turn("long", "STATE", fmt.Sprintf("On %d.\n", i))
 	}
-	base := w.clone.Run("rev-parse", "HEAD")
+	base := w.clone.Ref("HEAD")
 	w.clone.Commit("Many", files)
 	repo, err := gitrepo.Open(context.Background(), gitrepo.Env{Environ: w.clone.Env, Dir: w.clone.Dir})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer repo.Close()
-	threads, notes, err := hooks.Threads(context.Background(), repo, policy.Range{New: w.clone.Run("rev-parse", "HEAD"), Exclude: []string{base}, Policy: policy.Default()})
+	threads, notes, err := hooks.Threads(context.Background(), repo, policy.Range{New: w.clone.Ref("HEAD"), Exclude: []string{base}, Policy: policy.Default()})
 	if err != nil || len(threads) != 50 || len(notes) != 1 || !strings.HasPrefix(notes[0], "11 further threads") {
 		t.Fatal(len(threads), notes, err)
 	}
@@ -124,7 +124,7 @@ func TestThreadsAreBounded(t *testing.T) {
 // are 1600 pairs, of which 1000 are told.
 func TestDivergenceIsBounded(t *testing.T) {
 	w := newWorld(t, gittest.Options{})
-	base := w.clone.Run("rev-parse", "HEAD")
+	base := w.clone.Ref("HEAD")
 	side := func(name string) string {
 		w.clone.Run("checkout", "-q", "-B", name, base)
 		files := map[string]string{}
@@ -141,7 +141,7 @@ func TestDivergenceIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer repo.Close()
-	threads, _, err := hooks.Threads(context.Background(), repo, policy.Range{New: w.clone.Run("rev-parse", "HEAD"), Exclude: []string{base}, Policy: policy.Default()})
+	threads, _, err := hooks.Threads(context.Background(), repo, policy.Range{New: w.clone.Ref("HEAD"), Exclude: []string{base}, Policy: policy.Default()})
 	if err != nil || len(threads) != 1 {
 		t.Fatal(len(threads), err)
 	}

@@ -236,7 +236,7 @@ func TestFaults(t *testing.T) {
 		if took := time.Since(start); took > 20*time.Second {
 			t.Errorf("the push took %s", took)
 		}
-		if p.Code != 0 || bare.Run("rev-parse", "main") != id {
+		if p.Code != 0 || bare.Ref("refs/heads/main") != id {
 			t.Fatalf("git is affected: %s", p.Stderr)
 		}
 		lines := strings.Count(p.Stderr, "rigward: ")

@@ -1,19 +1,26 @@
 // Package gittest builds real git repositories for tests.
 //
-// Everything goes through the installed git, isolated from the machine: no
-// system or global configuration, an empty HOME, a fixed identity and a clock
-// that starts at Epoch and moves one minute with each commit. The same calls
-// therefore give the same object ids everywhere. Helpers fail the test instead
-// of returning errors; the Try variants report the exit code.
+// All but loose objects and refs goes through the installed git, isolated from
+// the machine: no system or global configuration, an empty HOME, a fixed
+// identity and a clock that starts at Epoch and moves one minute with each
+// commit. The same calls therefore give the same object ids everywhere. Helpers
+// fail the test instead of returning errors; the Try variants report the exit
+// code.
 package gittest
 
 import (
 	"bytes"
+	"compress/zlib"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sort"
 	"strings"
 	"testing"
@@ -104,15 +111,16 @@ func HasReftable(t testing.TB) bool {
 }
 
 // Environ is an environment in which git reads no configuration but the
-// repository's own.
+// repository's own and the file gitconfig beside this one.
 func Environ(home string) []string {
+	_, here, _, _ := runtime.Caller(0)
 	return []string{
 		"PATH=" + os.Getenv("PATH"),
 		"HOME=" + home,
 		"LC_ALL=C",
 		"TZ=UTC",
 		"GIT_CONFIG_NOSYSTEM=1",
-		"GIT_CONFIG_GLOBAL=" + os.DevNull,
+		"GIT_CONFIG_GLOBAL=" + filepath.Join(filepath.Dir(here), "gitconfig"),
 		"GIT_TERMINAL_PROMPT=0",
 		"GIT_TEST_FSYNC=0", // nothing here has to outlive a crash
 		"GIT_AUTHOR_NAME=" + Name,
@@ -225,14 +233,88 @@ func (r *Repo) Commit(message string, files map[string]string, args ...string) s
 	r.Add(files)
 	r.Run(append([]string{"commit", "-q", "--allow-empty", "-m", message}, args...)...)
 	r.Now += 60
-	return r.Run("rev-parse", "HEAD")
+	return r.Ref("HEAD")
 }
 
-// WriteObject writes an object of any type as the raw bytes say, well-formed
-// or not, and returns its id.
+// Ref returns the id that a ref, by its full name, or HEAD points to.
+func (r *Repo) Ref(name string) string {
+	r.T.Helper()
+	// A process for each is what most of a test's time goes to: a loose ref is
+	// read as it is.
+	if dir, ok := r.gitDir(); ok {
+		for at := name; ; {
+			text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(at)))
+			if err != nil {
+				break
+			}
+			line := strings.TrimSuffix(string(text), "\n")
+			target, symbolic := strings.CutPrefix(line, "ref: ")
+			if !symbolic {
+				return line
+			}
+			at = target
+		}
+	}
+	return r.Run("rev-parse", name)
+}
+
+// gitDir is the directory of git's own files, if it lies where it does in a
+// repository that New made, and no variable names another.
+func (r *Repo) gitDir() (string, bool) {
+	for _, kv := range r.Env {
+		if strings.HasPrefix(kv, "GIT_DIR=") || strings.HasPrefix(kv, "GIT_OBJECT_DIRECTORY=") {
+			return "", false
+		}
+	}
+	for _, dir := range []string{filepath.Join(r.Dir, ".git"), r.Dir} {
+		st, err := os.Stat(filepath.Join(dir, "objects"))
+		_, linked := os.Stat(filepath.Join(dir, "commondir"))
+		if err == nil && st.IsDir() && linked != nil {
+			return dir, true
+		}
+	}
+	return "", false
+}
+
+// WriteObject writes a loose object of any type as the raw bytes say,
+// well-formed or not, and returns its id (gitformat-loose of git's
+// documentation: deflated header and content, named by their hash).
 func (r *Repo) WriteObject(typ string, raw []byte) string {
 	r.T.Helper()
-	return r.RunIn(raw, "hash-object", "--literally", "-t", typ, "-w", "--stdin")
+	dir, ok := r.gitDir()
+	config, err := os.ReadFile(filepath.Join(dir, "config"))
+	if !ok || err != nil {
+		return r.RunIn(raw, "hash-object", "--literally", "-t", typ, "-w", "--stdin")
+	}
+	h := sha1.New()
+	if bytes.Contains(bytes.ToLower(config), []byte("objectformat = sha256")) {
+		h = sha256.New()
+	}
+	var deflated bytes.Buffer
+	z := zlib.NewWriter(&deflated)
+	out := io.MultiWriter(h, z)
+	fmt.Fprintf(out, "%s %d\x00", typ, len(raw))
+	_, _ = out.Write(raw) // neither a hash nor a buffer fails
+	if err := z.Close(); err != nil {
+		r.T.Fatal(err)
+	}
+	id := hex.EncodeToString(h.Sum(nil))
+	file := filepath.Join(dir, "objects", id[:2], id[2:])
+	if _, err := os.Stat(file); err == nil {
+		return id
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		r.T.Fatal(err)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(file), "tmp_obj_")
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	_, err = tmp.Write(deflated.Bytes())
+	if err := errors.Join(err, tmp.Chmod(0o444), tmp.Close(), os.Rename(tmp.Name(), file)); err != nil {
+		r.T.Fatal(err)
+	}
+	return id
 }
 
 // A TreeEntry of a hand-made tree. Mode and Name are written as they are.

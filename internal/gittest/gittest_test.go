@@ -32,3 +32,31 @@ func TestPushAndHook(t *testing.T) {
 		t.Fatalf("push: %+v", res)
 	}
 }
+
+// What is read and written without git is what git reads and writes.
+func TestAsGitDoes(t *testing.T) {
+	for _, format := range []string{"sha1", "sha256"} {
+		for _, bare := range []bool{false, true} {
+			r := New(t, Options{Bare: bare, ObjectFormat: format})
+			id := r.CommitTree(r.Tree(TreeEntry{"100644", "f", r.Blob("x\x00\xff")}), "m")
+			r.Run("update-ref", "refs/heads/main", id)
+			r.Run("update-ref", "refs/heads/a/b", id)
+			r.Run("symbolic-ref", "refs/heads/c", "refs/heads/a/b")
+			r.Run("fsck", "--strict")
+			raw := []byte("tree x\n\x00")
+			if ours, gits := r.WriteObject("odd", raw), r.RunIn(raw, "hash-object", "--literally", "-t", "odd", "--stdin"); ours != gits {
+				t.Errorf("%s: %s, git says %s", format, ours, gits)
+			}
+			for _, packed := range []bool{false, true} {
+				if packed {
+					r.Run("pack-refs", "--all")
+				}
+				for _, name := range []string{"HEAD", "refs/heads/main", "refs/heads/a/b", "refs/heads/c"} {
+					if got := r.Ref(name); got != id {
+						t.Errorf("%s packed %v: %s is %s, want %s", format, packed, name, got, id)
+					}
+				}
+			}
+		}
+	}
+}

@@ -87,7 +87,7 @@ func TestGitLab(t *testing.T) {
 			write(t, filepath.Join(dir, "policy.yaml"), "version: 1\nprotect: ['**']\n", 0o644)
 			c.Run("rm", "-q", "-r", ".bridge")
 			c.Run("commit", "-q", "--amend", "-m", "Ask")
-			first := c.Run("rev-parse", "HEAD")
+			first := c.Ref("HEAD")
 			s.accepted(c.Push("origin", "main"), "main", first)
 			if protocol == "GL_PROTOCOL=ssh" {
 				s.pushes(c, first)
@@ -173,7 +173,7 @@ func TestGerrit(t *testing.T) {
 	// git moves without any of them.
 	come := func(c *gittest.Repo) string {
 		t.Helper()
-		tip := c.Run("rev-parse", "HEAD")
+		tip := c.Ref("HEAD")
 		if res := c.Push("origin", "+HEAD:refs/changes/"+tip[:8]); res.Code != 0 {
 			t.Fatal(res.Stderr)
 		}

@@ -35,7 +35,7 @@ func raw(t testing.TB, r *gittest.Repo, commits []rawCommit) (ids []string) {
 		}
 		out.WriteString("done\n")
 		r.RunIn([]byte(out.String()), "fast-import", "--quiet", "--force", "--done")
-		parent = r.Run("rev-parse", "main")
+		parent = r.Ref("refs/heads/main")
 		if c.date != "" {
 			data := r.Run("cat-file", "commit", parent)
 			head, rest, _ := strings.Cut(data, "\ncommitter ")

@@ -101,7 +101,7 @@ func commitBundle(t *testing.T, r *gittest.Repo, b policy.Bundle) string {
 		t.Fatal(err)
 	}
 	defer repo.Close()
-	c, err := repo.Commit(r.Run("rev-parse", "HEAD"))
+	c, err := repo.Commit(r.Ref("HEAD"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestNotDeterministic(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer repo.Close()
-	c, err := repo.Commit(r.Run("rev-parse", "HEAD"))
+	c, err := repo.Commit(r.Ref("HEAD"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestHostile(t *testing.T) {
 		manifest := r.Blob(agentFiles["agent/manifest.json"])
 		agent := r.Tree(gittest.TreeEntry{Mode: "40000", Name: "bin", ID: tree}, gittest.TreeEntry{Mode: "100644", Name: "manifest.json", ID: manifest})
 		top := r.Tree(gittest.TreeEntry{Mode: "40000", Name: "agent", ID: agent})
-		tip := r.CommitTree(top, "Bomb", r.Run("rev-parse", "HEAD"))
+		tip := r.CommitTree(top, "Bomb", r.Ref("HEAD"))
 		j := must(t, r, "", tip, agentBundle)
 		if !slices.ContainsFunc(j.Findings, func(f finding.Finding) bool { return f.Rule == "bundle-limit-entries" }) {
 			t.Errorf("%v", j.Findings)
@@ -318,7 +318,7 @@ func TestLevels(t *testing.T) {
 		p := policy.Default()
 		p.Bundles, p.Levels = []policy.Bundle{agentBundle}, map[string]finding.Severity{"bundle-drift": level}
 		j := &Judge{Repo: repo, Temp: t.TempDir()}
-		if err := j.Range(t.Context(), policy.Range{New: r.Run("rev-parse", "HEAD"), Policy: p}); err != nil {
+		if err := j.Range(t.Context(), policy.Range{New: r.Ref("HEAD"), Policy: p}); err != nil {
 			t.Fatal(err)
 		}
 		if finding.Worst(j.Findings) != level || len(j.Bundles) != 1 || !j.Bundles[0].Drift {

@@ -60,7 +60,7 @@ func TestStrays(t *testing.T) {
 			}
 			// It is there before the range: nobody's any more.
 			if c.more == nil {
-				before := r.Run("rev-parse", "HEAD")
+				before := r.Ref("HEAD")
 				if j := must(t, r, before, r.Commit("More", map[string]string{"more.txt": "x"}), c.b); len(j.Findings) > 0 {
 					t.Errorf("found again: %s", rules(j.Findings))
 				}

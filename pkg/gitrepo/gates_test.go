@@ -318,7 +318,7 @@ func TestWorktrees(t *testing.T) {
 		r.Run("config", "diff.ignoreSubmodules", "all")
 		r.Commit("lib", nil)
 		r.Run("config", "submodule.lib.ignore", "all")
-		r.Run("update-index", "--cacheinfo", "160000,"+sub.Run("rev-parse", "HEAD")+",lib")
+		r.Run("update-index", "--cacheinfo", "160000,"+sub.Ref("HEAD")+",lib")
 		staged, err := open(t, r).Staged(t.Context())
 		if err != nil || len(staged) != 1 || staged[0].NewMode != gitrepo.ModeGitlink {
 			t.Errorf("%v %v", staged, err)

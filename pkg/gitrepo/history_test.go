@@ -317,7 +317,7 @@ func TestLine(t *testing.T) {
 	r.Run("checkout", "-q", "-b", "side", ids[0])
 	side := r.Commit("x", map[string]string{"g": "x"})
 	r.Run("merge", "-q", "--no-ff", "-m", "x", ids[1])
-	merge := strings.TrimSpace(r.Run("rev-parse", "HEAD"))
+	merge := strings.TrimSpace(r.Ref("HEAD"))
 	repo := open(t, r)
 	last := len(ids) - 1
 	for _, c := range []struct {

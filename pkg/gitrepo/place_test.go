@@ -179,7 +179,7 @@ func TestOddRepositories(t *testing.T) {
 			return nil
 		},
 		"refs with blanks at the end": func(t *testing.T, r *gittest.Repo) []string {
-			id := r.Run("rev-parse", "HEAD")
+			id := r.Ref("HEAD")
 			os.WriteFile(r.Dir+"/.git/refs/heads/b", []byte(id+"  \n"), 0o644)
 			os.WriteFile(r.Dir+"/.git/refs/heads/c", []byte(id), 0o644)
 			os.WriteFile(r.Dir+"/.git/refs/heads/d", []byte("ref:   refs/heads/main\n"), 0o644)

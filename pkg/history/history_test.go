@@ -265,7 +265,7 @@ func TestOnlyWhatIsCovered(t *testing.T) {
 	gone := r.Commit("x", relay(1))
 	r.Run("rm", "-q", "some-talk/RELAY-1.md")
 	r.Run("commit", "-q", "-m", "x")
-	tip := strings.TrimSpace(r.Run("rev-parse", "HEAD"))
+	tip := strings.TrimSpace(r.Ref("HEAD"))
 	free := r.Commit("x", relay(2))
 	r.Run("branch", "free")
 	r.Run("reset", "-q", "--hard", tip)

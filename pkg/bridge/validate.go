@@ -39,6 +39,7 @@ type validation struct {
 	root    string // top of the work tree around the current directory, "" if none
 	object  validateObject
 	invalid int
+	folded  map[string]map[string][]string // see twin
 }
 
 // runValidate is `rig-bridge validate` (spec/cli.md section 13).
@@ -46,7 +47,7 @@ func runValidate(r *run) error {
 	if len(r.opts.words) == 0 {
 		return usageError(r.cmd, "<path> is missing")
 	}
-	v := &validation{r: r, object: validateObject{head: r.head(), Files: []validatedFile{}, Unreadable: []unreadablePath{}}}
+	v := &validation{r: r, folded: map[string]map[string][]string{}, object: validateObject{head: r.head(), Files: []validatedFile{}, Unreadable: []unreadablePath{}}}
 	// A repository is not needed; if there is one its paths are known.
 	repo, err := gitrepo.OpenIdle(r.ctx, gitrepo.Env{Environ: r.env.Environ, Dir: r.env.Dir})
 	switch {
@@ -143,26 +144,42 @@ func (v *validation) file(name, full string, mode fs.FileMode, named bool) {
 	}
 	e, fs := content(data, path, gitMode)
 	if path != "" {
-		fs = append(fs, twins(full)...)
+		if other := v.twin(path); other != "" {
+			fs = append(fs, envelope.Twin(other))
+		}
 	}
 	v.result(name, e, fs)
 }
 
-// twins names the other file of a directory that the name could be mistaken
-// for on a system that folds case or normalises.
-func twins(full string) []finding.Finding {
-	name := filepath.Base(full)
-	entries, err := os.ReadDir(filepath.Dir(full))
-	if err != nil {
-		return nil
+// twin returns another path of the work tree that some file system could take
+// for an envelope path, "" if there is none.
+func (v *validation) twin(path string) string {
+	thread, _ := splitPath(path)
+	names, known := v.folded[thread]
+	if !known {
+		names = map[string][]string{}
+		dirs, _ := os.ReadDir(v.root)
+		for _, d := range dirs {
+			if !d.IsDir() || envelope.FoldPath(d.Name()) != envelope.FoldPath(thread) {
+				continue
+			}
+			files, _ := os.ReadDir(filepath.Join(v.root, d.Name()))
+			for _, f := range files {
+				if !f.IsDir() {
+					other := d.Name() + "/" + f.Name()
+					key := envelope.FoldPath(other)
+					names[key] = append(names[key], other)
+				}
+			}
+		}
+		v.folded[thread] = names
 	}
-	for _, e := range entries {
-		if e.Name() != name && envelope.FoldPath(e.Name()) == envelope.FoldPath(name) {
-			return []finding.Finding{{Rule: envelope.RulePath, Severity: finding.Error, Line: 1, Col: 1,
-				Message: fmt.Sprintf("%s is the same name on systems that fold case or normalise", finding.Quote(e.Name()))}}
+	for _, other := range names[envelope.FoldPath(path)] {
+		if other != path {
+			return other
 		}
 	}
-	return nil
+	return ""
 }
 
 func (v *validation) result(name string, e *envelope.Envelope, fs []finding.Finding) {
@@ -201,14 +218,15 @@ func (v *validation) directory(name, full string) {
 		v.unreadable(name, "cannot be read: "+reason(err))
 		return
 	}
-	if v.root == "" || v.envelopePath(filepath.Join(full, "x.md")) != "" {
+	inside := v.inside(full)
+	if !inside || v.envelopePath(filepath.Join(full, "x.md")) != "" {
 		v.thread(name, full, entries)
 	}
-	if v.root != "" && v.envelopePath(filepath.Join(full, "xx", "x.md")) == "" && !v.isRoot(full) {
+	if inside && !v.isRoot(full) {
 		return
 	}
 	for _, e := range entries {
-		if !e.IsDir() || !isThreadName(e.Name()) {
+		if !e.IsDir() || !envelope.IsEnvelopePath(e.Name()+"/x.md") {
 			continue
 		}
 		sub := filepath.Join(full, e.Name())
@@ -219,6 +237,17 @@ func (v *validation) directory(name, full string) {
 		}
 		v.thread(filepath.Join(name, e.Name()), sub, files)
 	}
+}
+
+// inside tells whether a directory lies in the work tree around the current
+// directory: in any other, threads have no place of their own.
+func (v *validation) inside(full string) bool {
+	real, err := filepath.EvalSymlinks(full)
+	if err != nil || v.root == "" {
+		return false
+	}
+	rel, err := filepath.Rel(v.root, real)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 func (v *validation) isRoot(full string) bool {

@@ -23,6 +23,17 @@ func IsEnvelopePath(path string) bool {
 // neverThread names the directories that are never threads.
 func neverThread(id string) bool { return id == "dist" || id == "node_modules" }
 
+// Twin returns the finding for a path that some file system could take for
+// another one, because both have the same FoldPath. Its Path is left to the
+// caller.
+func Twin(other string) finding.Finding {
+	return finding.Finding{
+		Rule: RulePath, Severity: finding.Error, Line: 1, Col: 1,
+		Message: "some file systems take this path and " + finding.Quote(other) + " for one file",
+		Hint:    "give one of them another name",
+	}
+}
+
 // FoldPath returns a key under which two paths are equal if they are equal
 // after Unicode NFC and full case folding: on some file systems they are one
 // file.

@@ -72,11 +72,9 @@ func (j *Judge) twins(r Range, c *commit, path, other string) {
 	if other == "" {
 		return
 	}
-	j.add(c.policy, finding.Finding{
-		Rule: envelope.RulePath, Severity: finding.Error, Path: path, Line: 1, Col: 1, Commit: c.id, Ref: r.Ref,
-		Message: "some file systems take this path and " + finding.Quote(other) + " for one file",
-		Hint:    "give one of them another name",
-	})
+	f := envelope.Twin(other)
+	f.Path, f.Commit, f.Ref = path, c.id, r.Ref
+	j.add(c.policy, f)
 }
 
 // A stranger is a path that is no envelope's, but would be if names were

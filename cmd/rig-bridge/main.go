@@ -57,7 +57,7 @@ func run() int {
 	return bridge.Main(ctx, bridge.Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ: environ, Dir: dir, Now: time.Now, Rand: rand.Reader,
-		Rows: rows, Page: page, Unread: unread, HookProgram: hookProgram, InstallHooks: installHooks, Second: second,
+		Rows: rows, Page: pager(second), Unread: unread, HookProgram: hookProgram, InstallHooks: installHooks, Second: second,
 		Control: func(ctx context.Context, dir string, args []string) (stdout, stderr []byte, code int, err error) {
 			return handover.Run(ctx, self, "rig-bridge", dir, args, environ)
 		},
@@ -74,15 +74,49 @@ func rows() (int, bool) {
 	return height, err == nil
 }
 
-func page(argv, environ []string, text []byte) (started bool) {
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = environ, bytes.NewReader(text), os.Stdout, os.Stderr
-	if cmd.Start() != nil {
-		return false
+// pager returns what runs a pager. SIGINT is left to the pager, which gets it
+// from the terminal and need not end by it, as git leaves it; SIGTERM and a
+// second signal end it.
+func pager(second <-chan struct{}) func(ctx context.Context, argv, environ []string, text []byte) bool {
+	return func(ctx context.Context, argv, environ []string, text []byte) (started bool) {
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = environ, bytes.NewReader(text), os.Stdout, os.Stderr
+		if cmd.Start() != nil {
+			return false
+		}
+		done := make(chan struct{})
+		go func() {
+			_ = cmd.Wait() // a pager that was left early has shown what was wanted
+			close(done)
+		}()
+		select {
+		case <-done:
+			return true
+		case <-ctx.Done():
+		}
+		var in bridge.Interrupt
+		if errors.As(context.Cause(ctx), &in) && in.Signal == os.Interrupt {
+			select {
+			case <-done:
+				return true
+			case <-second:
+			}
+		}
+		if cmd.Process.Signal(syscall.SIGTERM) == nil {
+			select {
+			case <-done:
+				return true
+			case <-time.After(pagerWait):
+			}
+		}
+		_ = cmd.Process.Kill()
+		<-done
+		return true
 	}
-	_ = cmd.Wait() // a pager that was left early has shown what was wanted
-	return true
 }
+
+// pagerWait is how long a pager that must end is waited for.
+const pagerWait = 5 * time.Second
 
 // hookProgram finds rig-hook beside this program, else on the search path.
 func hookProgram() (string, bool) {

@@ -39,9 +39,10 @@ type Env struct {
 	// Rows returns the height of the terminal that Stdout is, ok false if it
 	// is none. Nil: Stdout is no terminal.
 	Rows func() (rows int, ok bool)
-	// Page runs a pager with the given arguments and environment over text.
-	// started is false if the program could not be started. Nil: no pager.
-	Page func(argv, environ []string, text []byte) (started bool)
+	// Page runs a pager with the given arguments and environment over text,
+	// until it ends or ctx tells that it must. started is false if the program
+	// could not be started. Nil: no pager.
+	Page func(ctx context.Context, argv, environ []string, text []byte) (started bool)
 	// Unread returns a channel that is closed when nobody reads Stdout any
 	// more. Nil: only a write finds out.
 	Unread func() <-chan struct{}

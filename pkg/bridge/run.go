@@ -77,6 +77,9 @@ func (r *run) report(err error) int {
 		}
 	}
 	if r.paged && r.page() {
+		if r.ctx.Err() != nil {
+			return r.finishFailed(asFailure(r.ctx, context.Cause(r.ctx)))
+		}
 		return r.exit
 	}
 	if r.out.Len() == 0 {
@@ -183,7 +186,7 @@ func (r *run) page() bool {
 	} else if _, set := r.env.Getenv("LESS"); !set {
 		environ = append(append([]string(nil), environ...), "LESS=FIRX")
 	}
-	return r.env.Page(argv, environ, r.out.Bytes())
+	return r.env.Page(r.ctx, argv, environ, r.out.Bytes())
 }
 
 // readAll reads to the end, at most limit bytes, and ends when ctx does.

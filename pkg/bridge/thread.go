@@ -89,6 +89,7 @@ func runThread(r *run) error {
 		r.note("the thread %s holds no readable message", quote(thread))
 		return nil
 	case format == "mermaid":
+		r.paged = true
 		r.out.WriteString(mermaid(ms))
 		return nil
 	case graph:

@@ -400,3 +400,41 @@ func TestShallowClone(t *testing.T) {
 	w.ok("a", "send", "HANDOFF", "--thread", "t-one", "--to", "peer")
 	w.ok("a", "sync")
 }
+
+// TestSyncNamesWhatIsInTheWay: whatever lies where a pull would write is named,
+// though the path that comes is another one.
+func TestSyncNamesWhatIsInTheWay(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	w.clone("b", "rig-b")
+	os.Mkdir(w.path("b/t-one"), 0o755)
+	w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer")
+	for _, c := range []struct {
+		name, named string
+		make        func() error
+	}{
+		{"a file in the thread's place", "in the way: t-one\n", func() error { return os.WriteFile(w.path("a/t-one"), nil, 0o644) }},
+		{"a link in the thread's place", "in the way: t-one\n", func() error { return os.Symlink("seed.txt", w.path("a/t-one")) }},
+		{"an entry of the index alone", "in the way: t-one/ACK.md\n", func() error {
+			w.write("a/t-one/ACK.md", "x\n")
+			w.git("a", "add", "t-one/ACK.md")
+			return os.RemoveAll(w.path("a/t-one"))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.make(); err != nil {
+				t.Skip(err)
+			}
+			o := w.run("a", "sync", "--auto")
+			if o.code != 1 || !strings.Contains(o.stdout, "reason=local_files_in_the_way") || !strings.Contains(o.stderr, c.named) {
+				t.Errorf("exit %d, expected it to name %q\n%s%s", o.code, c.named, o.stdout, o.stderr)
+			}
+			os.RemoveAll(w.path("a/t-one"))
+			w.git("a", "reset", "-q", "--hard")
+		})
+	}
+	if o := w.ok("a", "sync", "--auto"); !strings.Contains(o.stdout, "pulled=true") {
+		t.Error(o.stdout)
+	}
+}

@@ -597,7 +597,9 @@ func (r *run) pull(w *work, t target, o *syncObject, head, theirs string) error 
 		if strings.Contains(f.message, "GPG signature") { // merge.verifySignatures is the user's own word
 			return f.withHint("git merge --ff-only --no-verify-signatures %s", short(theirs))
 		}
-		blocked = []string{f.message}
+		if blocked = overwritten(res.Stderr); len(blocked) == 0 {
+			blocked = []string{f.message}
+		}
 	}
 	o.Reason = reasonInTheWay
 	for i, path := range blocked {
@@ -608,6 +610,18 @@ func (r *run) pull(w *work, t target, o *syncObject, head, theirs string) error 
 		r.note("in the way: %s", path)
 	}
 	return nil
+}
+
+// overwritten lists the files that git merge says it would overwrite: one a
+// line, after a TAB.
+func overwritten(stderr []byte) []string {
+	var out []string
+	for line := range strings.Lines(string(stderr)) {
+		if name, ok := strings.CutPrefix(line, "\t"); ok {
+			out = append(out, finding.Path(strings.TrimSuffix(name, "\n")))
+		}
+	}
+	return out
 }
 
 // inTheWay lists the paths that a fast-forward would touch and that are

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
@@ -26,17 +25,23 @@ type config struct {
 	controlPlane string
 }
 
-const maxDisplayName = 80
+const (
+	maxDisplayName = 80
+	maxConfig      = 64 << 10 // bytes
+)
 
 // readConfig reads the configuration of a work tree.
 func readConfig(root string) (config, error) {
 	path := filepath.Join(root, filepath.FromSlash(configFile))
-	data, err := os.ReadFile(path)
+	data, err := readOwn(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return config{}, fail(codeConfig, "this clone has no %s", configFile).withHint("rig-bridge init --rig-id <id>")
 	}
 	if err != nil {
 		return config{}, fail(codeConfig, "cannot read %s: %s", configFile, reason(err))
+	}
+	if len(data) > maxConfig {
+		return config{}, fail(codeConfig, "%s:1:1: the file has more than %d bytes", configFile, maxConfig)
 	}
 	return parseConfig(data)
 }

@@ -53,7 +53,7 @@ func runInit(r *run) error {
 	if info, err := os.Lstat(filepath.Dir(path)); err == nil && !info.IsDir() {
 		return fail(codeExists, "%s exists and is not a directory; links are not followed", quote(filepath.Dir(configFile)))
 	}
-	old, err := os.ReadFile(path)
+	old, err := readOwn(path, maxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:

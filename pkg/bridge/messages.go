@@ -351,6 +351,15 @@ func readFile(path string, limit int64) ([]byte, error) {
 	return append(data, rest...), err
 }
 
+// readOwn is readFile for a file of the user's, who may have linked it.
+func readOwn(path string, limit int64) ([]byte, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, err
+	}
+	return readFile(real, limit)
+}
+
 // reason is the text of a file system error without the path in it.
 func reason(err error) string {
 	var pe *fs.PathError

@@ -189,15 +189,21 @@ func (r *run) page() bool {
 	return r.env.Page(r.ctx, argv, environ, r.out.Bytes())
 }
 
-// readAll reads to the end, at most limit bytes, and ends when ctx does.
-func readAll(ctx context.Context, r io.Reader, limit int64) ([]byte, error) {
+// readAll reads to the end, at most limit bytes, and ends when ctx does, though
+// a pipe that nobody writes to keeps even the opening waiting.
+func readAll(ctx context.Context, open func() (io.ReadCloser, error), limit int64) ([]byte, error) {
 	type result struct {
 		data []byte
 		err  error
 	}
 	done := make(chan result, 1)
 	go func() {
-		data, err := io.ReadAll(io.LimitReader(r, limit))
+		var data []byte
+		r, err := open()
+		if err == nil {
+			data, err = io.ReadAll(io.LimitReader(r, limit))
+			r.Close()
+		}
 		done <- result{data, err}
 	}()
 	select {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -219,7 +220,7 @@ func (r *run) bodyFile() (body []byte, given bool, err error) {
 	}
 	limit := envelope.DefaultLimits().File
 	if name == "-" {
-		body, err = readAll(r.ctx, r.env.Stdin, limit+1)
+		body, err = readAll(r.ctx, func() (io.ReadCloser, error) { return io.NopCloser(r.env.Stdin), nil }, limit+1)
 		if err != nil {
 			if r.ctx.Err() != nil {
 				return nil, true, err
@@ -242,11 +243,7 @@ func (r *run) bodyFile() (body []byte, given bool, err error) {
 		case info.Size() > limit:
 			return nil, true, fail(codeInvalid, "--body-file %s has %d bytes, a message has at most %d", quote(name), info.Size(), limit)
 		}
-		f, err := os.Open(path)
-		if err == nil {
-			defer f.Close()
-			body, err = readAll(r.ctx, f, limit+1)
-		}
+		body, err = readAll(r.ctx, func() (io.ReadCloser, error) { return os.Open(path) }, limit+1)
 		if err != nil {
 			if r.ctx.Err() != nil {
 				return nil, true, err

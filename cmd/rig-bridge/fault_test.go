@@ -72,6 +72,18 @@ func TestFaults(t *testing.T) {
 		w.git("a", "config", "--remove-section", "remote.origin")
 		w.run("a", handoff...).keeps(t, 1, "git push origin 'a;b$(x)'")
 	})
+	t.Run("coloured messages of git", func(t *testing.T) {
+		w := faultWorld(t)
+		w.git("a", "config", "color.ui", "always")
+		w.git("a", "config", "color.push", "always")
+		w.write("a/.git/hooks/pre-push", "#!/bin/sh\nexit 1\n")
+		os.Chmod(w.path("a/.git/hooks/pre-push"), 0o755)
+		w.run("a", handoff...).keeps(t, 1, "the pre-push hook said no: \"no message\";")
+		os.Remove(w.path("a/.git/hooks/pre-push"))
+		w.write("origin.git/hooks/pre-receive", "#!/bin/sh\nprintf 'error: \\033[1mnot\\033[0m on a Sunday\\n' >&2\nexit 1\n")
+		os.Chmod(w.path("origin.git/hooks/pre-receive"), 0o755)
+		w.run("a", handoff...).keeps(t, 1, `the push was refused: "error: not on a Sunday";`)
+	})
 	t.Run("flags without effect are read all the same", func(t *testing.T) {
 		w := faultWorld(t)
 		w.run("a", "thread", "t-one", "--format=").keeps(t, 1, "--format")

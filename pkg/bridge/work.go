@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -124,6 +125,7 @@ func (w *work) gitRemote(ctx context.Context, args ...string) (gitrepo.Result, e
 
 func (w *work) start(ctx context.Context, c gitrepo.Command) (gitrepo.Result, error) {
 	res, err := w.runner.Run(ctx, c)
+	res.Stderr = uncoloured(res.Stderr)
 	if err != nil || res.Code < 0 {
 		w.killed.Store(true)
 	}
@@ -161,6 +163,22 @@ func verb(args []string) string {
 		return args[i]
 	}
 	return ""
+}
+
+// uncoloured removes the sequences that give text a colour, which git and what
+// it runs print where the user's configuration says always.
+func uncoloured(text []byte) []byte {
+	out := text[:0]
+	for len(text) > 0 {
+		if rest, ok := bytes.CutPrefix(text, []byte("\x1b[")); ok {
+			if rest = bytes.TrimLeft(rest, "0123456789;"); len(rest) > 0 && rest[0] == 'm' {
+				text = rest[1:]
+				continue
+			}
+		}
+		out, text = append(out, text[0]), text[1:]
+	}
+	return out
 }
 
 // environmental are texts by which git reports that the machine, not the

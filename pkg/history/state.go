@@ -236,13 +236,19 @@ func (x *Index) loadBase() {
 // was judged; whether the push will be accepted does not matter, since what the
 // index says of a commit is true wherever that commit is.
 func (x *Index) Save() error {
-	if !x.dirty || x.Dir == "" {
+	if x.Dir == "" {
+		return nil
+	}
+	if x.dirty {
+		if err := os.MkdirAll(x.Dir, 0o777); err != nil {
+			return err
+		}
+	}
+	share(x.Dir)
+	if !x.dirty {
 		return nil
 	}
 	x.dirty = false
-	if err := os.MkdirAll(x.Dir, 0o777); err != nil {
-		return err
-	}
 	old := ""
 	if len(x.state.recent) > maxRecent || x.built {
 		if !x.built {

@@ -46,7 +46,7 @@ func TestShare(t *testing.T) {
 		{"one user", 0o755, 0o700, 0o700},
 	} {
 		dir := place(c.name, c.above, c.made)
-		share(dir)
+		_ = (&Index{Dir: dir}).Save()
 		if m := mode(dir); m != c.want {
 			t.Errorf("%s: the index has mode %v, want %v", c.name, m, c.want)
 		}
@@ -56,7 +56,7 @@ func TestShare(t *testing.T) {
 	if err := os.Symlink(elsewhere, link); err != nil {
 		t.Fatal(err)
 	}
-	share(link)
+	_ = (&Index{Dir: link}).Save()
 	if m := mode(elsewhere); m != 0o700 {
 		t.Errorf("what a link leads to has mode %v", m)
 	}
@@ -68,7 +68,7 @@ func TestShare(t *testing.T) {
 	if err := os.Chown(filepath.Dir(dir), 12345, 12346); err != nil {
 		t.Fatal(err)
 	}
-	share(dir)
+	_ = (&Index{Dir: dir}).Save()
 	info, err := os.Stat(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -79,7 +79,7 @@ func (s *step) judge(ctx context.Context) error {
 	for _, word := range strings.Fields(s.gh.GetInput("reports")) {
 		t, err := report.ParseTarget(word)
 		if err != nil {
-			return &policy.Undecided{Message: "the input reports: " + err.Error()}
+			return &policy.Undecided{Message: "the input formats: " + err.Error()}
 		}
 		s.targets = append(s.targets, t)
 	}

@@ -298,7 +298,7 @@ func TestInputs(t *testing.T) {
 		{"G09 a policy in the work tree", []string{"INPUT_POLICY=.bridge/policy.yaml"}, 2, "undecided", "would judge itself"},
 		{"G09 signers in the work tree, by another way", []string{"INPUT_SIGNERS=../" + filepath.Base(r.Dir) + "/.bridge/policy.yaml"}, 2, "undecided", "would judge itself"},
 		{"G07 an unknown fail level", []string{"INPUT_FAIL_LEVEL=none"}, 2, "undecided", "expected error or warning"},
-		{"an unknown report", []string{"INPUT_REPORTS=pdf=x.pdf"}, 2, "undecided", "pdf"},
+		{"an unknown report", []string{"INPUT_REPORTS=pdf=x.pdf"}, 2, "undecided", "the input formats: "},
 		{"a report that cannot be written", []string{"INPUT_REPORTS=html=none/x.html"}, 2, "undecided", "cannot be written"},
 		{"bundles neither yes nor no", []string{"INPUT_BUNDLES=maybe"}, 2, "undecided", "expected true or false"},
 		{"no root", []string{"INPUT_ROOT=none"}, 2, "undecided", ""},

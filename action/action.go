@@ -195,12 +195,25 @@ func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span Span) error 
 		}
 		r.Exclude = []string{base}
 	case Moved:
-		if r.Old, err = s.commit(ctx, repo, span.Base, "commit before the push"); err != nil {
+		from, err := s.commit(ctx, repo, span.Base, "commit before the push")
+		if errors.Is(err, gitrepo.ErrMissing) {
+			// A free branch that was forced: no branch has what it was. It is
+			// compared to the default branch, as a new one.
+			if tip, terr := s.tip(repo, span); terr == nil {
+				if guarded, perr := s.guarded(span, tip); perr == nil && !guarded {
+					from, err = tip, nil
+				}
+			}
+		}
+		if err != nil {
 			return err
 		}
-		r.Exclude = []string{r.Old}
-		if err := s.moved(span, r.Old, span.Head); err != nil {
+		guarded, err := s.moved(span, from, span.Head)
+		if err != nil {
 			return err
+		}
+		if r.Exclude = []string{from}; guarded {
+			r.Old = from // from which only a protected ref must move forward
 		}
 	case Created:
 		if span.Ref == "refs/heads/"+span.Branch {
@@ -283,19 +296,28 @@ func (s *step) deleted(ctx context.Context, repo *gitrepo.Repo, span Span) error
 	if err != nil {
 		return err
 	}
-	return s.moved(span, old, strings.Repeat("0", len(span.Base)))
+	_, err = s.moved(span, old, strings.Repeat("0", len(span.Base)))
+	return err
 }
 
-// moved judges how a ref moved, by the policy of the commit from.
-func (s *step) moved(span Span, from, after string) error {
+// guarded tells whether the policy of the commit from protects the ref.
+func (s *step) guarded(span Span, from string) (bool, error) {
+	p, _, err := s.check.Loader.AtCommit(from)
+	return err == nil && p.Protected(span.Ref, "refs/heads/"+span.Branch), err
+}
+
+// moved judges how a ref moved, by the policy of the commit from, and tells
+// whether it is protected.
+func (s *step) moved(span Span, from, after string) (guarded bool, err error) {
 	p, _, err := s.check.Loader.AtCommit(from)
 	if err != nil {
-		return err
+		return false, err
 	}
 	s.report.Refs++
 	u := change.RefUpdate{Ref: span.Ref, Old: span.Base, New: after}
-	s.check.Judge.Ref(p, u, p.Protected(span.Ref, "refs/heads/"+span.Branch))
-	return nil
+	guarded = p.Protected(span.Ref, "refs/heads/"+span.Branch)
+	s.check.Judge.Ref(p, u, guarded)
+	return guarded, nil
 }
 
 // commit looks up what the event or an input names.

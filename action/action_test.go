@@ -147,6 +147,24 @@ func TestEvents(t *testing.T) {
 	t.Run("B11 push that deletes a free branch", func(t *testing.T) {
 		step(t, r, "push", payload(t, "push_deleted", "@HEAD@", good, "@REF@", "topic")).check(t, 0, "clean")
 	})
+	t.Run("B11 push by force of a free branch", func(t *testing.T) {
+		r := r.Copy(t)
+		r.Run("checkout", "-q", "--detach", base)
+		before := r.Commit("before", turn("talk", "STATE-3.md", "rig-b"))
+		event := func(before, ref, head string) []byte {
+			return bytes.ReplaceAll(payload(t, "push_forced", "@BASE@", before, "@HEAD@", head), []byte("refs/heads/main"), []byte(ref))
+		}
+		step(t, r, "push", event(before, "refs/heads/topic", good)).check(t, 0, "clean", "1 commit, 1 envelope checked")
+		step(t, r, "push", event(before, "refs/heads/topic", bad)).check(t, 1, "findings", "type is \"ORDER\"")
+		step(t, r, "push", event(before, "refs/heads/main", good)).check(t, 1, "findings", "[fast-forward]")
+		// What it was is in no branch any more.
+		gone := strings.Repeat("1", 40)
+		step(t, r, "push", event(gone, "refs/heads/topic", good)).check(t, 0, "clean", "1 commit, 1 envelope checked")
+		step(t, r, "push", event(gone, "refs/heads/topic", bad)).check(t, 1, "findings", "type is \"ORDER\"")
+		step(t, r, "push", event(gone, "refs/heads/main", good)).check(t, 2, "undecided", "is not in this checkout")
+		r.Run("update-ref", "-d", "refs/remotes/origin/main")
+		step(t, r, "push", event(gone, "refs/heads/topic", good)).check(t, 2, "undecided", "is not in this checkout")
+	})
 	t.Run("B13 the merge that GitHub makes is nobody's", func(t *testing.T) {
 		r := r.Copy(t)
 		r.Run("checkout", "-q", "--detach", base)

@@ -113,6 +113,32 @@ func TestHintRelay(t *testing.T) {
 	w.run("op", "thread", "t-two").keeps(t, 1, "hint: rig-bridge status")
 }
 
+// What sync refuses is told with its place, a commit where no file is to
+// blame, and with the commands by which a person looks at it and takes it.
+func TestHintRefused(t *testing.T) {
+	w, _ := crossing(t)
+	w.git("op", "reset", "-q", "--hard", "origin/main")
+	w.write("a/notes.txt", "x\n")
+	w.write("a/.bridge/allowed_signers", w.operator("two"))
+	w.git("a", "add", "-f", "notes.txt", ".bridge/allowed_signers")
+	w.git("a", "commit", "-q", "-m", "Another signer")
+	w.git("a", "push", "-q")
+	o := w.run("op", "sync")
+	made := strings.TrimSpace(w.git("a", "rev-parse", "--short=7", "HEAD"))
+	if o.code != 1 || !strings.Contains(o.stderr, "sync: commit "+made+": ") || strings.Contains(o.stderr, ":0:0") {
+		t.Errorf("exit %d\n%s", o.code, o.stderr)
+	}
+	parts := strings.Split(o.stderr, "`")
+	if len(parts) < 4 {
+		t.Fatalf("no commands in\n%s", o.stderr)
+	}
+	if log := w.shell("op", parts[1]); !strings.Contains(log, "+x") {
+		t.Errorf("%s shows\n%s", parts[1], log)
+	}
+	w.shell("op", parts[3])
+	w.ok("op", "sync")
+}
+
 // Where core.hooksPath is set, init says what installs the hooks there, in the
 // words of rig-hook.
 func TestHintHooksPath(t *testing.T) {

@@ -420,7 +420,7 @@ func (r *run) syncOnce() (*syncObject, error) {
 			return nil, err
 		}
 	}
-	r.tell(o.syncObject)
+	r.tell(t, o.syncObject)
 	if r.opts.has("--check") {
 		o.ControlPlane = r.lastSeen()
 	} else {
@@ -657,14 +657,14 @@ func (r *run) inTheWay(w *work, head, theirs string) ([]string, error) {
 }
 
 // tell names everything that stands between the two sides, at once (lock L4).
-func (r *run) tell(o *syncObject) {
+func (r *run) tell(t target, o *syncObject) {
 	var lines []string
 	for _, c := range o.Report.ChangedEnvelopes {
 		lines = append(lines, fmt.Sprintf("%s: %s by commit %s", finding.Path(c.Path), c.Reason, short(c.Commit)))
 	}
 	for _, f := range o.Findings {
 		if f.Severity == "error" {
-			lines = append(lines, fmt.Sprintf("%s:%d:%d: %s [%s] (commit %s)", finding.Path(f.Path), f.Line, f.Col, f.Message, f.Rule, short(f.Commit)))
+			lines = append(lines, told(f))
 		}
 	}
 	for _, c := range o.Report.Collisions {
@@ -686,8 +686,12 @@ func (r *run) tell(o *syncObject) {
 		}
 		r.note("%s", line)
 	}
-	if o.Reason == reasonDiverged && o.rebase != "" {
+	up := shellWord(t.label())
+	switch {
+	case o.Reason == reasonDiverged && o.rebase != "":
 		r.note("both sides moved; %s", o.rebase)
+	case o.Reason == reasonNonAppend || o.Reason == reasonContent:
+		r.note("look at it with `git log --patch ..%s`; if it is to stand, a person takes it with `git merge --ff-only %s`", up, up)
 	}
 }
 
@@ -704,4 +708,16 @@ func (w *work) keptName(c collision) (bool, error) {
 	}
 	e, _ := envelope.Parse(data, envelope.Options{})
 	return e != nil && keepsName(e, string(commit.Message)), nil
+}
+
+// told is a finding as a line of sync, with what is known of its place.
+func told(f jsonFinding) string {
+	text := fmt.Sprintf("%s [%s]", f.Message, f.Rule)
+	switch {
+	case f.Path == "":
+		return fmt.Sprintf("commit %s: %s", short(f.Commit), text)
+	case f.Line == 0:
+		return fmt.Sprintf("%s: %s (commit %s)", finding.Path(f.Path), text, short(f.Commit))
+	}
+	return fmt.Sprintf("%s:%d:%d: %s (commit %s)", finding.Path(f.Path), f.Line, f.Col, text, short(f.Commit))
 }

@@ -206,7 +206,23 @@ func gitFailed(step string, res gitrepo.Result) *failure {
 	if line == "" {
 		return fail(code, "%s failed with exit code %d and no message", step, res.Code)
 	}
-	return fail(code, "%s failed: %s", step, finding.QuoteMax(line, 200))
+	f := fail(code, "%s failed: %s", step, finding.QuoteMax(line, 200))
+	if hint := hintOf(res.Stderr, line); hint != "" {
+		return f.withHint("%s", hint)
+	}
+	return f
+}
+
+// hintOf is the hint that a gate of ours, run as git's hook, has below a line.
+func hintOf(stderr []byte, line string) string {
+	_, below, _ := strings.Cut(string(stderr), line)
+	_, below, _ = strings.Cut(below, "\n")
+	below, _, _ = strings.Cut(below, "\n")
+	hint, _ := strings.CutPrefix(below, "  hint: ")
+	if hint == below {
+		return ""
+	}
+	return finding.Clean(strings.TrimRight(hint, "\r "))
 }
 
 // tellingLine picks the line of git's messages that says most.

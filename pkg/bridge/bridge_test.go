@@ -319,6 +319,9 @@ func TestReadPush(t *testing.T) {
 		{1, "To x\n!\tabc:refs/heads/main\t[rejected] (fetch first)\nDone\n", "error: failed", raced, "fetch first"},
 		{1, "To x\n!\tabc:refs/heads/main\t[remote rejected] (cannot lock ref 'refs/heads/main': is at a but expected b)\n", "", raced, "lock"},
 		{1, "To x\n!\tabc:refs/heads/main\t[remote rejected] (pre-receive hook declined)\n", "remote: no\x1b[2J\nerror: failed\n", denied, `no\x1b`},
+		{1, "To x\n!\tabc:refs/heads/main\t[remote rejected] (pre-receive hook declined)\n", "remote: rigward: push refused: 2 errors        \nremote: refs/heads/main: error [push-cert]        \nremote:   the push has\nremote:   no certificate\nremote:   hint: git push --signed\nremote: t-one/A.md: error [append-only]\nremote:   changed\n", denied,
+			`"rigward: push refused: 2 errors: refs/heads/main: error [push-cert] the push has no certificate hint: git push --signed"`},
+		{1, "To x\n!\tabc:refs/heads/main\t[remote rejected] (pre-receive hook declined)\n", "remote: rigward: push refused: cannot decide\nremote:   the time was up\n", denied, `"rigward: push refused: cannot decide the time was up"`},
 		{1, "", "no way\nerror: failed to push some refs to 'x'\n", hookDenied, "no way"},
 		{128, "", "fatal: Could not read from remote repository.\n", unreached, "Could not read"},
 	} {

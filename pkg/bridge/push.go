@@ -135,10 +135,10 @@ func readPush(res gitrepo.Result) (pushAnswer, string) {
 				return raced, finding.QuoteMax(summary, 120)
 			}
 		}
-		if said := remoteLine(res.Stderr); said != "" {
+		if said := remoteSaid(res.Stderr); said != "" {
 			summary = said
 		}
-		return denied, finding.QuoteMax(summary, 160)
+		return denied, finding.QuoteMax(summary, 400)
 	}
 	if res.Code == 1 {
 		return hookDenied, "the pre-push hook said no: " + finding.QuoteMax(hookLine(res.Stderr), 160)
@@ -153,16 +153,29 @@ var races = [...]string{
 	"incorrect old value provided", "reference already exists",
 }
 
-// remoteLine returns the first line that the remote's hook printed.
-func remoteLine(stderr []byte) string {
+// remoteSaid returns the first line that the remote's hook printed; of a server
+// of ours its first finding besides, whose lines are broken for terminals.
+func remoteSaid(stderr []byte) string {
+	said, place := "", false
 	for line := range strings.Lines(string(stderr)) {
-		if said, ok := strings.CutPrefix(line, "remote: "); ok {
-			if said = strings.TrimRight(said, " \r\n"); said != "" {
+		line, ok := strings.CutPrefix(line, "remote: ")
+		if line = strings.TrimRight(line, " \r\n"); !ok || line == "" {
+			continue
+		}
+		switch indented := strings.HasPrefix(line, "  "); {
+		case said == "":
+			if said = line; !strings.Contains(line, "rigward: push refused") {
 				return said
 			}
+		case indented:
+			said += " " + strings.TrimSpace(line)
+		case place:
+			return said
+		default:
+			said, place = said+": "+line, true
 		}
 	}
-	return ""
+	return said
 }
 
 // hookLine returns the first line that a hook of this side printed.

@@ -323,6 +323,7 @@ func TestReadPush(t *testing.T) {
 			`"rigward: push refused: 2 errors: refs/heads/main: error [push-cert] the push has no certificate hint: git push --signed"`},
 		{1, "To x\n!\tabc:refs/heads/main\t[remote rejected] (pre-receive hook declined)\n", "remote: rigward: push refused: cannot decide\nremote:   the time was up\n", denied, `"rigward: push refused: cannot decide the time was up"`},
 		{1, "", "no way\nerror: failed to push some refs to 'x'\n", hookDenied, "no way"},
+		{1, "", "refs/heads/main: error: unsigned [commit-signed]\n  hint: sign it\npre-push: refused\nerror: failed to push some refs to 'x'\n", hookDenied, `"refs/heads/main: error: unsigned [commit-signed] hint: sign it"`},
 		{128, "", "fatal: Could not read from remote repository.\n", unreached, "Could not read"},
 	} {
 		got, why := readPush(gitrepo.Result{Code: c.code, Stdout: []byte(c.stdout), Stderr: []byte(c.stderr)})

@@ -141,7 +141,11 @@ func readPush(res gitrepo.Result) (pushAnswer, string) {
 		return denied, finding.QuoteMax(summary, 400)
 	}
 	if res.Code == 1 {
-		return hookDenied, "the pre-push hook said no: " + finding.QuoteMax(hookLine(res.Stderr), 160)
+		said := hookLine(res.Stderr)
+		if hint := hintOf(res.Stderr, said); hint != "" {
+			said += " hint: " + hint
+		}
+		return hookDenied, "the pre-push hook said no: " + finding.QuoteMax(said, 400)
 	}
 	return unreached, finding.QuoteMax(tellingLine(res.Stderr), 160)
 }

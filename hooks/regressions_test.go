@@ -1,6 +1,9 @@
 package hooks_test
 
 import (
+	"context"
+	"fmt"
+	"iter"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -292,6 +295,81 @@ func TestDivergenceOfAnOctopus(t *testing.T) {
 	}
 	if pairs != 3 || len(j.Findings) != 3 {
 		t.Errorf("%d pairs of three envelopes: %+v", pairs, j.Findings)
+	}
+}
+
+// TestDivergenceOfManyEnvelopes: two sides that wrote more than can be compared
+// pair by pair are told so.
+func TestDivergenceOfManyEnvelopes(t *testing.T) {
+	t.Parallel()
+	r := gittest.New(t, gittest.Options{})
+	base := r.Commit("Begin", map[string]string{"t-one/REQUEST.md": turn("t-one", "REQUEST", "Hello?\n")})
+	for _, side := range []string{"a", "b"} {
+		r.Run("checkout", "-q", "-b", side, base)
+		files := map[string]string{}
+		for i := range 400 {
+			files[fmt.Sprintf("t-one/STATE-%s%d.md", side, i)] = turn("t-one", "STATE", side+"\n")
+		}
+		r.Commit(side, files)
+	}
+	r.Run("merge", "-q", "-m", "Both", "a")
+	repo, err := gitrepo.Open(t.Context(), gitrepo.Env{Environ: r.Env, Dir: r.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	j := &policy.Judge{Repo: repo, Gate: policy.Check}
+	if err := j.Range(t.Context(), policy.Range{Old: base, New: strings.TrimSpace(r.Run("rev-parse", "HEAD")), Exclude: []string{base}, Policy: policy.Default(), Trust: policy.Untrusting("none")}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(j.Findings); n != 21 || !strings.HasSuffix(j.Findings[20].Message, "too many to compare all") {
+		t.Errorf("%d findings, the last %+v", n, j.Findings[n-1])
+	}
+}
+
+// A walker counts how often the history is walked.
+type walker struct {
+	*gitrepo.Repo
+	walks int
+}
+
+func (w *walker) RevList(ctx context.Context, include, exclude []string, o gitrepo.RevListOptions) iter.Seq2[gitrepo.Rev, error] {
+	w.walks++
+	return w.Repo.RevList(ctx, include, exclude, o)
+}
+
+// TestThawAmongOldRelays: whether a freeze was thawed does not take a walk for
+// each relay that its sender ever made.
+func TestThawAmongOldRelays(t *testing.T) {
+	t.Parallel()
+	for name, thawed := range map[string]bool{"thawed": true, "frozen": false} {
+		s := newScene(t)
+		tip := s.base
+		for range 8 {
+			tip = s.relayed(opts{parents: []string{tip}, at: s.now.Add(-time.Minute)}, nil)
+		}
+		tip = s.relayed(opts{parents: []string{tip}}, func(f *envelope.Fields) { f.Type, f.Status = "ACK", "⏸ deciding" })
+		if thawed {
+			tip = s.relayed(opts{parents: []string{tip}}, nil)
+		}
+		next := s.commit(opts{parents: []string{tip}, files: map[string]string{"t-one/HANDOFF.md": s.plain("t-one", "rig-b", "HANDOFF", "On it.\n")}})
+		repo, err := gitrepo.Open(t.Context(), gitrepo.Env{Environ: s.repo.Env, Dir: s.repo.Dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer repo.Close()
+		p, err := policy.Decode([]byte("version: 1\nrules: {relay-frozen: error}\n"), policy.FromServer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &walker{Repo: repo}
+		j := &policy.Judge{Repo: w, Gate: policy.Check}
+		if err := j.Range(t.Context(), policy.Range{Old: tip, New: next, Exclude: []string{tip}, Policy: p, Trust: policy.Untrusting("none")}); err != nil {
+			t.Fatal(err)
+		}
+		if (len(j.Findings) == 0) != thawed || len(j.Findings) == 1 && j.Findings[0].Rule != "relay-frozen" || w.walks > 2 {
+			t.Errorf("%s: %d walks, %+v", name, w.walks, j.Findings)
+		}
 	}
 }
 

@@ -31,10 +31,11 @@ type commit struct {
 	policy *Policy
 	trust  *Trust
 
-	brought    []gitrepo.Change // differ from every parent
-	entries    []*entry         // of brought, those at envelope paths
-	trustPaths []string         // of policy, signers and revocation file, what it changes
-	verdict    *sshsign.Verdict // of the signature, if it was asked for
+	brought    []gitrepo.Change    // differ from every parent
+	entries    []*entry            // of brought, those at envelope paths
+	trustPaths []string            // of policy, signers and revocation file, what it changes
+	verdict    *sshsign.Verdict    // of the signature, if it was asked for
+	freezes    map[string][]freeze // by thread
 }
 
 // An entry is a path at which a commit brings an envelope, or what claims to
@@ -117,27 +118,33 @@ func (c *commit) introduce() {
 		rest, _ := c.policy.below(ch.Path)
 		thread, name, _ := strings.Cut(rest, "/")
 		e := &entry{path: ch.Path, thread: thread, name: name, mode: ch.NewMode, blob: ch.NewID, added: ch.Added()}
-		if !e.added {
-			e.olds = c.olds(ch.Path)
-		}
 		if o, ok := c.blobs[ch.NewID]; ok && !errors.Is(o.Err, gitrepo.ErrMissing) {
 			e.fill(o)
 		}
 		c.entries = append(c.entries, e)
 	}
 	c.blobs = nil
+	c.olds()
 }
 
-// olds returns what the commit changes at a path, against each parent.
-func (c *commit) olds(path string) (olds []gitrepo.Change) {
+// olds gives the entries that a parent has something at what that is.
+func (c *commit) olds() {
+	at := map[string]*entry{}
+	for _, e := range c.entries {
+		if !e.added {
+			at[e.path] = e
+		}
+	}
+	if len(at) == 0 {
+		return
+	}
 	for _, d := range c.diffs {
 		for _, ch := range d.Changes {
-			if ch.Path == path && !ch.Added() {
-				olds = append(olds, ch)
+			if e := at[ch.Path]; e != nil && !ch.Added() {
+				e.olds = append(e.olds, ch)
 			}
 		}
 	}
-	return olds
 }
 
 func (e *entry) fill(o gitrepo.Object) {
@@ -161,6 +168,7 @@ func (j *Judge) read(batch []*commit) error {
 	users := map[string][]*entry{}
 	var ids []string
 	limit := int64(0)
+	peeked := map[string]bool{} // whether a large blob begins with a fence
 	for _, c := range batch {
 		for _, e := range c.entries {
 			if !e.known() {
@@ -171,19 +179,24 @@ func (j *Judge) read(batch []*commit) error {
 				limit = max(limit, c.policy.MaxFile)
 			}
 			if e.tooLarge && e.size <= maxPeek {
-				err := j.Repo.Objects([]string{e.blob}, maxPeek, func(o gitrepo.Object) error {
-					e.fenced = envelope.HasFence(o.Data)
-					return o.Err
-				})
-				if err != nil {
-					return err
+				fenced, known := peeked[e.blob]
+				if !known {
+					err := j.Repo.Objects([]string{e.blob}, maxPeek, func(o gitrepo.Object) error {
+						fenced = envelope.HasFence(o.Data)
+						return o.Err
+					})
+					if err != nil {
+						return err
+					}
+					peeked[e.blob] = fenced
 				}
-			}
-			if err := j.replaced(c, e); err != nil {
-				return err
+				e.fenced = fenced
 			}
 			e.fenced = e.fenced || e.tooLarge && e.size > maxPeek
 		}
+	}
+	if err := j.replaced(batch); err != nil {
+		return err
 	}
 	return j.Repo.Objects(ids, limit, func(o gitrepo.Object) error {
 		if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
@@ -199,29 +212,55 @@ func (j *Judge) read(batch []*commit) error {
 	})
 }
 
-// replaced finds out whether an entry takes the place of an envelope, or of
-// something else, so that it comes as new.
-func (j *Judge) replaced(c *commit, e *entry) error {
-	if e.added {
-		return nil
+// replaced finds out which entries take the place of an envelope, and which of
+// something else, so that they come as new.
+func (j *Judge) replaced(batch []*commit) error {
+	type blob struct {
+		size   int64
+		fenced bool
 	}
-	for _, old := range e.olds {
-		if !old.OldMode.IsFile() {
-			continue
-		}
-		fenced := false
-		err := j.Repo.Objects([]string{old.OldID}, c.policy.MaxFile, func(o gitrepo.Object) error {
-			fenced = envelope.HasFence(o.Data) || errors.Is(o.Err, gitrepo.ErrTooLarge)
-			if errors.Is(o.Err, gitrepo.ErrTooLarge) {
-				return nil
+	blobs := map[string]blob{}
+	var ids []string
+	limit := int64(0)
+	olds := func(fn func(c *commit, e *entry, old gitrepo.Change)) {
+		for _, c := range batch {
+			for _, e := range c.entries {
+				for _, old := range e.olds {
+					if old.OldMode.IsFile() {
+						fn(c, e, old)
+					}
+				}
 			}
-			return o.Err
-		})
-		if fenced || err != nil {
-			return err
 		}
 	}
-	e.added = true
+	olds(func(c *commit, _ *entry, old gitrepo.Change) {
+		if _, asked := blobs[old.OldID]; !asked {
+			blobs[old.OldID] = blob{}
+			ids = append(ids, old.OldID)
+		}
+		limit = max(limit, c.policy.MaxFile)
+	})
+	err := j.Repo.Objects(ids, limit, func(o gitrepo.Object) error {
+		blobs[o.ID] = blob{o.Size, envelope.HasFence(o.Data)}
+		if errors.Is(o.Err, gitrepo.ErrTooLarge) {
+			return nil
+		}
+		return o.Err
+	})
+	if err != nil {
+		return err
+	}
+	accepted := map[*entry]bool{}
+	olds(func(c *commit, e *entry, old gitrepo.Change) {
+		if b := blobs[old.OldID]; b.fenced || b.size > c.policy.MaxFile {
+			accepted[e] = true
+		}
+	})
+	for _, c := range batch {
+		for _, e := range c.entries {
+			e.added = e.added || !accepted[e]
+		}
+	}
 	return nil
 }
 

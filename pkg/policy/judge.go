@@ -100,6 +100,7 @@ type Judge struct {
 	brought []history.Hit // every envelope of the range with a nonce, in step with nonced
 	nonced  []string
 	senders map[string]string // rig ids that were seen, each once
+	holds   map[string]string // trees of the commits that references name, "" for no one commit
 
 }
 
@@ -289,7 +290,7 @@ func (j *Judge) reset() {
 		digits = 64
 	}
 	j.walk = newWalk(digits)
-	j.threads, j.waiting = map[string]*thread{}, map[string][]pending{}
+	j.threads, j.waiting, j.holds = map[string]*thread{}, map[string][]pending{}, map[string]string{}
 	j.oddDirs, j.rules, j.dates, j.refs, j.uses, j.brought, j.nonced = nil, nil, nil, nil, nil, nil, nil
 }
 
@@ -417,6 +418,9 @@ func (j *Judge) commit(ctx context.Context, r Range, c *commit) error {
 	for _, rule := range []func(context.Context, Range, *commit) error{
 		j.trustFiles, j.revocations, j.content, j.outside, j.appendOnly, j.threadClosed, j.divergence, j.signed, j.relays,
 	} {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := rule(ctx, r, c); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -88,6 +89,7 @@ func (j *Judge) appendOnly(_ context.Context, r Range, c *commit) error {
 	told := map[string]bool{}
 	for _, d := range c.diffs {
 		isThread := map[string]bool{} // in the parent
+		var moved map[string]string   // paths that are added, by blob; nil: not asked yet
 		for _, ch := range d.Changes {
 			if ch.Added() || told[ch.Path] || !c.policy.Candidate(ch.Path) {
 				continue
@@ -118,9 +120,12 @@ func (j *Judge) appendOnly(_ context.Context, r Range, c *commit) error {
 				hint = "write a new envelope instead; to take the change back: git restore --source=" + short(source) + " --staged --worktree -- " + finding.Word(ch.Path)
 			}
 			told[ch.Path] = true
+			if ch.Deleted() && moved == nil {
+				moved = additions(d.Changes)
+			}
 			j.add(c.policy, finding.Finding{
 				Rule: "append-only", Severity: finding.Error, Path: ch.Path, Commit: c.id, Ref: r.Ref,
-				Message: "an accepted envelope is " + how(ch, d.Changes), Hint: hint,
+				Message: "an accepted envelope is " + how(ch, moved[ch.OldID]), Hint: hint,
 			})
 		}
 	}
@@ -142,15 +147,23 @@ func (j *Judge) publishedIn(c *commit, ch gitrepo.Change) (string, error) {
 	return "", nil
 }
 
-// how says in words what happens to a path.
-func how(ch gitrepo.Change, all []gitrepo.Change) string {
-	switch {
-	case ch.Deleted():
-		for _, other := range all {
-			if other.Added() && other.NewID == ch.OldID {
-				return "moved to " + finding.Quote(other.Path)
-			}
+// additions returns the first path that is added of each blob.
+func additions(changes []gitrepo.Change) map[string]string {
+	paths := map[string]string{}
+	for _, ch := range changes {
+		if _, known := paths[ch.NewID]; ch.Added() && !known {
+			paths[ch.NewID] = ch.Path
 		}
+	}
+	return paths
+}
+
+// how says in words what happens to a path; moved is where its content went.
+func how(ch gitrepo.Change, moved string) string {
+	switch {
+	case ch.Deleted() && moved != "":
+		return "moved to " + finding.Quote(moved)
+	case ch.Deleted():
 		return "deleted"
 	case ch.NewMode == gitrepo.ModeSymlink && ch.OldMode != ch.NewMode:
 		return "replaced by a symbolic link"
@@ -186,8 +199,12 @@ func (j *Judge) threadClosed(_ context.Context, r Range, c *commit) error {
 	return nil
 }
 
-// maxPairs is how many divergences of one merge are named one by one.
-const maxPairs = 20
+// maxPairs is how many divergences of one merge are named one by one, maxCompared
+// how many pairs of envelopes, with what they refer to, are looked at for them.
+const (
+	maxPairs    = 20
+	maxCompared = 1 << 17
+)
 
 // divergence names, at a merge, the envelopes of one thread that were written
 // on two sides without knowledge of each other.
@@ -201,6 +218,11 @@ func (j *Judge) divergence(ctx context.Context, r Range, c *commit) error {
 	}
 	// What is new against parent i comes from the other sides.
 	news := make([]map[string][]*fact, len(c.diffs))
+	type file struct {
+		path string
+		blob oid
+	}
+	facts := map[string]map[file]*fact{} // of threads of which much is new
 	for i, d := range c.diffs {
 		news[i] = map[string][]*fact{}
 		for _, ch := range d.Changes {
@@ -213,26 +235,46 @@ func (j *Judge) divergence(ctx context.Context, r Range, c *commit) error {
 			if err != nil {
 				return err
 			}
-			blob := oidOf(ch.NewID)
+			at := file{ch.Path, oidOf(ch.NewID)}
+			if len(d.Changes) > smallThread {
+				if facts[name] == nil {
+					facts[name] = make(map[file]*fact, len(t.facts))
+					for _, f := range slices.Backward(t.facts) {
+						facts[name][file{f.path, f.blob}] = f
+					}
+				}
+				if f := facts[name][at]; f != nil {
+					news[i][name] = append(news[i][name], f)
+				}
+				continue
+			}
 			for _, f := range t.facts {
-				if f.path == ch.Path && f.blob == blob {
+				if f.path == at.path && f.blob == at.blob {
 					news[i][name] = append(news[i][name], f)
 					break
 				}
 			}
 		}
 	}
-	pairs, base := 0, ""
+	pairs, compared, base := 0, 0, ""
 	told := map[[2]*fact]bool{} // an octopus shows a pair on several sides
+sides:
 	for a := range news {
 		for b := a + 1; b < len(news); b++ {
 			for _, name := range sortedKeys(news[a]) {
 				for _, theirs := range news[a][name] {
 					for _, ours := range news[b][name] {
+						if compared > maxCompared {
+							break sides
+						}
+						compared++
 						if theirs == ours || told[[2]*fact{theirs, ours}] {
 							continue
 						}
-						told[[2]*fact{theirs, ours}], told[[2]*fact{ours, theirs}] = true, true
+						if len(news) > 2 {
+							told[[2]*fact{theirs, ours}], told[[2]*fact{ours, theirs}] = true, true
+						}
+						compared += len(theirs.refs()) + len(ours.refs())
 						if knew, err := j.knew(theirs, ours); err != nil {
 							return err
 						} else if knew {
@@ -262,9 +304,15 @@ func (j *Judge) divergence(ctx context.Context, r Range, c *commit) error {
 			}
 		}
 	}
+	rest := ""
 	if pairs > maxPairs {
-		j.add(c.policy, finding.Finding{Rule: "divergence", Severity: finding.Warning, Commit: c.id, Ref: r.Ref,
-			Message: fmt.Sprintf("%d more pairs of envelopes were written without knowledge of each other", pairs-maxPairs)})
+		rest = fmt.Sprintf("%d more pairs of envelopes were written without knowledge of each other", pairs-maxPairs)
+	}
+	if compared > maxCompared {
+		rest = cmp.Or(rest, "envelopes were written on both sides") + "; there are too many to compare all"
+	}
+	if rest != "" {
+		j.add(c.policy, finding.Finding{Rule: "divergence", Severity: finding.Warning, Commit: c.id, Ref: r.Ref, Message: rest})
 	}
 	return nil
 }
@@ -277,18 +325,18 @@ func (j *Judge) knew(a, b *fact) (bool, error) {
 	}
 	for _, p := range [][2]*fact{{a, b}, {b, a}} {
 		for _, ref := range p[0].refs() {
-			id, err := j.commitOf(ref)
-			if err != nil {
-				return false, err
+			tree, known := j.holds[ref]
+			if !known {
+				var err error
+				if tree, err = j.treeOf(ref); err != nil {
+					return false, err
+				}
+				j.holds[ref] = tree
 			}
-			if id == "" {
+			if tree == "" {
 				continue
 			}
-			c, err := j.Repo.Commit(id)
-			if err != nil {
-				return false, err
-			}
-			if ok, err := j.present(p[1], c.Tree); ok || err != nil {
+			if ok, err := j.present(p[1], tree); ok || err != nil {
 				return ok, err
 			}
 		}
@@ -296,14 +344,18 @@ func (j *Judge) knew(a, b *fact) (bool, error) {
 	return false, nil
 }
 
-// commitOf resolves an abbreviated commit id; "" if it is unknown or
-// ambiguous.
-func (j *Judge) commitOf(prefix string) (string, error) {
+// treeOf returns the tree of the commit that an abbreviated id names; "" if it
+// is unknown or ambiguous.
+func (j *Judge) treeOf(prefix string) (string, error) {
 	ids, err := j.commitsOf(prefix)
 	if err != nil || len(ids) != 1 {
 		return "", err
 	}
-	return ids[0], nil
+	c, err := j.Repo.Commit(ids[0])
+	if err != nil {
+		return "", err
+	}
+	return c.Tree, nil
 }
 
 func (j *Judge) commitsOf(prefix string) ([]string, error) {

@@ -201,33 +201,22 @@ func (j *Judge) frozen(ctx context.Context, r Range, c *commit, e *entry) error 
 	if c.policy.Level("relay-frozen") == finding.Off || e.env.Type == "ACK" {
 		return nil
 	}
-	now := j.Now
-	if c.obj != nil && !j.Gate.server() {
-		now = committed(c.obj)
-	}
-	t, err := j.thread(c.policy, e.thread)
+	freezes, err := j.freezes(c, e.thread)
 	if err != nil {
 		return err
 	}
-	var holds *fact
-	var until time.Time
-	for _, z := range t.facts {
-		if !z.freezes || z.from == e.env.From {
+	var holds *freeze
+	for i := range freezes {
+		z := &freezes[i]
+		if z.from == e.env.From {
 			continue
 		}
-		end := z.more.attested.Add(time.Duration(c.policy.FreezeMinutes) * time.Minute)
-		if now.After(end) || holds != nil && !end.After(until) {
-			continue
-		}
-		if !j.before(c, z) {
-			continue
-		}
-		thawed, err := j.thawed(ctx, c, t, z)
-		if err != nil {
+		if err := j.hold(ctx, c, e.thread, z); err != nil {
 			return err
 		}
-		if !thawed {
-			holds, until = z, end
+		if z.holds {
+			holds = z
+			break
 		}
 	}
 	if holds == nil {
@@ -235,9 +224,67 @@ func (j *Judge) frozen(ctx context.Context, r Range, c *commit, e *entry) error 
 	}
 	line, col := e.env.Place("type")
 	j.add(c.policy, finding.Finding{Rule: "relay-frozen", Severity: finding.Error, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref,
-		Message: fmt.Sprintf("%s froze the thread with %s until %s", finding.QuoteMax(holds.from, 60), finding.Quote(holds.path), until.UTC().Format(time.RFC3339)),
+		Message: fmt.Sprintf("%s froze the thread with %s until %s", finding.QuoteMax(holds.from, 60), finding.Quote(holds.path), holds.until.UTC().Format(time.RFC3339)),
 		Hint:    "wait for the decision, or send an ACK"})
 	return nil
+}
+
+// A freeze is a fact that freezes its thread, as a commit sees it.
+type freeze struct {
+	*fact
+	until        time.Time
+	asked, holds bool // holds says nothing before it was asked for
+}
+
+// freezes returns what may freeze a thread when c comes, the longest first.
+func (j *Judge) freezes(c *commit, name string) ([]freeze, error) {
+	if list, known := c.freezes[name]; known {
+		return list, nil
+	}
+	t, err := j.thread(c.policy, name)
+	if err != nil {
+		return nil, err
+	}
+	now := j.Now
+	if c.obj != nil && !j.Gate.server() {
+		now = committed(c.obj)
+	}
+	var list []freeze
+	for _, z := range t.facts {
+		if !z.freezes {
+			continue
+		}
+		if end := z.more.attested.Add(time.Duration(c.policy.FreezeMinutes) * time.Minute); !now.After(end) {
+			list = append(list, freeze{fact: z, until: end})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b freeze) int { return b.until.Compare(a.until) })
+	if c.freezes == nil {
+		c.freezes = map[string][]freeze{}
+	}
+	c.freezes[name] = list
+	return list, nil
+}
+
+// hold finds out, once, whether a freeze holds for c: it lies in its history,
+// and no thaw of it does.
+func (j *Judge) hold(ctx context.Context, c *commit, name string, z *freeze) error {
+	if z.asked {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if z.asked = true; !j.before(c, z.fact) {
+		return nil
+	}
+	t, err := j.thread(c.policy, name)
+	if err != nil {
+		return err
+	}
+	thawed, err := j.thawed(ctx, c, t, z.fact)
+	z.holds = !thawed
+	return err
 }
 
 // thawed tells whether the history of c holds a relay by the same sender that
@@ -264,6 +311,20 @@ func (j *Judge) after(ctx context.Context, f, z *fact) (bool, error) {
 		return j.walk.ancestor(z.commit, f.commit), nil
 	case f.commit < 0 && z.commit >= 0:
 		return false, nil // f was there before the range, z came with it
+	case f.commit < 0:
+		// A freeze that counts is young, f may be as old as the history: what
+		// was there when z came did not come after it.
+		with, err := j.broughtBy(ctx, z)
+		if err != nil {
+			return false, err
+		}
+		c, err := j.Repo.Commit(with)
+		if err != nil {
+			return false, err
+		}
+		if older, err := j.present(f, c.Tree); older || err != nil {
+			return false, err
+		}
 	}
 	from := ""
 	if f.commit >= 0 {
@@ -290,9 +351,12 @@ func (j *Judge) after(ctx context.Context, f, z *fact) (bool, error) {
 	return false, nil
 }
 
-// broughtBy finds the commit outside the range that brought a fact's path. It
-// walks back from the range, and is used only for what is recent.
+// broughtBy finds, once, the commit outside the range that brought a fact's
+// path. It walks back from the range, and is used only for what is recent.
 func (j *Judge) broughtBy(ctx context.Context, f *fact) (string, error) {
+	if f.detail().brought != "" {
+		return f.more.brought, nil
+	}
 	tips := j.walk.boundIDs()
 	slices.Sort(tips)
 	for rev, err := range j.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{}) {
@@ -322,6 +386,7 @@ func (j *Judge) broughtBy(ctx context.Context, f *fact) (string, error) {
 			first = first && !ok
 		}
 		if first {
+			f.more.brought = rev.ID
 			return rev.ID, nil
 		}
 	}

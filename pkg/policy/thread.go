@@ -32,6 +32,7 @@ type fact struct {
 // details are what few envelopes have.
 type details struct {
 	bounds   []int32 // of what was there before, the bounds that have it
+	brought  string  // the commit that did so, if it was asked for
 	refs     []string
 	attested time.Time // attested_at of a relay that freezes
 }

@@ -330,7 +330,49 @@ func TestDivergenceOfManyEnvelopes(t *testing.T) {
 // A walker counts how often the history is walked.
 type walker struct {
 	*gitrepo.Repo
-	walks int
+	walks, bases int
+}
+
+func (w *walker) MergeBases(ctx context.Context, a, b string) ([]string, error) {
+	w.bases++
+	return w.Repo.MergeBases(ctx, a, b)
+}
+
+// TestDivergenceOfManyMerges: every merge's divergence is told, and of not too
+// many it is looked up since when.
+func TestDivergenceOfManyMerges(t *testing.T) {
+	t.Parallel()
+	r := gittest.New(t, gittest.Options{})
+	base := r.Commit("Begin", map[string]string{"t-one/REQUEST.md": turn("t-one", "REQUEST", "Hello?\n")})
+	var in strings.Builder
+	tip, mark := base, 0
+	for i := range 60 {
+		var sides [2]string
+		for k := range sides {
+			text := turn("t-one", "STATE", fmt.Sprint(i, k, "\n"))
+			mark += 2
+			fmt.Fprintf(&in, "blob\nmark :%d\ndata %d\n%s\n", mark-1, len(text), text)
+			fmt.Fprintf(&in, "commit refs/heads/side%d\nmark :%d\ncommitter A <a@example.com> %d +0000\ndata 0\nfrom %s\nM 100644 :%d t-one/STATE-%d-%d.md\n\n", k, mark, r.Now, tip, mark-1, i, k)
+			sides[k] = fmt.Sprintf(":%d", mark)
+		}
+		mark++
+		fmt.Fprintf(&in, "commit refs/heads/merged\nmark :%d\ncommitter A <a@example.com> %d +0000\ndata 0\nfrom %s\nmerge %s\nM 100644 :%d t-one/STATE-%d-1.md\n\n", mark, r.Now, sides[0], sides[1], mark-2, i)
+		tip = fmt.Sprintf(":%d", mark)
+	}
+	r.RunIn([]byte(in.String()), "fast-import", "--quiet", "--force")
+	repo, err := gitrepo.Open(t.Context(), gitrepo.Env{Environ: r.Env, Dir: r.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer repo.Close()
+	w := &walker{Repo: repo}
+	j := &policy.Judge{Repo: w, Gate: policy.Check}
+	if err := j.Range(t.Context(), policy.Range{Old: base, New: strings.TrimSpace(r.Run("rev-parse", "merged")), Exclude: []string{base}, Policy: policy.Default(), Trust: policy.Untrusting("none")}); err != nil {
+		t.Fatal(err)
+	}
+	if len(j.Findings) != 60 || w.bases != 50 {
+		t.Errorf("%d findings, expected 60; %d questions for a base, expected 50", len(j.Findings), w.bases)
+	}
 }
 
 func (w *walker) RevList(ctx context.Context, include, exclude []string, o gitrepo.RevListOptions) iter.Seq2[gitrepo.Rev, error] {

@@ -100,6 +100,7 @@ type Judge struct {
 	brought []history.Hit // every envelope of the range with a nonce, in step with nonced
 	nonced  []string
 	senders map[string]string // rig ids that were seen, each once
+	bases   int               // merges of the range of which the base was asked for
 	holds   map[string]string // trees of the commits that references name, "" for no one commit
 
 }
@@ -291,6 +292,7 @@ func (j *Judge) reset() {
 	}
 	j.walk = newWalk(digits)
 	j.threads, j.waiting, j.holds = map[string]*thread{}, map[string][]pending{}, map[string]string{}
+	j.bases = 0
 	j.oddDirs, j.rules, j.dates, j.refs, j.uses, j.brought, j.nonced = nil, nil, nil, nil, nil, nil, nil
 }
 

@@ -201,9 +201,12 @@ func (j *Judge) threadClosed(_ context.Context, r Range, c *commit) error {
 
 // maxPairs is how many divergences of one merge are named one by one, maxCompared
 // how many pairs of envelopes, with what they refer to, are looked at for them.
+// maxBases is of how many merges of a range it is said since when: git takes a
+// process for each, and long where histories cross often.
 const (
 	maxPairs    = 20
 	maxCompared = 1 << 17
+	maxBases    = 50
 )
 
 // divergence names, at a merge, the envelopes of one thread that were written
@@ -283,19 +286,20 @@ sides:
 						if pairs++; pairs > maxPairs {
 							continue
 						}
-						if base == "" {
+						if base == "" && j.bases < maxBases {
+							j.bases++
 							ids, err := j.Repo.MergeBases(ctx, c.parents[a], c.parents[b])
 							if err != nil {
 								return err
 							}
-							base = "no common commit"
+							base = ", since no common commit"
 							if len(ids) > 0 {
-								base = "commit " + short(ids[0])
+								base = ", since commit " + short(ids[0])
 							}
 						}
 						j.add(c.policy, finding.Finding{
 							Rule: "divergence", Severity: finding.Warning, Path: theirs.path, Commit: c.id, Ref: r.Ref,
-							Message: fmt.Sprintf("%s wrote this and %s wrote %s without knowledge of each other, since %s",
+							Message: fmt.Sprintf("%s wrote this and %s wrote %s without knowledge of each other%s",
 								finding.QuoteMax(theirs.from, 60), finding.QuoteMax(ours.from, 60), finding.Quote(ours.path), base),
 							Hint: "answer both: rig-bridge send with --ref for each",
 						})

@@ -55,12 +55,52 @@ func (r *Repo) SymbolicTarget(name string) (target string, ok bool, err error) {
 	if err := CheckRefName(name); err != nil {
 		return "", false, err
 	}
-	if r.plain {
-		if ref, state := r.plainRef(name); state == refFound || state == refAbsent {
-			return ref.Target, ref.Target != "", nil
-		}
+	if target, ok := r.looseTarget(name); ok {
+		return target, target != "", nil
 	}
 	return r.askSymbolic(name)
+}
+
+// looseTarget follows symbolic refs without git, which is only known where refs
+// are files: packed-refs holds no symbolic ref (gitrepository-layout), so that
+// it need not be read. target is "" if the ref is none; ok is false where git
+// has to say.
+func (r *Repo) looseTarget(name string) (target string, ok bool) {
+	for range maxSymbolic {
+		if !r.looseRefs(name) {
+			return "", false
+		}
+		value, state := looseRef(filepath.Join(r.commonDir, filepath.FromSlash(name)), len(r.EmptyTree()))
+		if state == refUnclear {
+			return "", false
+		}
+		next, symbolic := strings.CutPrefix(value, "ref: ")
+		if !symbolic {
+			return target, true
+		}
+		name, target = next, next
+	}
+	return "", false
+}
+
+// looseRefs tells whether a symbolic ref of that name could only be a file.
+func (r *Repo) looseRefs(name string) bool {
+	if r.plain {
+		return true
+	}
+	if !strings.HasPrefix(name, "refs/heads/") && !strings.HasPrefix(name, "refs/tags/") {
+		return false // may be one of a worktree
+	}
+	for _, key := range []string{"GIT_REF_STORAGE_FORMAT", "GIT_REFERENCE_BACKEND", "GIT_COMMON_DIR"} {
+		if _, set := r.env.Lookup(key); set {
+			return false
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(r.commonDir, "reftable")); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	storage, _, err := r.ConfigLast("extensions.refstorage")
+	return err == nil && (storage == "" || storage == "files")
 }
 
 func (r *Repo) askSymbolic(name string) (target string, ok bool, err error) {
@@ -180,7 +220,7 @@ func (r *Repo) hasRefNamed(word string) bool {
 	if !r.plain {
 		return true
 	}
-	if _, state := looseRef(filepath.Join(r.gitDir, word)); state != refAbsent {
+	if _, state := looseRef(filepath.Join(r.gitDir, word), sha1Digits); state != refAbsent {
 		return true
 	}
 	for _, name := range []string{"refs/" + word, "refs/tags/" + word, "refs/heads/" + word, "refs/remotes/" + word, "refs/remotes/" + word + "/HEAD"} {
@@ -205,7 +245,7 @@ const (
 func (r *Repo) plainRef(name string) (Ref, refState) {
 	result := Ref{Name: name}
 	for range maxSymbolic {
-		value, state := looseRef(filepath.Join(r.gitDir, filepath.FromSlash(name)))
+		value, state := looseRef(filepath.Join(r.gitDir, filepath.FromSlash(name)), sha1Digits)
 		if state == refAbsent {
 			value, state = packedRef(filepath.Join(r.gitDir, "packed-refs"), name)
 		}
@@ -225,9 +265,9 @@ func (r *Repo) plainRef(name string) (Ref, refState) {
 	return Ref{}, refUnclear
 }
 
-// looseRef reads a file that holds exactly a line with an id or with "ref: "
-// and a name (refFound); it may not be there (refAbsent) or be anything else.
-func looseRef(file string) (value string, state refState) {
+// looseRef reads a file that holds exactly a line with an id of so many digits,
+// or with "ref: " and a name (refFound); it may not be there (refAbsent) or be anything else.
+func looseRef(file string, digits int) (value string, state refState) {
 	st, err := os.Lstat(file)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && st.IsDir() {
 		return "", refAbsent
@@ -241,7 +281,7 @@ func looseRef(file string) (value string, state refState) {
 	}
 	line, ok := strings.CutSuffix(string(text), "\n")
 	target, symbolic := strings.CutPrefix(line, "ref: ")
-	if !ok || symbolic && CheckRefName(target) != nil || !symbolic && !plainID(line) {
+	if !ok || symbolic && CheckRefName(target) != nil || !symbolic && !fullID(line, digits) {
 		return "", refUnclear
 	}
 	return line, refFound
@@ -290,8 +330,16 @@ func packedLine(line string, first bool) (id, name string, ok bool) {
 	return id, name, plainID(id) && CheckRefName(name) == nil
 }
 
+// sha1Digits is how many digits an id has where plainRef reads refs.
+const sha1Digits = 40
+
 // plainID accepts a full SHA-1 id other than the one of no object.
-func plainID(s string) bool { return len(s) == 40 && isHex(s) && strings.Trim(s, "0") != "" }
+func plainID(s string) bool { return fullID(s, sha1Digits) }
+
+// fullID accepts a full id of so many digits other than the one of no object.
+func fullID(s string, digits int) bool {
+	return len(s) == digits && isHex(s) && strings.Trim(s, "0") != ""
+}
 
 // CheckRefName is nil for what git takes as a full ref name: one below "refs/",
 // or HEAD and its like in capital letters (git-check-ref-format). Any other

@@ -141,16 +141,34 @@ func (t *turns) scan(ctx context.Context) error {
 			}
 		}
 	}
-	opt := gitrepo.ScanOptions{BlobLimit: t.policy.MaxFile, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
+	opt := gitrepo.ScanOptions{BlobLimit: t.policy.MaxFile, BlobBytes: 16 << 20, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
 		return c.Added() && t.policy.Candidate(c.Path)
 	}}
 	seen := map[string]bool{}
 	return t.repo.ScanCommits(ctx, walk, opt, func(s *gitrepo.Scanned) error {
+		added := make([]map[string]bool, len(s.Diffs))
+		for i, d := range s.Diffs[1:] {
+			added[i+1] = map[string]bool{}
+			for _, c := range d.Changes {
+				if c.Added() {
+					added[i+1][c.Path] = true
+				}
+			}
+		}
 		for _, c := range s.Diffs[0].Changes {
-			if !c.Added() || !t.policy.Candidate(c.Path) || seen[c.Path] || !addedToAll(s.Diffs[1:], c.Path) {
+			if !c.Added() || !t.policy.Candidate(c.Path) || seen[c.Path] || slices.ContainsFunc(added[1:], func(at map[string]bool) bool { return !at[c.Path] }) {
 				continue
 			}
-			o := s.Blobs[c.NewID]
+			o, read := s.Blobs[c.NewID]
+			if !read && c.NewMode != gitrepo.ModeGitlink {
+				err := t.repo.Objects([]string{c.NewID}, t.policy.MaxFile, func(large gitrepo.Object) error {
+					o = large
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+			}
 			if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
 				return o.Err
 			}

@@ -2,6 +2,7 @@ package gitrepo
 
 import (
 	"context"
+	"errors"
 	"iter"
 )
 
@@ -12,6 +13,11 @@ type ScanOptions struct {
 	// beside the caller's function.
 	Blob      func(c *Commit, change Change) bool
 	BlobLimit int64 // in bytes; a larger blob comes as ErrTooLarge
+	// BlobBytes is after how many bytes of blobs no more are read ahead, of
+	// commits that are read together; 0: no limit. What is not in Scanned.Blobs
+	// then is left to the caller: a few small blobs may stand for many large
+	// ones in a pack.
+	BlobBytes int64
 }
 
 // A Scanned is a commit with what it changes.
@@ -209,7 +215,11 @@ func (r *Repo) readBlobs(scanned []*Scanned, opt ScanOptions) error {
 			}
 		}
 	}
-	return r.Objects(ids, opt.BlobLimit, func(o Object) error {
+	read := int64(0)
+	err := r.Objects(ids, opt.BlobLimit, func(o Object) error {
+		if read += int64(len(o.Data)); opt.BlobBytes > 0 && read > opt.BlobBytes {
+			return errEnough
+		}
 		for _, s := range users[o.ID] {
 			if s.Blobs == nil {
 				s.Blobs = make(map[ID]Object)
@@ -218,4 +228,10 @@ func (r *Repo) readBlobs(scanned []*Scanned, opt ScanOptions) error {
 		}
 		return nil
 	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
+
+var errEnough = errors.New("enough is read ahead")

@@ -163,30 +163,26 @@ func (x *Index) scan(ctx context.Context, walk []gitrepo.Rev) error {
 			}
 		}
 	}
-	opt := gitrepo.ScanOptions{BlobLimit: x.Limit, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
-		return strings.HasSuffix(c.Path, ".md")
-	}}
-	return x.Repo.ScanCommits(ctx, seq, opt, func(s *gitrepo.Scanned) error {
-		for _, id := range sortedIDs(s.Blobs) {
-			o := s.Blobs[id]
+	return x.Repo.ScanCommits(ctx, seq, gitrepo.ScanOptions{}, func(s *gitrepo.Scanned) error {
+		var blobs []string
+		for _, d := range s.Diffs {
+			for _, ch := range d.Changes {
+				if !ch.Deleted() && ch.NewMode != gitrepo.ModeGitlink && strings.HasSuffix(ch.Path, ".md") {
+					blobs = append(blobs, ch.NewID)
+				}
+			}
+		}
+		slices.Sort(blobs)
+		return x.Repo.Objects(slices.Compact(blobs), x.Limit, func(o gitrepo.Object) error {
 			if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
 				return o.Err
 			}
 			if nonce, ok := x.nonceOf(o.Data); ok {
 				x.state.add(record{key: key(nonce), blob: o.ID, commit: s.ID})
 			}
-		}
-		return nil
+			return nil
+		})
 	})
-}
-
-func sortedIDs(m map[string]gitrepo.Object) []string {
-	ids := make([]string, 0, len(m))
-	for id := range m {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 // nonceOf returns the nonce of an envelope's bytes.

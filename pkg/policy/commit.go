@@ -51,6 +51,7 @@ type entry struct {
 	data     []byte
 	size     int64
 	tooLarge bool
+	unread   bool // until read has its bytes
 
 	fenced   bool
 	judged   bool // it is an envelope, or stands where only envelopes may
@@ -162,10 +163,14 @@ func (e *entry) known() bool {
 // begins with a fence.
 const maxPeek = 64 << 20
 
-// read reads what the scan has not: blobs of the index, and the begin of files
-// over the limit.
+// read parses the entries of a batch, and reads before what the scan has not:
+// blobs of the index, many large ones, and the begin of files over the limit.
 func (j *Judge) read(batch []*commit) error {
-	users := map[string][]*entry{}
+	type user struct {
+		*entry
+		policy *Policy
+	}
+	users := map[string][]user{}
 	var ids []string
 	limit := int64(0)
 	peeked := map[string]bool{} // whether a large blob begins with a fence
@@ -175,7 +180,8 @@ func (j *Judge) read(batch []*commit) error {
 				if users[e.blob] == nil {
 					ids = append(ids, e.blob)
 				}
-				users[e.blob] = append(users[e.blob], e)
+				users[e.blob] = append(users[e.blob], user{e, c.policy})
+				e.unread = true
 				limit = max(limit, c.policy.MaxFile)
 			}
 			if e.tooLarge && e.size <= maxPeek {
@@ -198,7 +204,20 @@ func (j *Judge) read(batch []*commit) error {
 	if err := j.replaced(batch); err != nil {
 		return err
 	}
-	return j.Repo.Objects(ids, limit, func(o gitrepo.Object) error {
+	Parallel(len(batch), func(i int) {
+		for _, e := range batch[i].entries {
+			if !e.unread {
+				e.parse(batch[i].policy, j.Extra)
+			}
+		}
+	})
+	var portion []user
+	bytes := 0
+	flush := func() {
+		Parallel(len(portion), func(i int) { portion[i].parse(portion[i].policy, j.Extra) })
+		portion, bytes = portion[:0], 0
+	}
+	err := j.Repo.Objects(ids, limit, func(o gitrepo.Object) error {
 		if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
 			return o.Err
 		}
@@ -207,9 +226,15 @@ func (j *Judge) read(batch []*commit) error {
 			if e.data == nil && !e.tooLarge {
 				e.data = []byte{}
 			}
+			portion, e.unread = append(portion, e), false
+		}
+		if bytes += len(o.Data); bytes >= portionBytes {
+			flush()
 		}
 		return nil
 	})
+	flush()
+	return err
 }
 
 // replaced finds out which entries take the place of an envelope, and which of
@@ -281,6 +306,7 @@ func (e *entry) parse(p *Policy, extra func(*envelope.Envelope) []finding.Findin
 			e.findings = append(e.findings, extra(e.env)...)
 		}
 		finding.Sort(e.findings)
+		e.env.Body = nil // its hash is known
 	}
 	for i := range e.findings {
 		e.findings[i].Path = e.path

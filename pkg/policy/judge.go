@@ -139,14 +139,14 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 	j.Total += j.walk.len()
 	portion := cmp.Or(j.Portion, defaultPortion)
 	var batch []*commit
-	changes, pending := 0, 0
+	changes, pending, bytes := 0, 0, 0
 	flush := func() error {
 		err := j.judge(ctx, r, batch)
 		clear(batch)
-		batch, pending = batch[:0], 0
+		batch, pending, bytes = batch[:0], 0, 0
 		return err
 	}
-	opt := gitrepo.ScanOptions{BlobLimit: r.Policy.MaxFile, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
+	opt := gitrepo.ScanOptions{BlobLimit: r.Policy.MaxFile, BlobBytes: portionBytes, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
 		return r.Policy.Candidate(c.Path)
 	}}
 	err := j.Repo.ScanCommits(ctx, j.walk.revs, opt, func(s *gitrepo.Scanned) error {
@@ -159,7 +159,10 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 			return &Undecided{Message: fmt.Sprintf("more than %d paths change (limits.changes)", r.Policy.MaxChanges), Hint: "push fewer commits at a time"}
 		}
 		batch = append(batch, c)
-		if pending += n + 1; pending >= portion {
+		for _, o := range s.Blobs {
+			bytes += len(o.Data)
+		}
+		if pending += n + 1; pending >= portion || bytes >= portionBytes {
 			return flush()
 		}
 		return nil
@@ -199,8 +202,12 @@ func (p *Policy) Index(x *history.Index) {
 	x.Use(scope, p.Candidate, p.MaxFile, p.MaxFrontmatter)
 }
 
-// defaultPortion is Judge.Portion where that is not set.
-const defaultPortion = 512
+// defaultPortion is Judge.Portion where that is not set, portionBytes after how
+// much content a portion ends, however few paths it has.
+const (
+	defaultPortion = 512
+	portionBytes   = 16 << 20
+)
 
 // An Undecided says why no decision is possible, and what repairs that.
 type Undecided struct {
@@ -352,11 +359,6 @@ func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
 	if err := j.read(batch); err != nil {
 		return err
 	}
-	Parallel(len(batch), func(i int) {
-		for _, e := range batch[i].entries {
-			e.parse(batch[i].policy, j.Extra)
-		}
-	})
 	if err := j.verify(batch); err != nil {
 		return err
 	}

@@ -482,9 +482,6 @@ func (j *Judge) WillNeedSignature(_ context.Context, s Staged) (string, error) {
 	if err := j.read([]*commit{c}); err != nil {
 		return "", err
 	}
-	for _, e := range c.entries {
-		e.parse(c.policy, nil)
-	}
 	if c.relays() > 0 {
 		return "a relay", nil
 	}

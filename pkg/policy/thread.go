@@ -187,8 +187,21 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 			}
 		}
 	}
-	var envs []*envelope.Envelope
 	var objs []gitrepo.Object
+	bytes := 0
+	flush := func() {
+		envs := make([]*envelope.Envelope, len(objs))
+		Parallel(len(objs), func(i int) {
+			envs[i], _ = envelope.Parse(objs[i].Data, envelope.Options{Limits: p.envelopeLimits()})
+		})
+		for i, o := range objs {
+			for _, path := range sortedKeys(at[o.ID]) {
+				f := &fact{path: path, blob: oidOf(o.ID), commit: -1, more: &details{bounds: at[o.ID][path]}}
+				j.put(t, f, envs[i])
+			}
+		}
+		objs, bytes = objs[:0], 0
+	}
 	err := j.Repo.Objects(ids, p.MaxFile, func(o gitrepo.Object) error {
 		if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
 			return o.Err
@@ -196,21 +209,15 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 		if envelope.HasFence(o.Data) {
 			objs = append(objs, o)
 		}
+		if bytes += len(o.Data); bytes >= portionBytes {
+			flush()
+		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	envs = make([]*envelope.Envelope, len(objs))
-	Parallel(len(objs), func(i int) {
-		envs[i], _ = envelope.Parse(objs[i].Data, envelope.Options{Limits: p.envelopeLimits()})
-	})
-	for i, o := range objs {
-		for _, path := range sortedKeys(at[o.ID]) {
-			f := &fact{path: path, blob: oidOf(o.ID), commit: -1, more: &details{bounds: at[o.ID][path]}}
-			j.put(t, f, envs[i])
-		}
-	}
+	flush()
 	j.threads[dir] = t
 	return t, nil
 }

@@ -46,8 +46,7 @@ func run() int {
 	signal.Ignore(syscall.SIGPIPE)
 	dir, err := os.Getwd()
 	if err != nil {
-		os.Stderr.WriteString("rig-bridge: the current directory cannot be read\n")
-		return 2
+		dir = ""
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -33,5 +34,30 @@ func TestWatchUntilReaderLeaves(t *testing.T) {
 	reader.Close()
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the watch ended by %v", err)
+	}
+}
+
+// TestRemovedDirectory: in a directory that is gone help and version are there,
+// and a command fails as it says.
+func TestRemovedDirectory(t *testing.T) {
+	w := newWorld(t)
+	for _, c := range []struct {
+		args   string
+		code   int
+		stdout string
+	}{
+		{"--version", 0, "1.1.0\n"},
+		{"status --help", 0, "usage: rig-bridge status"},
+		{"status --frob", 1, ""},
+		{"status --json", 2, `{"schema_version":"1.0","op":"status","error":{"code":"runtime",`},
+		{"validate x.md", 2, ""},
+	} {
+		os.Mkdir(w.path("gone"), 0o755)
+		cmd := w.command("gone", "-c", `rmdir "$PWD" && exec "$0" `+c.args, os.Args[0])
+		cmd.Path, cmd.Args[0] = "/bin/sh", "sh"
+		o := finish(t, cmd)
+		if o.code != c.code || !strings.HasPrefix(o.stdout, c.stdout) || c.stdout == "" && o.stdout != "" || strings.Count(o.stderr, "\n") > 4 {
+			t.Errorf("%s: exit %d, expected %d\n%s%s", c.args, o.code, c.code, o.stdout, o.stderr)
+		}
 	}
 }

@@ -32,7 +32,7 @@ type Env struct {
 	Stdout  io.Writer
 	Stderr  io.Writer
 	Environ []string // as os.Environ
-	Dir     string   // current directory, absolute
+	Dir     string   // current directory, absolute; "" if it cannot be read
 	Now     func() time.Time
 	Rand    io.Reader // cryptographic random source
 
@@ -130,6 +130,9 @@ func Main(ctx context.Context, env Env) int {
 		return writeOut(&env, cmd.help())
 	}
 	r.colour = r.wantsColour()
+	if err == nil && env.Dir == "" {
+		err = fail(codeRuntime, "the current directory cannot be read").withHint("cd to a directory that exists")
+	}
 	if err == nil {
 		err = cmd.run(r)
 	}

@@ -91,21 +91,51 @@ func (w *work) arrived(ctx context.Context, commit, theirs string) (bool, error)
 // committedPaths tells which messages HEAD holds at their path.
 func (w *work) committedPaths(head string, ms []*message) (map[string]bool, error) {
 	out := map[string]bool{}
-	files := map[string]map[string]string{}
+	if head == "" {
+		return out, nil
+	}
+	root, err := w.tree(head)
+	if err != nil {
+		return nil, err
+	}
+	top, err := w.repo.Tree(root)
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	byThread := map[string][]*message{}
+	var threads, ids []string
 	for _, m := range ms {
-		names, known := files[m.thread]
-		if !known {
-			var err error
-			if names, err = w.treeFiles(head, m.thread); err != nil {
-				if asFailure(context.Background(), err).code != codeThread { // HEAD has a file of that name
-					return nil, err
-				}
+		if byThread[m.thread] == nil {
+			if e, ok := top.Lookup(m.thread); ok && e.Mode == gitrepo.ModeTree {
+				threads, ids = append(threads, m.thread), append(ids, e.ID)
 			}
-			files[m.thread] = names
 		}
-		if names[m.file] != "" {
-			out[m.path()] = true
+		byThread[m.thread] = append(byThread[m.thread], m)
+	}
+	i := 0
+	err = w.repo.Objects(ids, gitrepo.MaxTree, func(o gitrepo.Object) error {
+		thread := threads[i]
+		i++
+		if o.Err != nil {
+			return o.Err
 		}
+		entries, err := splitTree(o.Data, w.repo.HashLen()/2)
+		if err != nil {
+			return err
+		}
+		names := make(map[string]bool, len(entries))
+		for _, e := range entries {
+			names[e.name] = true
+		}
+		for _, m := range byThread[thread] {
+			if names[m.file] {
+				out[m.path()] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, gitProblem(err)
 	}
 	return out, nil
 }

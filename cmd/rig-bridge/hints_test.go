@@ -160,3 +160,28 @@ func TestHintOfTheHook(t *testing.T) {
 	os.Mkdir(w.path("a/t-one"), 0o755)
 	w.run("a", "send", "STATE", "--thread", "t-one", "--to", "peer").keeps(t, 1, "git commit failed", "it is frozen", "\nhint: wait for the decision\n")
 }
+
+// Where the policy wants every commit signed, the hints of a send whose commit
+// was taken back change the configuration and no commit, and lead to a send
+// that goes out.
+func TestHintSigned(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	line := w.operator("op")
+	w.ok("op", "init", "--rig-id", "rig-a", "--force", "--no-hooks")
+	w.commitFiles("op", map[string]string{
+		".bridge/policy.yaml":     "version: 1\nrequire-signed: all\n",
+		".bridge/allowed_signers": strings.Replace(line, "op-relay", "rig-a", 1),
+	})
+	w.git("op", "config", "user.email", "other@example.com")
+	os.Mkdir(w.path("op/t-one"), 0o755)
+	send := []string{"send", "STATE", "--thread", "t-one", "--to", "peer"}
+	o := w.run("op", send...)
+	o.keeps(t, 1, "unsigned", "hint: git config gpg.format ssh && git config commit.gpgsign true, then")
+	_, hint, _ := strings.Cut(o.stderr, "hint: ")
+	command, _, _ := strings.Cut(hint, ",")
+	w.shell("op", command)
+	w.run("op", send...).keeps(t, 1, "[signer-identity]", "hint: git config user.email <")
+	w.git("op", "config", "user.email", "op@example.com")
+	w.ok("op", send...)
+}

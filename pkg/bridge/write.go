@@ -536,12 +536,37 @@ func (r *run) judgeOwn(w *work, j *journal, p *posted, commit string) error {
 	case err != nil:
 		return takeBack(err)
 	case finding.Worst(fs) == finding.Error:
-		return takeBack(invalid(fs))
+		f := invalid(fs)
+		f.hint = anew(f)
+		return takeBack(f)
 	}
 	if err == nil {
 		p.notes = fs // the content's warnings are among them
 	}
 	return nil
+}
+
+// anew is the hint of a failure whose commit is taken back. The gates' own hints
+// change the commit that was judged, which is another one then.
+func anew(f *failure) string {
+	rule := ""
+	for _, x := range f.findings {
+		if x.Severity == finding.Error {
+			rule = x.Rule
+			break
+		}
+	}
+	switch {
+	case rule == "commit-signed" && strings.HasPrefix(f.message, "unsigned"):
+		return "git config gpg.format ssh && git config commit.gpgsign true, then send it again"
+	case rule == "commit-signed":
+		return "git config user.signingkey <a key that the signers file lists>, then send it again"
+	case rule == "signer-identity":
+		return "git config user.email <an address that the signers file lists for the key>, then send it again"
+	case strings.Contains(f.hint, "git rebase") || strings.Contains(f.hint, "amend"):
+		return ""
+	}
+	return f.hint
 }
 
 // takeBack marks a failure whose commit must not stay.

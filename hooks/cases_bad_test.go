@@ -128,20 +128,21 @@ func TestCannotDecide(t *testing.T) {
 			w.server.Run("config", "--unset", set.key)
 		}
 		for text, says := range map[string]string{
-			"version: 2\n":                             "policy.yaml:1:10: found \"2\", expected 1",
-			"version: 1\nrule: {}\n":                   "unknown key \"rule\" hint: did you mean rules?",
-			"version: 1\nrevoked: gone\n":              "", // read only when a signature is needed
-			"version: 1\nrequire-signed: all\n":        "there are no trusted signers",
-			"version: 1\ntimeout: &a 3 s\n":            "policy.yaml:2:10",
-			"version: 1\nlimits: {commits: 0}\n":       "expected an integer from 1",
-			"version: 1\nlimits: {changes: 1}\n":       "",
-			"version: 1\nenvelopes: {root: ../up}\n":   "expected a relative path",
-			"version: 1\nfail-level: \x1b[31mred\n":    "",
-			"version: 1\nprotect: main\n":              "expected a list",
-			"version: 1\nsigners: /etc/passwd\n":       "expected a relative path",
-			"\xff\n":                                   "",
-			strings.Repeat("# long\n", 60_000) + "x":   "",
-			"version: 1\nrules: {no-such-rule: off}\n": "unknown key",
+			"version: 2\n":                                    "policy.yaml:1:10: found \"2\", expected 1",
+			"version: 1\nrule: {}\n":                          "unknown key \"rule\" hint: did you mean rules?",
+			"version: 1\nrevoked: gone\n":                     "", // read only when a signature is needed
+			"version: 1\nrequire-signed: all\n":               "there are no trusted signers: .bridge/allowed_signers is missing in what was there before hint: push the commit that adds it first",
+			"version: 1\nsigners: who\nrequire-signed: all\n": "there are no trusted signers: who is missing",
+			"version: 1\ntimeout: &a 3 s\n":                   "policy.yaml:2:10",
+			"version: 1\nlimits: {commits: 0}\n":              "expected an integer from 1",
+			"version: 1\nlimits: {changes: 1}\n":              "",
+			"version: 1\nenvelopes: {root: ../up}\n":          "expected a relative path",
+			"version: 1\nfail-level: \x1b[31mred\n":           "",
+			"version: 1\nprotect: main\n":                     "expected a list",
+			"version: 1\nsigners: /etc/passwd\n":              "expected a relative path",
+			"\xff\n":                                          "",
+			strings.Repeat("# long\n", 60_000) + "x":          "",
+			"version: 1\nrules: {no-such-rule: off}\n":        "unknown key",
 		} {
 			w.policy(text)
 			res := w.push("main")

@@ -33,8 +33,8 @@ func NewTrust(source string, read func() (signers, revoked []byte, err error)) *
 func Untrusting(source string) *Trust {
 	return &Trust{source: source, missing: true, read: func() ([]byte, []byte, error) {
 		return nil, nil, &Undecided{
-			Message: "there are no trusted signers: " + source + " is missing",
-			Hint:    "commit .bridge/allowed_signers, or name a file of this server: git config rigward.allowedSigners FILE",
+			Message: "there are no trusted signers: " + source + " is missing in what was there before",
+			Hint:    "push the commit that adds it first, by itself; or name a file of the server: git config rigward.allowedSigners FILE",
 		}
 	}}
 }

@@ -241,11 +241,11 @@ func (p *parser) node(y *yaml.Node, depth int) (*Node, error) {
 		n.Kind = String
 		switch {
 		case isQuoted(y):
-			n.Source = p.oneLine(at, p.quotedEnd(at))
+			n.Source = strings.Clone(p.oneLine(at, p.quotedEnd(at))) // or it would keep the whole text
 		case y.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0:
 			n.Kind = Resolve(y.Value)
-			if strings.HasPrefix(p.text[at:], y.Value) {
-				n.Source = p.oneLine(at, at+len(y.Value))
+			if strings.HasPrefix(p.text[at:], y.Value) && !strings.Contains(y.Value, "\n") {
+				n.Source = y.Value
 			}
 		}
 		return n, nil

@@ -327,6 +327,32 @@ func TestDivergenceOfManyEnvelopes(t *testing.T) {
 	}
 }
 
+// TestTwinsOfTwoSides: a merge that brings together two paths that a file
+// system takes for one is refused, though neither side has both.
+func TestTwinsOfTwoSides(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, gittest.Options{})
+	for i, test := range []struct {
+		path, text string
+		twin       bool
+	}{
+		{"release-check/new.md", turn("release-check", "STATE", "Other.\n"), true},
+		{"Release-Check/NEW.md", "No envelope.\n", true},
+		{"release-check/other.md", turn("release-check", "STATE", "Other.\n"), false},
+	} {
+		w.clone.Run("checkout", "-q", "-B", "side", w.base)
+		w.clone.Commit(fmt.Sprint("Side ", i), map[string]string{test.path: test.text})
+		w.clone.Run("checkout", "-q", "-B", "main", w.base)
+		w.clone.Commit("Main", map[string]string{"release-check/NEW.md": turn("release-check", "STATE", "New.\n")})
+		w.clone.Run("merge", "-q", "-m", "Both", "side")
+		if res := w.push("main"); test.twin {
+			w.refused(res, "envelope-path")
+		} else {
+			w.accepted(res)
+		}
+	}
+}
+
 // A walker counts how often the history is walked.
 type walker struct {
 	*gitrepo.Repo

@@ -3,6 +3,7 @@ package policy
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
@@ -63,6 +64,58 @@ func (j *Judge) content(_ context.Context, r Range, c *commit) error {
 		}
 		if c.policy.Candidate(other) {
 			j.twins(r, c, s.path, other)
+		}
+	}
+	return j.joined(r, c)
+}
+
+// joined tells of twins that a merge brings together: each came by a side of
+// its own, and no side has both.
+func (j *Judge) joined(r Range, c *commit) error {
+	if len(c.diffs) < 2 {
+		return nil
+	}
+	told := map[string]bool{} // by path
+	for _, ch := range c.brought {
+		told[ch.Path] = true
+	}
+	var lacks []map[string]bool // what each parent has not of the merge, once it is needed
+	for _, d := range c.diffs {
+		for _, ch := range d.Changes {
+			if !ch.Added() || told[ch.Path] || !c.policy.Candidate(ch.Path) {
+				continue
+			}
+			rest, _ := c.policy.below(ch.Path)
+			name, _, _ := cutSlash(rest)
+			t, err := j.thread(c.policy, name)
+			if err != nil {
+				return err
+			}
+			if len(t.facts) == 0 {
+				continue // no thread
+			}
+			other, err := j.twin(c, t, ch.Path)
+			if err != nil {
+				return err
+			}
+			if other == "" || told[other] {
+				continue
+			}
+			if lacks == nil {
+				for _, d := range c.diffs {
+					paths := map[string]bool{}
+					for _, ch := range d.Changes {
+						if ch.Added() {
+							paths[ch.Path] = true
+						}
+					}
+					lacks = append(lacks, paths)
+				}
+			}
+			if !slices.ContainsFunc(lacks, func(paths map[string]bool) bool { return !paths[ch.Path] && !paths[other] }) {
+				told[ch.Path], told[other] = true, true
+				j.twins(r, c, ch.Path, other)
+			}
 		}
 	}
 	return nil

@@ -57,6 +57,7 @@ type thread struct {
 	// begin of a hash of it. They are nil as long as looking at all is cheaper.
 	byHash map[uint64][]int32
 	byFold map[uint64][]int32
+	seen   map[string]bool // names, once many of them fold to one
 }
 
 // smallThread is up to how many facts or names all are looked at.
@@ -225,9 +226,22 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 // note makes a path known to the thread.
 func (t *thread) note(path string) {
 	fold := envelope.FoldPath(path)
-	for other := range t.folded(fold) {
-		if other == path {
+	if t.seen == nil && len(t.byFold[hashFold(fold)]) > smallThread {
+		t.seen = make(map[string]bool, len(t.names))
+		for _, name := range t.names {
+			t.seen[name] = true
+		}
+	}
+	if t.seen != nil {
+		if t.seen[path] {
 			return
+		}
+		t.seen[path] = true
+	} else {
+		for other := range t.folded(fold) {
+			if other == path {
+				return
+			}
 		}
 	}
 	t.names = append(t.names, path)
@@ -288,6 +302,7 @@ func (j *Judge) oddDirectories(p *Policy) error {
 		return nil
 	}
 	j.oddDirs = map[string][]string{}
+	listed := map[string]bool{}
 	for _, b := range j.walk.bounds {
 		roots, err := j.roots(b.tree, p.Root)
 		if err != nil {
@@ -303,8 +318,9 @@ func (j *Judge) oddDirectories(p *Policy) error {
 					continue
 				}
 				dir := path.Join(root, name)
-				fold := envelope.FoldPath(dir)
-				if !slices.Contains(j.oddDirs[fold], dir) {
+				if !listed[dir] {
+					listed[dir] = true
+					fold := envelope.FoldPath(dir)
 					j.oddDirs[fold] = append(j.oddDirs[fold], dir)
 				}
 			}

@@ -1293,6 +1293,28 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 		var relays []relay // introduced here
 		relayCount := 0
 		var introduced []relay
+		if len(parents) > 1 { // twins that no side has both of
+			folded := map[string][]string{}
+			for q := range c.tree {
+				folded[fold(q)] = append(folded[fold(q)], q)
+			}
+			for _, twins := range folded {
+				for _, q := range twins {
+					for _, other := range twins {
+						both := q == other || slices.Contains(own, q) || slices.Contains(own, other)
+						for _, p := range parents {
+							_, a := p.tree[q]
+							_, b := p.tree[other]
+							both = both || a && b
+						}
+						if t := r.p.thread(q); !both && t != "" && isThread(t) {
+							at = id + ":" + q
+							add("envelope-path")
+						}
+					}
+				}
+			}
+		}
 		for _, q := range own {
 			at = id + ":" + q
 			e, ok := c.tree[q]

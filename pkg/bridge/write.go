@@ -451,7 +451,7 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 			f.hint = "git sparse-checkout add " + firstOf(j.Path)
 		}
 		if bytes.Contains(res.Stderr, []byte("are ignored by one of your")) {
-			f.message = "git ignores " + j.Path
+			f.message = "git add failed: " + j.Path + " is ignored"
 			f.hint = "git check-ignore -v " + j.Path + " says which line does"
 		}
 		return "", f

@@ -413,7 +413,7 @@ func TestThawAmongOldRelays(t *testing.T) {
 	for name, thawed := range map[string]bool{"thawed": true, "frozen": false} {
 		s := newScene(t)
 		tip := s.base
-		for range 8 {
+		for range 4 {
 			tip = s.relayed(opts{parents: []string{tip}, at: s.now.Add(-time.Minute)}, nil)
 		}
 		tip = s.relayed(opts{parents: []string{tip}}, func(f *envelope.Fields) { f.Type, f.Status = "ACK", "⏸ deciding" })

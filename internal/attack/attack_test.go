@@ -128,7 +128,7 @@ var wanted = []string{"server: sha1", "server: sha256", "server: a policy of its
 	"commit: by the forge", "push: several refs", "push: a deletion", "push: a ref below a deleted one", "push: an annotated tag", "push: refs/tags", "push: refs/notes"}
 
 func TestHostilePusher(t *testing.T) {
-	total, seed := number(t, "RIGWARD_ATTACK", 200), uint64(number(t, "RIGWARD_ATTACK_SEED", 1))
+	total, seed := number(t, "RIGWARD_ATTACK", 160), uint64(number(t, "RIGWARD_ATTACK_SEED", 1))
 	program := filepath.Join(gittest.TempDir(t), "rig-hook")
 	if out, err := exec.Command("go", "build", "-o", program, "github.com/rigward/rigward/cmd/rig-hook").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

@@ -272,15 +272,22 @@ func TestBranchThatCannotFollow(t *testing.T) {
 	}
 }
 
-// What a user has configured for his own merges does not change a pull, but that
-// he wants signatures.
-func TestSyncMergeOptions(t *testing.T) {
+// behind is a world whose clone a has not pulled yet what b sent.
+func behind(t *testing.T) *world {
+	t.Helper()
 	w := newWorld(t)
 	w.server()
 	w.clone("a", "rig-a")
 	w.clone("b", "rig-b")
 	os.Mkdir(w.path("b/t-one"), 0o755)
 	w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer")
+	return w
+}
+
+// What a user has configured for his own merges does not change a pull, but that
+// he wants signatures.
+func TestSyncMergeOptions(t *testing.T) {
+	w := behind(t)
 	w.git("a", "config", "branch.main.mergeOptions", "--squash")
 	w.git("a", "config", "merge.verifySignatures", "true")
 	head := w.git("a", "rev-parse", "HEAD")
@@ -416,12 +423,7 @@ func TestShallowClone(t *testing.T) {
 // TestSyncNamesWhatIsInTheWay: whatever lies where a pull would write is named,
 // though the path that comes is another one.
 func TestSyncNamesWhatIsInTheWay(t *testing.T) {
-	w := newWorld(t)
-	w.server()
-	w.clone("a", "rig-a")
-	w.clone("b", "rig-b")
-	os.Mkdir(w.path("b/t-one"), 0o755)
-	w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer")
+	w := behind(t)
 	for _, c := range []struct {
 		name, named string
 		make        func() error

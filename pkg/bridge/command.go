@@ -53,6 +53,7 @@ func commands() []*command {
 	tldrFlag := flag{name: "--tldr", value: "TEXT", help: "summary, also the subject of the commit; 280 characters"}
 	bodyFlag := flag{name: "--body-file", value: "FILE", help: "body of the message; - reads standard input"}
 	refFlag := flag{name: "--ref", value: "COMMIT", many: true, help: "commit that the message refers to; may be repeated"}
+	fromEnv := flag{name: "--author-from-env", help: "let GIT_AUTHOR_* and GIT_COMMITTER_* say who commits, and when"}
 	noPush := flag{name: "--no-push", help: "commit, but do not push"}
 	interval := flag{name: "--interval", value: "SECONDS", help: "time between two looks of --watch"}
 	statusFlag := func(def string) flag {
@@ -72,13 +73,13 @@ func commands() []*command {
 		{name: "send", short: "write, commit and push a message", run: runSend, writes: true, words: []word{{name: "type", required: true, values: types}}, flags: []flag{
 			threadFlag,
 			{name: "--to", value: "IDS", many: true, help: "recipients, separated by commas; may be repeated (required)"},
-			statusFlag("▶ TYPE sent"), tldrFlag, bodyFlag, refFlag, noPush,
+			statusFlag("▶ TYPE sent"), tldrFlag, bodyFlag, refFlag, noPush, fromEnv,
 		}, long: "Commits exactly one new file, whatever else is staged, and pushes it to the upstream of\nthe current branch. If somebody else was faster the message is put on top and pushed again."},
 		{name: "close", short: "end a thread with a RESOLUTION", run: runClose, writes: true, words: []word{thread}, flags: []flag{
 			{name: "--status", value: "completed|cancelled", values: []string{"completed", "cancelled"}, help: "how the thread ended (required)"},
 			{name: "--note", value: "TEXT", help: "text after the status"},
 			{name: "--to", value: "IDS", many: true, help: "recipients (default: the most frequent peer in the thread)"},
-			noPush,
+			noPush, fromEnv,
 		}, long: "Writes RESOLUTION.md, commits and pushes it as send does."},
 		{name: "relay", short: "carry an operator's signed decision into a thread", run: runRelay, writes: true, words: []word{{name: "type", required: true, values: relayTypes}}, flags: []flag{
 			threadFlag,

@@ -260,9 +260,7 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 	if isSigned(u.commit) {
 		c.Args = append(c.Args, "-S")
 	}
-	if u.env.IsRelay() {
-		c.Drop = identityVariables
-	}
+	c.Drop = r.foreignIdentity(u.env.IsRelay())
 	res, err := w.gitWith(ctx, c)
 	if err != nil {
 		return "", false, err

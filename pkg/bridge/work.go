@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -26,7 +27,7 @@ type work struct {
 // open finds the repository around the current directory. A repository without
 // a work tree is none for the client.
 func (r *run) open() (*work, error) {
-	repo, err := gitrepo.OpenIdle(r.ctx, gitrepo.Env{Environ: r.env.Environ, Dir: r.env.Dir})
+	repo, err := r.repository()
 	if errors.Is(err, gitrepo.ErrNotRepository) {
 		return nil, fail(codeNoRepo, "%s is not inside a git repository", quote(r.env.Dir)).withHint("git init")
 	}
@@ -42,8 +43,38 @@ func (r *run) open() (*work, error) {
 		// What is asked for anyway starts while the command line is looked at.
 		go repo.Config("user.name")
 	}
-	runner := &gitrepo.Runner{Env: gitrepo.Env{Environ: absolute(r.env.Environ, r.env.Dir), Dir: r.root}, Now: r.env.Second}
+	runner := &gitrepo.Runner{Env: gitrepo.Env{Environ: absolute(repo.Env().Environ, r.env.Dir), Dir: r.root}, Now: r.env.Second}
 	return &work{root: r.root, repo: repo, runner: runner}, nil
+}
+
+// repository opens the one that holds this clone's configuration. A hook of
+// another repository hands on variables that name that one to all that it
+// starts, also to a client that is run in a clone: they do not count then.
+// Where neither is certain, the error names both.
+func (r *run) repository() (*gitrepo.Repo, error) {
+	env := gitrepo.Env{Environ: slices.DeleteFunc(slices.Clone(r.env.Environ), func(kv string) bool {
+		return strings.HasPrefix(kv, "GIT_CONFIG_PARAMETERS=") // of a surrounding `git -c key=value`
+	}), Dir: r.env.Dir}
+	if !env.Tied() {
+		return gitrepo.OpenIdle(r.ctx, env)
+	}
+	around, err := gitrepo.OpenIdle(r.ctx, env.Foreign(env.Dir))
+	if errors.Is(err, gitrepo.ErrNotRepository) {
+		return gitrepo.OpenIdle(r.ctx, env)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if around.WorkTree() != "" {
+		if _, err := os.Lstat(filepath.Join(around.WorkTree(), filepath.FromSlash(configFile))); err == nil {
+			return around, nil
+		}
+	}
+	if err := around.Only(r.ctx, env); err != nil {
+		around.Close()
+		return nil, err
+	}
+	return around, nil
 }
 
 // openAsRig is open and the clone's configuration.

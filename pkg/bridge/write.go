@@ -92,6 +92,9 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 	if len(d.fields.To) == 0 {
 		return nil, usageError(r.cmd, "--to is missing")
 	}
+	if err := r.ownIdentity(w); err != nil {
+		return nil, err
+	}
 	var moved map[string]string
 	if old != nil {
 		moved = old.Moved
@@ -470,8 +473,8 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--only", "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n"), Timeout: localTime}
 	if d.signed {
 		c.Args = append(c.Args, "-S")
-		c.Drop = identityVariables
 	}
+	c.Drop = r.foreignIdentity(d.signed)
 	c.Args = append(c.Args, "--", j.Path)
 	if res, err = w.gitWith(r.ctx, c); err != nil {
 		return "", err
@@ -586,7 +589,47 @@ func foreign(format string, a ...any) error {
 	return f.withHint("git commit --only is used; let the hook leave the index alone")
 }
 
-// identityVariables are the variables that override the configured identity.
+// foreignIdentity returns the variables that our commits are made without. What
+// a surrounding git command has set for its own commit is somebody else's, and
+// another time's; it counts only where it is asked for, and never for a relay.
+func (r *run) foreignIdentity(relay bool) []string {
+	if !relay && r.opts.has("--author-from-env") {
+		return nil
+	}
+	return identityVariables
+}
+
+// ownIdentity refuses to commit as nobody: without a configured name or address
+// git makes one up of the account's and the machine's names (git-commit, "COMMIT
+// INFORMATION").
+func (r *run) ownIdentity(w *work) error {
+	if r.opts.has("--author-from-env") {
+		return nil
+	}
+	for _, what := range []string{"name", "email"} {
+		for _, who := range []string{"author", "committer"} {
+			v, err := w.config("user." + what)
+			if err == nil && strings.TrimSpace(v) == "" {
+				v, err = w.config(who + "." + what)
+			}
+			if err != nil {
+				return err
+			}
+			if strings.TrimSpace(v) == "" {
+				f := fail(codeRefused, "user.%s is not set; a message is committed in somebody's name", what).
+					withHint("git config user.%s <%s>", what, map[string]string{"name": "name", "email": "address"}[what])
+				if _, set := r.env.Getenv("GIT_AUTHOR_" + strings.ToUpper(what)); set {
+					f.hint += ", or --author-from-env, which takes what GIT_AUTHOR_* and GIT_COMMITTER_* say"
+				}
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// identityVariables are the variables that override the configured identity and
+// the clock (git, "Git Commits" of ENVIRONMENT VARIABLES).
 var identityVariables = []string{
 	"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE",
 	"GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_DATE", "EMAIL",

@@ -48,11 +48,11 @@ _rig_bridge() {
             else COMPREPLY=($(compgen -W "$(_rig_bridge_threads)" -- "$cur"))
             fi ;;
         send)
-            if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--thread --to --status --tldr --body-file --ref --no-push --json --no-color --help" -- "$cur"))
+            if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--thread --to --status --tldr --body-file --ref --no-push --author-from-env --json --no-color --help" -- "$cur"))
             else COMPREPLY=($(compgen -W "REQUEST HANDOFF RESPONSE ACK RESOLUTION STATE RESULT RECOVERY VERIFY DECISIONS" -- "$cur"))
             fi ;;
         close)
-            if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--status --note --to --no-push --json --no-color --help" -- "$cur"))
+            if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--status --note --to --no-push --author-from-env --json --no-color --help" -- "$cur"))
             else COMPREPLY=($(compgen -W "$(_rig_bridge_threads)" -- "$cur"))
             fi ;;
         relay)

@@ -168,7 +168,7 @@ func TestFaults(t *testing.T) {
 		w.git("a", "config", "--unset", "user.name")
 		w.git("a", "config", "user.useConfigOnly", "true")
 		before := w.state("a")
-		w.run("a", handoff...).keeps(t, 1, "git commit")
+		w.run("a", handoff...).keeps(t, 1, "user.name is not set", "hint: git config user.name <name>")
 		if after := w.state("a"); after != before {
 			t.Errorf("before:\n%safter:\n%s", before, after)
 		}

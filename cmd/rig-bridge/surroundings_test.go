@@ -140,7 +140,9 @@ func TestOwnNameAndClock(t *testing.T) {
 	os.Mkdir(w.path("a/base"), 0o755)
 	today := time.Now().UTC().Format("2006")
 	commits := 0
-	last := func() string { return strings.TrimSpace(w.git("a", "log", "-1", "--format=%an <%ae> %ad %cn <%ce> %cd", "--date=format:%Y")) }
+	last := func() string {
+		return strings.TrimSpace(w.git("a", "log", "-1", "--format=%an <%ae> %ad %cn <%ce> %cd", "--date=format:%Y"))
+	}
 	own := "Op a <a@example.com> " + today + " Op a <a@example.com> " + today
 	send := func(to string, args ...string) string {
 		return "echo hello | rig send HANDOFF --thread base --to beta-1 --body-file - " + strings.Join(args, " ")

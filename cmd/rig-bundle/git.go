@@ -121,7 +121,7 @@ func (c *call) openRepo(ctx context.Context, dir string) (repo *gitrepo.Repo, ok
 	if c.noRepository(dir) {
 		return nil, false, nil
 	}
-	repo, err = gitrepo.Open(ctx, gitrepo.Env{Environ: c.Environ, Dir: dir})
+	repo, err = gitrepo.OpenHere(ctx, gitrepo.Env{Environ: c.Environ, Dir: dir})
 	if errors.Is(err, gitrepo.ErrNotRepository) {
 		return nil, false, nil
 	}

@@ -43,7 +43,7 @@ func (p *place) close() { p.repo.Close() }
 // open finds the repository and what it says of its control plane: never
 // what was pushed or pulled does.
 func (a *app) open(ctx context.Context, r role) (*place, error) {
-	repo, err := gitrepo.Open(ctx, gitrepo.Env{Environ: a.env.Environ, Dir: a.env.Dir})
+	repo, err := gitrepo.OpenHere(ctx, gitrepo.Env{Environ: a.env.Environ, Dir: a.env.Dir})
 	if err != nil {
 		return nil, err
 	}

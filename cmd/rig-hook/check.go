@@ -56,7 +56,7 @@ func check(ctx context.Context, env *hooks.Env, f flags) int {
 }
 
 func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *report.Report) (err error) {
-	repo, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
+	repo, err := gitrepo.OpenHere(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
 	if err != nil {
 		return err
 	}

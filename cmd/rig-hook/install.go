@@ -22,7 +22,7 @@ func openAt(ctx context.Context, env *hooks.Env, f flags) (*gitrepo.Repo, []stri
 		return nil, nil, err
 	}
 	if !f.has("--server") {
-		r, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
+		r, err := gitrepo.OpenHere(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
 		if err == nil && r.Bare() {
 			r.Close()
 			return nil, nil, &policy.Undecided{Message: "this repository is bare, and client hooks guard nothing there", Hint: "rig-hook install --server ."}

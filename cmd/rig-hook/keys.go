@@ -27,7 +27,7 @@ func keys(ctx context.Context, env *hooks.Env, f flags) int {
 	if len(f.words) == 0 {
 		return fail(env, "keys", &policy.Undecided{Message: "expected one of list, add, remove, revoke, test", Hint: "rig-hook keys list"})
 	}
-	repo, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
+	repo, err := gitrepo.OpenHere(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
 	if err != nil {
 		return fail(env, "keys", err)
 	}

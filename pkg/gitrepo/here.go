@@ -26,11 +26,30 @@ func (e Env) Tied() bool {
 	return slices.ContainsFunc(choosing, func(k string) bool { _, set := e.Lookup(k); return set })
 }
 
+// atTop reports whether GIT_DIR names e.Dir itself or its .git, as in the hooks
+// of a server and of a clone.
+func (e Env) atTop() bool {
+	dir, set := e.Lookup("GIT_DIR")
+	if !set {
+		return false
+	}
+	named, err := os.Stat(e.path(dir))
+	if err != nil {
+		return false
+	}
+	for _, own := range []string{".", ".git"} {
+		if st, err := os.Stat(e.path(own)); err == nil && os.SameFile(st, named) {
+			return true
+		}
+	}
+	return false
+}
+
 // OpenHere is Open for a command that is run by hand and not by git: where
 // variables that a hook of another repository has handed on name that one, and
 // another is around env.Dir, the error is ErrElsewhere and names both.
 func OpenHere(ctx context.Context, env Env) (*Repo, error) {
-	if env.Tied() {
+	if env.Tied() && !env.atTop() {
 		around, err := OpenIdle(ctx, env.Foreign(env.Dir))
 		switch {
 		case errors.Is(err, ErrNotRepository): // the variables say where it is
@@ -60,7 +79,7 @@ func (r *Repo) Only(ctx context.Context, env Env) error {
 		return nil
 	}
 	return &Error{Kind: ErrElsewhere,
-		Message: "git's variables name the repository " + finding.Quote(named.gitDir) + ", and the current directory is in " +
-			finding.Quote(r.gitDir) + ", expected one repository",
+		Message: "git's variables name the repository " + finding.Quote(named.gitDir) + ", and " +
+			finding.Quote(r.env.Dir) + " lies in " + finding.Quote(r.gitDir) + ", expected one repository",
 		Hint: "unset $(git rev-parse --local-env-vars)"}
 }

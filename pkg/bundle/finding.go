@@ -43,6 +43,9 @@ func AsFinding(err error) *Finding {
 type Note struct {
 	Code   string `json:"code"`
 	Path   string `json:"path,omitempty"` // raw bytes
+	Field  string `json:"field,omitempty"`
+	Line   int    `json:"line,omitempty"`   // counted from 1; 0: no place in the file
+	Column int    `json:"column,omitempty"` // in code points, counted from 1
 	Detail string `json:"detail,omitempty"`
 }
 

@@ -17,7 +17,11 @@ type agentSpec struct {
 	startup       *startup
 	profiles      map[string]profile
 	resources     []resource
+	loose         []looseSkill
 }
+
+// looseSkill is a skill that a profile uses and the agent does not declare.
+type looseSkill struct{ id, field string }
 
 type importRef struct {
 	ref, version string
@@ -28,13 +32,18 @@ type importRef struct {
 type profile struct {
 	restore string
 	startup *startup
+	uses    map[string][]string // by category
 }
 
 type resource struct {
-	path   string // as written; clean unless it is a plugin's
-	plugin bool
-	at     *node
-	field  string
+	id, kind string // kind is one of resourceKinds
+	path     string // as written; clean unless it is a plugin's
+	plugin   bool
+	host     bool   // the host that runs the rig resolves it
+	runtime  string // of a runtime resource; of a plugin its type
+	typ      string // of a runtime resource
+	at       *node
+	field    string
 }
 
 // checkAgent judges an agent.yaml by spec/rigbundle.md section 10, in the
@@ -71,7 +80,7 @@ func checkAgent(c *checker, data []byte) *agentSpec {
 		a.imports = append(a.imports, importRef{ref, version, n, dot(at, "ref")})
 	})
 	if d, at := c.mapping(root, "", "defaults", false); d != nil {
-		c.str(d, at, "runtime", false, nil)
+		c.word(d, at, "runtime", false, runtimes)
 		c.str(d, at, "model", false, nil)
 		a.restore = c.lifecycle(d, at)
 	}
@@ -93,10 +102,20 @@ func (c *checker) lifecycle(in *node, at string) (restore string) {
 	if l == nil {
 		return ""
 	}
-	c.str(l, at, "execution_mode", false, oneOf("interactive_resident"))
-	c.str(l, at, "compaction_strategy", false, oneOf("harness_native", "pod_continuity"))
-	restore, _ = c.str(l, at, "restore_policy", false, oneOf(restorePolicies...))
+	c.word(l, at, "execution_mode", false, executionModes)
+	c.word(l, at, "compaction_strategy", false, compactionStrategies)
+	restore, _ = c.word(l, at, "restore_policy", false, restorePolicy)
+	c.str(l, at, "mechanic", false, isSession)
 	return restore
+}
+
+// isSession is the rule for the address of a seat, `pod-member@rig`.
+func isSession(s string) string {
+	seat, rig, ok := strings.Cut(s, "@")
+	if !ok || isToken(seat) != "" || isToken(rig) != "" {
+		return "is no address of a seat, expected pod-member@rig"
+	}
+	return ""
 }
 
 var resourceKinds = []string{"skills", "guidance", "subagents", "runtime_resources", "plugins"}
@@ -112,31 +131,51 @@ func (a *agentSpec) checkResources(c *checker, r *node, at string, declared map[
 			}
 			ids[id] = true
 			if kind == "plugins" {
-				if src, at := c.mapping(item, at, "source", true); src != nil {
-					c.str(src, at, "kind", true, oneOf("local"))
-					if p, n := c.str(src, at, "path", true, nil); n != nil && n.kind == kindString {
-						a.resources = append(a.resources, resource{p, true, n, dot(at, "path")})
-					}
-				}
-				c.str(item, at, "plugin_type", false, oneOf("claude", "codex", "auto"))
+				a.checkPlugin(c, item, at, id)
 				return
 			}
-			if p, n := c.str(item, at, "path", true, cleanRefRule); n != nil {
-				if p, ok := cleanRef(p); ok {
-					a.resources = append(a.resources, resource{p, false, n, dot(at, "path")})
-				}
+			r := resource{id: id, kind: kind, field: dot(at, "path")}
+			var ok bool
+			if r.path, r.at = c.str(item, at, "path", true, bundlePathRule); r.at != nil && hostPath(r.path) {
+				r.host, ok = true, bundlePathRule(r.path) == ""
+			} else if r.at != nil {
+				r.path, ok = cleanRef(r.path)
 			}
 			switch kind {
 			case "guidance":
 				c.str(item, at, "target", false, nil)
-				c.str(item, at, "merge", false, oneOf("managed_block", "append"))
+				c.word(item, at, "merge", false, guidanceMerges)
 			case "runtime_resources":
-				c.str(item, at, "runtime", true, notEmpty)
-				c.str(item, at, "type", true, notEmpty)
+				if r.runtime, _ = c.str(item, at, "runtime", true, notEmpty); r.runtime != "" {
+					c.word(item, at, "runtime", true, runtimes)
+				}
+				r.typ, _ = c.str(item, at, "type", true, notEmpty)
+			}
+			if ok {
+				a.resources = append(a.resources, r)
 			}
 		})
 	}
 	c.noHooks(r, at)
+}
+
+// checkPlugin judges a plugin. A source of a kind that is not known leads to
+// something of the host.
+func (a *agentSpec) checkPlugin(c *checker, item *node, at, id string) {
+	r := resource{id: id, kind: "plugins", plugin: true}
+	if src, at := c.mapping(item, at, "source", true); src != nil {
+		kind, _ := c.word(src, at, "kind", true, pluginSources)
+		r.host, r.field = kind != "local", dot(at, "path")
+		r.path, r.at = c.str(src, at, "path", !r.host, nil)
+		if r.at == nil && r.host {
+			r.at = src
+		}
+	}
+	r.runtime, _ = c.word(item, at, "plugin_type", false, pluginTypes)
+	if r.at != nil && (r.at.kind == kindString || r.host) {
+		r.host = r.host || hostPath(r.path)
+		a.resources = append(a.resources, r)
+	}
 }
 
 func (c *checker) noHooks(in *node, at string) {
@@ -156,18 +195,24 @@ func (a *agentSpec) checkProfile(c *checker, f field, at string, declared map[st
 	}
 	var out profile
 	c.str(p, at, "summary", false, nil)
-	c.mapping(p, at, "preferences", false)
+	if pref, at := c.mapping(p, at, "preferences", false); pref != nil {
+		c.word(pref, at, "runtime", false, runtimes)
+	}
 	out.startup = c.startup(p, at)
 	out.restore = c.lifecycle(p, at)
+	out.uses = map[string][]string{}
 	if uses, at := c.mapping(p, at, "uses", false); uses != nil {
 		c.noHooks(uses, at)
 		for _, kind := range resourceKinds {
 			c.strings(uses, at, kind, func(item *node, field string) {
+				out.uses[kind] = append(out.uses[kind], item.text)
 				c.strNode(item, field, func(s string) string {
 					ns, id, qualified := strings.Cut(s, ":")
 					switch {
 					case qualified && (ns == "" || id == "" || strings.Contains(id, ":")):
 						return "is malformed, expected namespace:id"
+					case !qualified && !declared[kind][s] && kind == "skills":
+						a.loose = append(a.loose, looseSkill{s, field})
 					case !qualified && !declared[kind][s] && len(a.imports) == 0:
 						return "is not declared in resources." + kind
 					}

@@ -55,8 +55,11 @@ type Options struct {
 	Provenance    map[string]string // by field; written if it is not empty
 	Compatibility map[string]string // min_daemon_version, min_cli_version
 	DropServices  bool
-	Form          string  // FormRigward or FormOpenRig; "": FormRigward
-	Stamps        *Stamps // nil: a bundle without a predecessor
+	Preset        string   // of configurations.yaml; "" for the rig as it is written
+	Seats         []string // `pod.member=runtime`, after the preset
+	ContextPacks  []string // directories of context packs below the source root
+	Form          string   // FormRigward or FormOpenRig; "": FormRigward
+	Stamps        *Stamps  // nil: a bundle without a predecessor
 }
 
 // file is one member to be.
@@ -88,39 +91,46 @@ func (v *vendored) dest() string { return "agents/" + v.spec.name }
 // assembly is the state of section 11. Faults are kept by step; the first
 // step that has any decides.
 type assembly struct {
-	ctx   context.Context
-	src   *Source
-	opt   *Options
-	rig   *rigSpec
-	steps [9][]*bundle.Finding
-	notes []note
-	seen  map[string]bool
-	files []*file
-	byDir map[string]*vendored
-	order []*vendored
-	refs  map[*node]string
-	loose map[string]bool // destinations whose mode the older form keeps: content directories
-	cul   bool            // the culture file was collected
-	lists contentLists
-	specs []string  // source files that go in rewritten
-	sum   hash.Hash // of the file that is being read
-	clean bool      // every source file is equal to HEAD
+	ctx    context.Context
+	src    *Source
+	opt    *Options
+	rig    *rigSpec
+	steps  [9][]*bundle.Finding
+	notes  []note
+	seen   map[string]bool
+	files  []*file
+	byDir  map[string]*vendored
+	order  []*vendored
+	refs   map[*node]string
+	loose  map[string]bool // destinations whose mode the older form keeps: content directories
+	cul    bool            // the culture file was collected
+	lists  contentLists
+	pre    *node           // preconditions of the author; nil if there are none
+	compat *node           // compatibility of the author
+	conf   *configurations // nil without configurations.yaml, and in the older form
+	chose  []pair          // the configuration that is built
+	specs  []string        // source files that go in rewritten
+	sum    hash.Hash       // of the file that is being read
+	clean  bool            // every source file is equal to HEAD
 }
 
 func (a *assembly) fault(step int, f ...*bundle.Finding) { a.steps[step] = append(a.steps[step], f...) }
 
 func (a *assembly) note(code, path, detail string, soft bool) {
-	key := code + "\x00" + path + "\x00" + detail
-	if !a.seen[key] {
+	a.tell(bundle.Note{Code: code, Path: path, Detail: detail}, soft)
+}
+
+func (a *assembly) tell(n bundle.Note, soft bool) {
+	if key := noteKey(n); !a.seen[key] {
 		a.seen[key] = true
-		a.notes = append(a.notes, note{bundle.Note{Code: code, Path: path, Detail: detail}, soft})
+		a.notes = append(a.notes, note{n, soft})
 	}
 }
 
 func (a *assembly) take(step int, c *checker) {
 	a.fault(step, c.faults...)
 	for _, n := range c.notes {
-		a.note(n.Code, n.Path, n.Detail, false)
+		a.tell(n, false)
 	}
 }
 
@@ -134,11 +144,20 @@ func (a *assembly) failed(n int) []*bundle.Finding {
 	return nil
 }
 
+func newAssembly(src *Source, opt *Options) *assembly {
+	return &assembly{ctx: context.Background(), src: src, opt: opt, seen: map[string]bool{}, byDir: map[string]*vendored{},
+		refs: map[*node]string{}, loose: map[string]bool{}, sum: sha256.New(), clean: src.Head != nil}
+}
+
+// old reports whether the older form is made, which knows less.
+func (a *assembly) old() bool { return a.opt.Form == FormOpenRig }
+
 // assemble carries out section 11 up to the members. Faults come back as such;
 // the error means that something could not be read.
 func assemble(ctx context.Context, src *Source, opt *Options) (*assembly, []*bundle.Finding, error) {
-	a := &assembly{ctx: ctx, src: src, opt: opt, seen: map[string]bool{}, byDir: map[string]*vendored{}, refs: map[*node]string{}, loose: map[string]bool{}, sum: sha256.New(), clean: src.Head != nil}
-	for _, step := range []func() error{a.readSpec, a.collect, a.author} {
+	a := newAssembly(src, opt)
+	a.ctx = ctx
+	for _, step := range []func() error{a.readSpec, a.collect, a.author, a.carryPacks} {
 		if err := step(); err != nil {
 			return nil, nil, err
 		}
@@ -155,7 +174,7 @@ func assemble(ctx context.Context, src *Source, opt *Options) (*assembly, []*bun
 	if f := a.failed(7); f != nil {
 		return a, f, nil
 	}
-	a.add(&file{dest: "rig.yaml", content: writeRig(a.rig.root, a.refs), have: true, mode: 0o644, listed: true})
+	a.add(&file{dest: "rig.yaml", content: writeRig(a.rig, a.refs), have: true, mode: 0o644, listed: true})
 	a.add(&file{dest: manifestName, have: true, mode: 0o644})
 	if f := a.members(); f != nil {
 		return a, f, nil
@@ -213,7 +232,75 @@ func (a *assembly) readSpec() error {
 	}
 	a.specs = append(a.specs, a.src.Spec)
 	a.rig = checkRig(c, data, a.opt.DropServices)
+	if a.rig == nil || len(c.faults) > 0 {
+		a.take(1, c)
+		return nil
+	}
+	if a.old() {
+		if s := a.rig.svc; s != nil {
+			c.fault(RigServices, "services", s.at, "the form %s can't hold services", FormOpenRig)
+			c.faults[0].Hint = "leave them out with --drop-services"
+		}
+		a.take(1, c)
+		return nil
+	}
+	if err := a.configure(c); err != nil {
+		return err
+	}
 	a.take(1, c)
+	return nil
+}
+
+// configure reads configurations.yaml and applies what is chosen of it.
+func (a *assembly) configure(c *checker) error {
+	preset, seats := a.opt.Preset, a.opt.Seats
+	if s := a.opt.Stamps; s != nil && preset == "" && seats == nil {
+		seats = s.man.seats()
+	}
+	name := a.inRig(configurationsName)
+	it, ok, err := a.look(name)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		if preset != "" || a.opt.Seats != nil {
+			a.fault(1, bundle.Faultf(ConfigurationUndeclared, name, "there is no %s beside the rig that offers a choice", configurationsName))
+		}
+		return nil
+	}
+	if f := kindFault(name, it); f != nil {
+		a.fault(1, f)
+		return nil
+	}
+	data, fault, err := a.readDoc(name, maxSpec, ConfigurationsYAML)
+	if err != nil {
+		return err
+	}
+	if fault != nil {
+		a.fault(1, fault)
+		return nil
+	}
+	a.specs = append(a.specs, name)
+	own := &checker{kind: "configurations", file: name}
+	d := checkConfigurations(own, data)
+	authored := a.rig.runtimesOf()
+	if d != nil && len(own.faults) == 0 {
+		d.against(own, authored)
+	}
+	a.take(1, own)
+	if d == nil || len(own.faults) > 0 {
+		return nil
+	}
+	a.conf = d
+	if a.chose, fault = d.choose(authored, preset, seats); fault != nil {
+		a.fault(1, fault)
+		return nil
+	}
+	if configurationID(a.chose) == configurationID(authored) {
+		return nil
+	}
+	c.faults, c.notes = nil, nil
+	a.rig = checkRigNode(c, d.apply(a.rig.root, a.rig, a.chose), a.opt.DropServices)
 	return nil
 }
 
@@ -262,6 +349,9 @@ func (a *assembly) collect() error {
 			a.fault(2, f)
 		}
 	}
+	if err := a.rigFiles(); err != nil {
+		return err
+	}
 	if err := a.startupFiles(a.rig.startup); err != nil {
 		return err
 	}
@@ -281,6 +371,30 @@ func (a *assembly) collect() error {
 		}
 	}
 	return a.collisions()
+}
+
+// rigFiles collects permission policies and the compose file, which the older
+// form does not know.
+func (a *assembly) rigFiles() error {
+	if a.old() {
+		return nil
+	}
+	one := func(p, code, what string) error {
+		got, err := a.take1(a.inRig(p), p)
+		if err == nil && !got {
+			a.note(code, p, what+" is not there, it is skipped", false)
+		}
+		return err
+	}
+	for _, p := range a.rig.policies() {
+		if err := one(p, NotePolicyMissing, "a permission policy"); err != nil {
+			return err
+		}
+	}
+	if s := a.rig.svc; s != nil && s.compose != "" {
+		return one(s.compose, NoteComposeMissing, "the compose file of the services")
+	}
+	return nil
 }
 
 // take1 collects one file. Not got: there is no file.
@@ -311,6 +425,9 @@ func (a *assembly) startupFiles(s *startup) error {
 		return nil
 	}
 	for _, f := range s.files {
+		if f.host != "" {
+			missingStartup(&startup{files: []startupFile{f}}, a.src.RigRoot, nil, a.note)
+		}
 		if f.path == "" {
 			continue
 		}
@@ -513,8 +630,14 @@ func (a *assembly) author() error {
 		c.fault(ManifestType, "", root, "%s is %v, expected a map", manifestName, root.kind)
 	default:
 		a.lists = checkContent(c, root)
+		if !a.old() {
+			if c.preconditions(root) != nil {
+				a.pre = root.get("preconditions")
+			}
+			a.compat = c.compatibility(root)
+		}
 	}
-	a.fault(6, c.faults...)
+	a.take(6, c)
 	if len(c.faults) > 0 {
 		return nil
 	}
@@ -552,6 +675,13 @@ func (a *assembly) takeLists() error {
 	if err := one(a.lists.skills); err != nil {
 		return err
 	}
+	for _, f := range a.lists.skills {
+		if dir, ok := skillDir(f.path); ok && !a.old() {
+			if err := a.tree(a.inRig(dir), dir, true); err != nil {
+				return err
+			}
+		}
+	}
 	for _, p := range a.lists.plugins {
 		if err := a.tree(a.inRig(p.path), p.path, true); err != nil {
 			return err
@@ -572,6 +702,14 @@ func (a *assembly) takeLists() error {
 		}
 	}
 	return nil
+}
+
+// skillDir returns the directory of a skill that is shared by a rig's agents,
+// `skills/NAME`; the whole of it belongs to the skill. Other files are only
+// themselves.
+func skillDir(p string) (dir string, ok bool) {
+	dir = path.Dir(p)
+	return dir, path.Base(p) == "SKILL.md" && path.Dir(dir) == "skills"
 }
 
 // tree collects a whole directory. Links and special files are collected too,
@@ -648,6 +786,7 @@ func (a *assembly) vendor() error {
 		file := func(p string) bool { it, ok, err := a.look(p); return err == nil && ok && it.Kind == bundle.KindFile }
 		there := func(p string) bool { _, ok, err := a.look(p); return err == nil && ok }
 		v.spec.missing(dir, file, there, a.note)
+		v.spec.looseSkills(dir, a.lists.pool(), a.note)
 	}
 	return nil
 }

@@ -30,6 +30,15 @@ func (c *checker) note(code, field, detail string) {
 	c.notes = append(c.notes, bundle.Note{Code: code, Path: c.file, Detail: strings.TrimPrefix(field+" ", " ") + detail})
 }
 
+// noteAt notes a field of the document with its place.
+func (c *checker) noteAt(code, field string, at *node, format string, args ...any) {
+	n := bundle.Note{Code: code, Path: c.file, Field: field, Detail: field + " " + fmt.Sprintf(format, args...)}
+	if at != nil {
+		n.Line, n.Column = at.line, at.col
+	}
+	c.notes = append(c.notes, n)
+}
+
 func (c *checker) missing(field string, in *node) {
 	c.fault(c.kind+"-field-missing", field, in, "%s is missing", field)
 }
@@ -232,5 +241,15 @@ func oneOf(words ...string) func(string) string {
 			return ""
 		}
 		return "is unknown, expected one of " + strings.Join(words, ", ")
+	}
+}
+
+// emptyOr is a rule for a field whose empty value counts as none.
+func emptyOr(rule func(string) string) func(string) string {
+	return func(s string) string {
+		if s == "" {
+			return ""
+		}
+		return rule(s)
 	}
 }

@@ -53,6 +53,18 @@ const (
 	ImportNested  = "import-nested"
 	ImportVersion = "import-version"
 
+	ConfigurationsYAML         = "configurations-yaml"
+	ConfigurationsFieldMissing = "configurations-field-missing"
+	ConfigurationsFieldType    = "configurations-field-type"
+	ConfigurationsFieldValue   = "configurations-field-value"
+	ConfigurationUndeclared    = "configuration-undeclared"
+
+	PackYAML         = "context-pack-yaml"
+	PackFieldMissing = "context-pack-field-missing"
+	PackFieldType    = "context-pack-field-type"
+	PackFieldValue   = "context-pack-field-value"
+	PackFileMissing  = "context-pack-file-missing"
+
 	SourceSymlink = "source-symlink"
 	SourceType    = "source-type"
 	PathCollision = "path-collision"
@@ -95,6 +107,13 @@ const (
 	NoteServicesDropped  = "services-dropped"
 	NotePathRef          = "path-ref"
 	NoteEOLConverted     = "eol-converted"
+
+	NoteUnknownValue         = "unknown-value"
+	NotePolicyMissing        = "policy-missing"
+	NoteComposeMissing       = "compose-missing"
+	NotePreconditions        = "preconditions-malformed"
+	NotePreconditionShell    = "precondition-shell"
+	NoteConfigurationDiffers = "configuration-differs"
 )
 
 // strictNotes are the notes that --strict turns into errors, in the order in
@@ -102,6 +121,7 @@ const (
 var strictNotes = [...]string{
 	NoteCultureMissing, NoteStartupMissing, NoteResourceMissing, NoteResourceOutside, NoteAgentUnlisted,
 	NoteSensitiveSuspect, NoteLFSPointer, NoteUnlistedGitkeep, NoteNotCanonical,
+	NoteUnknownValue, RigServices, NotePolicyMissing, NoteComposeMissing, NotePreconditions, NoteConfigurationDiffers,
 }
 
 // StrictNotes returns the notes that strict verification turns into errors.

@@ -57,13 +57,22 @@ func (a *assembly) manifestNode() *node {
 		if p := provenanceNode(o.Provenance, created); p != nil {
 			put("provenance", p)
 		}
-		if c := mapNode(o.Compatibility, "min_daemon_version", "min_cli_version"); c != nil {
+		if c := compatibilityNode(a.compat, o.Compatibility); c != nil {
 			put("compatibility", c)
 		}
 	}
-	kept("preconditions")
+	if a.pre != nil {
+		put("preconditions", writePreconditions(a.pre))
+	} else if a.old() {
+		kept("preconditions")
+	}
 	m.fields = append(m.fields, a.lists.canonical()...)
-	kept("project", "configuration")
+	kept("project")
+	if o.Stamps != nil {
+		kept("configuration")
+	} else if a.conf != nil {
+		put("configuration", mapNode(a.configuration(), "id", "preset"))
+	}
 	if o.Stamps != nil {
 		for _, f := range o.Stamps.man.root.fields {
 			if !slices.Contains(manifestFields, f.key) {
@@ -72,6 +81,34 @@ func (a *assembly) manifestNode() *node {
 		}
 	}
 	return m
+}
+
+// configuration is the manifest's field of that name.
+func (a *assembly) configuration() map[string]string {
+	out := map[string]string{"id": configurationID(a.chose)}
+	if name := a.conf.presetOf(a.chose); name != "" {
+		out["preset"] = name
+	}
+	return out
+}
+
+// compatibilityNode is what the author declares, with what the caller asks for
+// instead; nil if nobody says anything.
+func compatibilityNode(author *node, asked map[string]string) *node {
+	keys := []string{"min_daemon_version", "min_cli_version"}
+	if author == nil {
+		return mapNode(asked, keys...)
+	}
+	w := &mapWriter{in: author}
+	for _, k := range keys {
+		if v, ok := asked[k]; ok {
+			w.set(k, textNode(v))
+		} else {
+			w.copy(k)
+		}
+	}
+	w.copy("schema_version")
+	return w.done()
 }
 
 // canonical are the content lists with their maps in writing order.

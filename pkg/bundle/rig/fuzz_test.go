@@ -83,13 +83,13 @@ func FuzzRigSpec(f *testing.F) {
 		if r == nil || len(c.faults) > 0 {
 			return
 		}
-		text := writeRig(r.root, nil)
+		text := writeRig(r, nil)
 		c2 := &checker{kind: "rig", file: "rig.yaml"}
 		r2 := checkRig(c2, text, false)
 		if r2 == nil || len(c2.faults) > 0 {
 			t.Fatalf("the canonical text is refused: %v\n%s", c2.faults, text)
 		}
-		if again := writeRig(r2.root, nil); string(again) != string(text) {
+		if again := writeRig(r2, nil); string(again) != string(text) {
 			t.Fatalf("the canonical text is not stable\n%s\n%s", text, again)
 		}
 	})

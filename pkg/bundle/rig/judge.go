@@ -58,18 +58,24 @@ func (j *judge) faultf(code, path, format string, args ...any) {
 }
 
 func (j *judge) note(code, path, detail string, soft bool) {
-	key := code + "\x00" + path + "\x00" + detail
-	if !j.seen[key] {
+	j.tell(bundle.Note{Code: code, Path: path, Detail: detail}, soft)
+}
+
+// tell adds a note once.
+func (j *judge) tell(n bundle.Note, soft bool) {
+	if key := noteKey(n); !j.seen[key] {
 		j.seen[key] = true
-		j.notes = append(j.notes, note{bundle.Note{Code: code, Path: path, Detail: detail}, soft})
+		j.notes = append(j.notes, note{n, soft})
 	}
 }
+
+func noteKey(n bundle.Note) string { return n.Code + "\x00" + n.Path + "\x00" + n.Detail }
 
 // take moves the faults and notes of a document's checker here.
 func (j *judge) take(c *checker) {
 	j.fault(c.faults...)
 	for _, n := range c.notes {
-		j.note(n.Code, n.Path, n.Detail, false)
+		j.tell(n, false)
 	}
 }
 
@@ -422,7 +428,7 @@ func (j *judge) load(dirs []string) (map[string][]*bundle.Finding, error) {
 		}
 		faults[dir] = c.faults
 		for _, n := range c.notes {
-			j.note(n.Code, n.Path, n.Detail, false)
+			j.tell(n, false)
 		}
 	}
 	for _, dir := range dirs {
@@ -656,8 +662,22 @@ func (j *judge) importFault(code, dir string, imp importRef, why string) {
 // startupNotes notes startup files and resources that are not there.
 func (j *judge) startupNotes(root string) {
 	j.rig.eachStartup(func(s *startup) { missingStartup(s, root, j.file, j.note) })
+	for _, p := range j.rig.policies() {
+		if p = path.Join(root, p); !j.file(p) {
+			j.note(NotePolicyMissing, p, "a permission policy is not there", false)
+		}
+	}
+	if s := j.rig.svc; s != nil && s.compose != "" && !j.file(path.Join(root, s.compose)) {
+		j.note(NoteComposeMissing, path.Join(root, s.compose), "the compose file of the services is not there", false)
+	}
+	if id := j.man.configuration(); id != "" && id != configurationID(j.rig.runtimesOf()) {
+		j.note(NoteConfigurationDiffers, manifestName, "the manifest says that the rig is built as "+finding.QuoteMax(id, 200)+
+			", its rig.yaml says otherwise", false)
+	}
+	pool := j.man.content.pool()
 	for _, dir := range sortedKeys(j.agents) {
 		j.agents[dir].missing(dir, j.file, j.there, j.note)
+		j.agents[dir].looseSkills(dir, pool, j.note)
 	}
 }
 
@@ -679,6 +699,11 @@ func missingStartup(s *startup, dir string, file func(string) bool, note noteFun
 		return
 	}
 	for _, f := range s.files {
+		if f.host != "" {
+			note(NoteResourceOutside, dir, "startup file "+finding.QuoteMax(f.host, 100)+
+				" is resolved by the host that runs the rig, it is no part of the bundle", !f.required)
+			continue
+		}
 		if p := path.Join(dir, f.path); f.path != "" && !file(p) {
 			note(NoteStartupMissing, p, "a startup file is not there", !f.required)
 		}
@@ -692,23 +717,61 @@ func (a *agentSpec) missing(dir string, file, there func(string) bool, note note
 		missingStartup(a.profiles[name].startup, dir, file, note)
 	}
 	for _, r := range a.resources {
-		if !r.plugin {
-			if p := path.Join(dir, r.path); !there(p) {
-				note(NoteResourceMissing, p, "a declared resource is not there", false)
-			}
-			continue
-		}
-		if path.IsAbs(r.path) || strings.Contains(r.path, `\`) || !bundle.Printable(r.path) {
-			note(NoteResourceOutside, dir, "plugin path "+finding.QuoteMax(r.path, 100)+" lies outside the agent", false)
-			continue
-		}
-		switch p, ok := resolveRef(dir, r.path); {
-		case !ok || dir != "." && p != dir && !strings.HasPrefix(p, dir+"/"):
+		switch p, inside := r.inside(dir); {
+		case r.host:
+			note(NoteResourceOutside, dir, r.field+" "+finding.QuoteMax(r.path, 100)+
+				" is resolved by the host that runs the rig, it is no part of the bundle", false)
+		case !inside:
 			note(NoteResourceOutside, dir, "plugin path "+finding.QuoteMax(r.path, 100)+" lies outside the agent", false)
 		case !there(p):
 			note(NoteResourceMissing, p, "a declared resource is not there", false)
 		}
 	}
+}
+
+// looseSkills notes the skills that an agent uses without declaring them,
+// unless they are in the rig's own pool or may come from an import.
+func (a *agentSpec) looseSkills(dir string, pool map[string]bool, note noteFunc) {
+	if len(a.imports) > 0 {
+		return
+	}
+	for _, s := range a.loose {
+		if !pool[s.id] {
+			note(NoteResourceOutside, agentFile(dir), s.field+" "+finding.QuoteMax(s.id, 60)+
+				" is declared nowhere, the host that runs the rig looks it up", false)
+		}
+	}
+}
+
+// policies are the files of permission policies, from the rig's directory.
+func (r *rigSpec) policies() (out []string) {
+	add := func(p policyRef) {
+		if p.path != "" && !slices.Contains(out, p.path) {
+			out = append(out, p.path)
+		}
+	}
+	add(r.policy)
+	for _, p := range r.pods {
+		for _, m := range p.members {
+			add(m.policy)
+		}
+	}
+	return out
+}
+
+// inside returns where a resource of the agent in dir lies in the bundle, not
+// ok if that is outside the agent's directory.
+func (r *resource) inside(dir string) (string, bool) {
+	switch {
+	case r.host:
+		return "", false
+	case !r.plugin:
+		return path.Join(dir, r.path), true
+	case path.IsAbs(r.path) || strings.Contains(r.path, `\`) || !bundle.Printable(r.path):
+		return "", false
+	}
+	p, ok := resolveRef(dir, r.path)
+	return p, ok && (dir == "." || p == dir || strings.HasPrefix(p, dir+"/"))
 }
 
 func sortedKeys[V any](m map[string]V) []string {

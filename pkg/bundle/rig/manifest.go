@@ -2,6 +2,7 @@ package rig
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,8 @@ type manifest struct {
 	packages  []agentEntry // version 1
 	files     []fileHash   // in the order of the document
 	content   contentLists
+
+	preconditions []precondition
 }
 
 // agentEntry is one of agents[], import_entries[] or packages[].
@@ -123,17 +126,48 @@ func checkManifest(c *checker, data []byte) *manifest {
 		}
 		c.unknown(p, at, append(slices.Clone(provenanceFields), "source")...)
 	}
-	if p, at := c.mapping(root, "", "compatibility", false); p != nil {
-		c.str(p, at, "min_daemon_version", false, nil)
-		c.str(p, at, "min_cli_version", false, nil)
-		if n, field := c.child(p, at, "schema_version", false); n != nil && n.kind != kindNumber {
-			c.wrongType(field, n, "a number")
-		}
-		c.unknown(p, at, "min_daemon_version", "min_cli_version", "schema_version")
-	}
+	c.compatibility(root)
+	m.preconditions = c.preconditions(root)
 	m.content = checkContent(c, root)
+	if p, at := c.mapping(root, "", "project", false); p != nil {
+		c.str(p, at, "id", true, isToken)
+		c.str(p, at, "path", true, cleanRule)
+	}
 	c.unknown(root, "", known...)
 	return m
+}
+
+// compatibility judges the oldest releases that a bundle needs; nil if it says
+// nothing.
+func (c *checker) compatibility(root *node) *node {
+	p, at := c.mapping(root, "", "compatibility", false)
+	if p == nil {
+		return nil
+	}
+	c.str(p, at, "min_daemon_version", false, nil)
+	c.str(p, at, "min_cli_version", false, nil)
+	if n, field := c.child(p, at, "schema_version", false); n != nil && n.kind != kindNumber {
+		c.wrongType(field, n, "a number")
+	}
+	c.unknown(p, at, "min_daemon_version", "min_cli_version", "schema_version")
+	return p
+}
+
+// configuration returns the id of the configuration that a bundle says it was
+// built in, "" if it says none.
+func (m *manifest) configuration() string {
+	if id := m.root.get("configuration").get("id"); id != nil && id.kind == kindString {
+		return id.text
+	}
+	return ""
+}
+
+// seats are the choices of that configuration, each `pod.member=runtime`.
+func (m *manifest) seats() []string {
+	if id := m.configuration(); id != "" {
+		return strings.Split(id, ",")
+	}
+	return nil
 }
 
 // IsRFC3339 reports whether s is a time as RFC 3339 writes it. time.Parse also
@@ -292,6 +326,17 @@ func checkContent(c *checker, root *node) contentLists {
 	for _, key := range contentFields {
 		if n := root.get(key); n != nil {
 			out.nodes = append(out.nodes, field{key: key, value: n})
+		}
+	}
+	return out
+}
+
+// pool are the names of the skills that all agents of a rig may use.
+func (l *contentLists) pool() map[string]bool {
+	out := map[string]bool{}
+	for _, s := range l.skills {
+		if dir, ok := skillDir(s.path); ok {
+			out[path.Base(dir)] = true
 		}
 	}
 	return out

@@ -17,7 +17,15 @@ type rigSpec struct {
 	docs    []docRef
 	startup *startup
 	pods    []pod
-	hasSvc  bool
+	policy  policyRef
+	svc     *services // nil if there are none or they are left out
+}
+
+// policyRef is a permission_policy: a built-in one, none, or a file.
+type policyRef struct {
+	text string // as written; "" if there is none
+	path string // clean path of a file; "" for a built-in policy
+	at   *node
 }
 
 type docRef struct {
@@ -39,6 +47,7 @@ type member struct {
 	profAt  *node
 	runtime string
 	restore string
+	policy  policyRef
 	at      *node
 	field   string
 	startup *startup
@@ -50,8 +59,6 @@ const builtinTerminal = "builtin:terminal"
 func (m *member) terminal() bool { return m.ref == builtinTerminal }
 
 var restorePolicies = []string{"resume_if_possible", "relaunch_fresh", "checkpoint_only"}
-
-var edgeKinds = []string{"delegates_to", "spawned_by", "can_observe", "collaborates_with", "escalates_to"}
 
 var (
 	isName  = charset(func(b byte) bool { return alnum(b) || strings.IndexByte("_.@-", b) >= 0 }, "letters, digits and _ . @ -")
@@ -78,6 +85,11 @@ func checkRig(c *checker, data []byte, dropServices bool) *rigSpec {
 		c.wrongType("document", root, "a map")
 		return nil
 	}
+	return checkRigNode(c, root, dropServices)
+}
+
+// checkRigNode judges a rig that was parsed.
+func checkRigNode(c *checker, root *node, dropServices bool) *rigSpec {
 	if nodes := root.get("nodes"); root.get("pods") == nil && nodes != nil && nodes.kind == kindList {
 		c.fault(RigLegacy, "nodes", nodes, "%s is a legacy rig with a flat list of nodes, expected pods", finding.QuoteMax(c.file, 200))
 		return nil
@@ -105,15 +117,14 @@ func checkRig(c *checker, data []byte, dropServices bool) *rigSpec {
 		c.unknown(d, at, "path")
 	})
 	r.startup = c.startup(root, "")
-	if svc := root.get("services"); svc != nil {
-		r.hasSvc = true
-		if dropServices {
-			c.note(NoteServicesDropped, "", "services are left out")
-		} else {
-			c.fault(RigServices, "services", svc, "services can't run from a bundle")
-			c.faults[len(c.faults)-1].Hint = "leave them out with --drop-services"
-		}
+	if svc := root.get("services"); svc != nil && dropServices {
+		c.note(NoteServicesDropped, "", "services are left out")
+	} else if r.svc = c.services(root); r.svc != nil {
+		c.noteAt(RigServices, "services", svc, "start containers on the machine that runs the rig")
 	}
+	r.policy = c.policy(root, "")
+	c.managedBlocks(root)
+	c.boolean(root, "", "non_interruptive", false, false)
 	c.workspace(root)
 	seen := map[string]bool{}
 	pods := c.maps(root, "", "pods", true, func(p *node, at string) { r.pods = append(r.pods, c.pod(p, at, seen)) })
@@ -121,8 +132,64 @@ func checkRig(c *checker, data []byte, dropServices bool) *rigSpec {
 		c.wrongValue("pods", pods, "is empty")
 	}
 	c.edges(root, "", func(from string) string { return r.podOf(from) })
-	c.unknown(root, "", "version", "name", "summary", "culture_file", "docs", "startup", "services", "workspace", "pods", "edges")
+	c.unknown(root, "", "version", "name", "summary", "culture_file", "docs", "startup", "services", "workspace", "pods", "edges",
+		"permission_policy", "managed_blocks", "non_interruptive")
 	return r
+}
+
+// policy judges the permission_policy of a rig or a member: builtin:NAME, none,
+// or the path of a policy file from the rig's directory.
+func (c *checker) policy(in *node, at string) policyRef {
+	n, field := c.child(in, at, "permission_policy", false)
+	if n == nil {
+		return policyRef{}
+	}
+	if n.kind != kindString { // nothing is made of it here
+		c.noteAt(NoteUnknownField, field, n, "is %v, which this version does not know, expected a string", n.kind)
+		return policyRef{}
+	}
+	out := policyRef{at: n}
+	out.text = c.strNode(n, field, func(s string) string {
+		name, builtin := strings.CutPrefix(s, "builtin:")
+		switch {
+		case s == "none":
+		case builtin && builtinPolicies.has(name):
+		case builtin && isWord(name):
+			c.noteAt(NoteUnknownValue, field, n, "is %s, which is not known to this version, expected one of builtin:%s",
+				finding.QuoteMax(s, maxWord), strings.Join(builtinPolicies.known, ", builtin:"))
+		case builtinPolicies.has(s):
+			return "is the name of a built-in policy, expected builtin:" + s
+		default:
+			if why := cleanRule(s); why != "" {
+				return why
+			}
+			for _, part := range strings.Split(s, "/") {
+				if !alnum(part[0]) || isToken(part) != "" {
+					return "holds other characters than letters, digits and _ . -, or a part that does not begin with a letter or digit"
+				}
+			}
+			out.path = s
+		}
+		return ""
+	})
+	return out
+}
+
+// managedBlocks judges which file of a runtime gets OpenRig's instructions.
+func (c *checker) managedBlocks(root *node) {
+	n, at := c.child(root, "", "managed_blocks", false)
+	if n == nil {
+		return
+	}
+	if n.kind != kindMap { // nothing is made of it here
+		c.noteAt(NoteUnknownField, at, n, "is %v, which this version does not know, expected a map", n.kind)
+		return
+	}
+	for _, f := range n.fields {
+		key := &node{kind: kindString, text: f.key, line: f.line, col: f.col}
+		c.wordNode(key, at+" key", blockRuntimes)
+		c.wordNode(f.value, dot(at, f.key), blockFiles)
+	}
 }
 
 // podOf returns the pod of `pod.member`, "" if there is no such member.
@@ -158,7 +225,7 @@ func (c *checker) workspace(root *node) {
 		}
 		names[name] = true
 		c.str(r, at, "path", true, notEmpty)
-		c.str(r, at, "kind", true, oneOf("user", "project", "knowledge", "lab", "delivery"))
+		c.word(r, at, "kind", true, repoKinds)
 		c.unknown(r, at, "name", "path", "kind")
 	})
 	c.str(ws, at, "default_repo", false, func(s string) string {
@@ -189,7 +256,7 @@ func (c *checker) pod(p *node, at string, pods map[string]bool) pod {
 	if cp, at := c.mapping(p, at, "continuity_policy", false); cp != nil {
 		c.boolean(cp, at, "enabled", true, false)
 		c.strings(cp, at, "sync_triggers", func(i *node, f string) {
-			c.strNode(i, f, oneOf("pre_compaction", "pre_shutdown", "manual", "milestone"))
+			c.wordNode(i, f, syncTriggers)
 		})
 		c.booleans(cp, at, "artifacts", "session_log", "restore_brief", "quiz")
 		c.booleans(cp, at, "restore_protocol", "peer_driven", "verify_via_quiz")
@@ -235,7 +302,9 @@ func (c *checker) member(m *node, at string, seen map[string]bool) member {
 		}
 	}
 	out.profile, out.profAt = c.str(m, at, "profile", true, notEmpty)
-	out.runtime, _ = c.str(m, at, "runtime", true, notEmpty)
+	if out.runtime, _ = c.str(m, at, "runtime", true, notEmpty); out.runtime != "" {
+		c.word(m, at, "runtime", true, runtimes)
+	}
 	c.str(m, at, "cwd", true, notEmpty)
 	terminal := out.terminal() || out.runtime == "terminal"
 	if out.refNode != nil && out.profAt != nil && m.get("runtime") != nil {
@@ -245,14 +314,6 @@ func (c *checker) member(m *node, at string, seen map[string]bool) member {
 		}
 	}
 	c.str(m, at, "label", false, nil)
-	emptyOr := func(rule func(string) string) func(string) string {
-		return func(s string) string {
-			if s == "" {
-				return ""
-			}
-			return rule(s)
-		}
-	}
 	if s, n := c.str(m, at, "codex_config_profile", false, emptyOr(isToken)); n != nil && s != "" && out.runtime != "codex" {
 		c.wrongValue(dot(at, "codex_config_profile"), n, "is only for runtime codex")
 	}
@@ -260,7 +321,15 @@ func (c *checker) member(m *node, at string, seen map[string]bool) member {
 	if s, n := c.str(m, at, "role", false, emptyOr(isToken)); n != nil && s != "" && terminal {
 		c.wrongValue(dot(at, "role"), n, "is not for a terminal")
 	}
-	out.restore, _ = c.str(m, at, "restore_policy", false, emptyOr(oneOf(restorePolicies...)))
+	if n := m.get("restore_policy"); n == nil || n.kind != kindString || n.text != "" { // empty counts as none
+		out.restore, _ = c.word(m, at, "restore_policy", false, restorePolicy)
+	}
+	c.word(m, at, "compaction_strategy", false, compactionStrategies)
+	c.str(m, at, "mechanic", false, isSession)
+	c.str(m, at, "effort", false, nil)
+	if out.policy = c.policy(m, at); out.policy.at != nil && terminal {
+		c.wrongValue(dot(at, "permission_policy"), out.policy.at, "is not for a terminal")
+	}
 	out.startup = c.startup(m, at)
 	mode := ""
 	if src, at := c.mapping(m, at, "session_source", false); src != nil {
@@ -280,30 +349,28 @@ func (c *checker) member(m *node, at string, seen map[string]bool) member {
 		c.unknown(st, at, "name")
 	}
 	c.unknown(m, at, "id", "agent_ref", "profile", "runtime", "cwd", "label", "codex_config_profile", "model", "role",
-		"restore_policy", "startup", "session_source", "starter_ref")
+		"restore_policy", "startup", "session_source", "starter_ref", "compaction_strategy", "mechanic", "effort", "permission_policy")
 	return out
 }
 
 func (c *checker) sessionSource(src *node, at string) (mode string) {
-	kinds := map[string]string{"fork": "native_id", "rebuild": "artifact_set", "agent_image": "image_name"}
-	mode, _ = c.str(src, at, "mode", true, oneOf("fork", "rebuild", "agent_image"))
+	mode, _ = c.word(src, at, "mode", true, sourceModes)
 	c.unknown(src, at, "mode", "ref")
 	ref, at := c.mapping(src, at, "ref", true)
 	if ref == nil {
 		return mode
 	}
-	want := kinds[mode]
-	c.str(ref, at, "kind", true, func(s string) string {
-		if want != "" && s != want {
-			return "does not fit mode " + mode + ", expected " + want
-		}
-		return ""
-	})
+	shape := "" // of a newer release: nothing is known of the value
+	if kinds := sourceRefKinds[mode]; kinds == nil {
+		c.str(ref, at, "kind", false, nil)
+	} else if kind, _ := c.word(ref, at, "kind", true, kinds); kinds.has(kind) || kinds.refused[kind] != "" {
+		shape = mode
+	}
 	c.unknown(ref, at, "kind", "value", "version")
-	v, field := c.child(ref, at, "value", true)
+	v, field := c.child(ref, at, "value", shape != "")
 	switch {
-	case v == nil:
-	case mode == "rebuild":
+	case v == nil || shape == "":
+	case shape == "rebuild":
 		if v.kind != kindList {
 			c.wrongType(field, v, "a list of strings")
 			break
@@ -325,7 +392,7 @@ func (c *checker) sessionSource(src *node, at string) (mode string) {
 // belongs, "" if nowhere: in a pod the member itself, in the rig its pod.
 func (c *checker) edges(in *node, at string, where func(string) string) {
 	c.maps(in, at, "edges", false, func(e *node, at string) {
-		c.str(e, at, "kind", true, oneOf(edgeKinds...))
+		c.word(e, at, "kind", true, edgeKinds)
 		var ends [2]string
 		for i, key := range []string{"from", "to"} {
 			s, n := c.str(e, at, key, true, nil)
@@ -365,13 +432,17 @@ func refFault(ref string, terminal bool) string {
 
 // writeRig returns the canonical rig.yaml (section 9), with agent refs
 // replaced as refs says, by the ref's node.
-func writeRig(root *node, refs map[*node]string) []byte {
+func writeRig(r *rigSpec, refs map[*node]string) []byte {
+	root := r.root
 	w := &mapWriter{in: root}
 	w.copy("version", "name")
 	w.copyFull("summary", "culture_file")
 	w.copyUnless("docs", isEmpty)
 	w.set("startup", writeStartup(root.get("startup")))
 	w.skip("services")
+	if r.svc != nil {
+		w.set("services", root.get("services"))
+	}
 	w.set("workspace", writeWorkspace(root.get("workspace")))
 	pods := &node{kind: kindList}
 	for _, p := range itemsOf(root.get("pods")) {

@@ -12,12 +12,16 @@ type startup struct {
 }
 
 type startupFile struct {
-	path     string // clean; "" for a context pack or a faulty entry
+	path     string // clean; "" for a context pack, a faulty entry, a path of the host
+	host     string // a path that the host resolves; "" for none
 	required bool
 	at       *node
 }
 
 type startupAction struct{ kind, value, phase string }
+
+// kindFile is the startup file that is meant without a kind.
+const kindFile, kindContextPack = "file", "context_pack"
 
 var appliesOn = []string{"fresh_start", "restore"}
 
@@ -31,26 +35,38 @@ func (c *checker) startup(in *node, at string) *startup {
 	s := &startup{}
 	c.maps(n, field, "files", false, func(f *node, at string) {
 		file := startupFile{at: f}
-		kind, kn := c.str(f, at, "kind", false, oneOf("file", "context_pack"))
+		kind, kn := c.word(f, at, "kind", false, startupKinds)
 		switch {
-		case kn == nil || kind == "file":
-			p, _ := c.str(f, at, "path", true, cleanRefRule)
+		case kn == nil || kind == kindFile:
+			p, n := c.str(f, at, "path", true, bundlePathRule)
+			if n != nil && hostPath(p) && bundlePathRule(p) == "" {
+				file.host = p
+				break
+			}
 			file.path, _ = cleanRef(p)
-		case kind == "context_pack":
+		case kind == kindContextPack:
 			c.str(f, at, "name", true, notEmpty)
 			c.strOrNumber(f, at, "version")
 		}
-		c.str(f, at, "delivery_hint", false, oneOf("auto", "guidance_merge", "skill_install", "send_text"))
+		c.word(f, at, "orientation", false, orientations)
+		c.word(f, at, "delivery_hint", false, deliveryHints)
 		file.required = c.boolean(f, at, "required", false, true)
 		c.applies(f, at)
 		s.files = append(s.files, file)
 	})
 	c.maps(n, field, "actions", false, func(a *node, at string) {
 		var act startupAction
-		act.kind, _ = c.str(a, at, "type", true, oneOf("slash_command", "send_text"))
-		act.value, _ = c.str(a, at, "value", true, notEmpty)
-		act.phase, _ = c.str(a, at, "phase", false, oneOf("after_files", "after_ready"))
+		act.kind, _ = c.word(a, at, "type", true, actionTypes)
+		if act.kind == "startup_proof" {
+			act.value, _ = c.word(a, at, "value", true, proofs)
+		} else {
+			act.value, _ = c.str(a, at, "value", true, notEmpty)
+		}
+		act.phase, _ = c.word(a, at, "phase", false, actionPhases)
 		idempotent := c.boolean(a, at, "idempotent", true, true)
+		if act.kind == "startup_proof" && !idempotent {
+			c.wrongValue(dot(at, "idempotent"), a.get("idempotent"), "is false, which the selection of a startup proof can't be")
+		}
 		on := c.applies(a, at)
 		if !idempotent && slices.Contains(on, "restore") {
 			c.wrongValue(dot(at, "applies_on"), a, "includes restore, which an action that is not idempotent can't")
@@ -64,7 +80,7 @@ func (c *checker) startup(in *node, at string) *startup {
 func (c *checker) applies(in *node, at string) []string {
 	var on []string
 	n := c.strings(in, at, "applies_on", func(item *node, field string) {
-		c.strNode(item, field, oneOf(appliesOn...))
+		c.wordNode(item, field, appliesOnWords)
 		on = append(on, item.text)
 	})
 	if n == nil {
@@ -83,11 +99,15 @@ func writeStartup(n *node) *node {
 	for _, f := range itemsOf(n.get("files")) {
 		fw := &mapWriter{in: f}
 		usual := "auto"
-		if k := f.get("kind"); k != nil && k.text == "context_pack" {
+		switch k := f.get("kind"); {
+		case k != nil && k.text == kindContextPack:
 			usual = "send_text"
 			fw.copy("kind", "name", "version")
 			fw.skip("path")
-		} else {
+		case k != nil && k.text != kindFile: // of a newer release: as it stands
+			usual = ""
+			fw.copy("kind", "name", "version", "path")
+		default:
 			fw.skip("kind", "name", "version")
 			fw.copy("path")
 		}

@@ -158,6 +158,7 @@ func (j *judge) strict(r *Result, only []string) {
 					msg = n.Path + ": " + msg
 				}
 				f := bundle.Faultf(code, n.Path, "%s", bundle.EscapeLine(msg))
+				f.Field, f.Line, f.Column = n.Field, n.Line, n.Column
 				f.Hint = "--strict makes this note an error"
 				r.Fail(f)
 			}

@@ -31,6 +31,9 @@ func main() {
 }
 
 func run() int {
+	if os.Getenv(bridge.KeyVariable) != "" {
+		return bridge.ShowKey(os.Args[1:], os.Stdout, os.Stderr)
+	}
 	ctx, end := context.WithCancelCause(context.Background())
 	defer end(nil)
 	second := make(chan struct{})
@@ -55,13 +58,19 @@ func run() int {
 	environ := os.Environ()
 	return bridge.Main(ctx, bridge.Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Environ: environ, Dir: dir, Now: time.Now, Rand: rand.Reader,
-		Rows: rows, Page: pager(second), Unread: unread, HookProgram: hookProgram, InstallHooks: installHooks, Second: second,
+		Environ: environ, Dir: dir, Self: self, Now: time.Now, Rand: rand.Reader,
+		Piped: piped, Rows: rows, Page: pager(second), Unread: unread, HookProgram: hookProgram, InstallHooks: installHooks, Second: second,
 		Control: func(ctx context.Context, dir string, args []string) (stdout, stderr []byte, code int, err error) {
 			return handover.Run(ctx, self, "rig-bridge", dir, args, environ)
 		},
 		HandOver: func(args []string) (int, error) { return handover.To(self, "rig-bridge", args, environ) },
 	})
+}
+
+// piped reports whether standard input is something that was handed over.
+func piped() bool {
+	info, err := os.Stdin.Stat()
+	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0 || err == nil && info.Mode().IsRegular()
 }
 
 func rows() (int, bool) {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rigward/rigward/pkg/bridge"
 )
 
 // beMain makes the test binary behave as rig-bridge itself.
@@ -18,7 +20,7 @@ const beMain = "RIG_BRIDGE_TEST_BE_MAIN"
 const beHook = "RIG_BRIDGE_TEST_BE_HOOK"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(beMain) != "" {
+	if os.Getenv(beMain) != "" || os.Getenv(bridge.KeyVariable) != "" {
 		os.Unsetenv(beMain)
 		os.Exit(run())
 	}

@@ -33,9 +33,13 @@ type Env struct {
 	Stderr  io.Writer
 	Environ []string // as os.Environ
 	Dir     string   // current directory, absolute; "" if it cannot be read
+	Self    string   // path of this program, "" if it is not known
 	Now     func() time.Time
 	Rand    io.Reader // cryptographic random source
 
+	// Piped reports whether Stdin is a pipe, a socket or a file: something that
+	// was handed over, not a terminal or another device. Nil: it is not.
+	Piped func() bool
 	// Rows returns the height of the terminal that Stdout is, ok false if it
 	// is none. Nil: Stdout is no terminal.
 	Rows func() (rows int, ok bool)

@@ -51,7 +51,7 @@ var common = []flag{
 func commands() []*command {
 	threadFlag := flag{name: "--thread", value: "THREAD", help: "thread to write to (required)"}
 	tldrFlag := flag{name: "--tldr", value: "TEXT", help: "summary, also the subject of the commit; 280 characters"}
-	bodyFlag := flag{name: "--body-file", value: "FILE", help: "body of the message; - reads standard input"}
+	bodyFlag := flag{name: "--body-file", value: "FILE", help: "body of the message; - waits for standard input, a pipe is read anyway"}
 	refFlag := flag{name: "--ref", value: "COMMIT", many: true, help: "commit that the message refers to; may be repeated"}
 	fromEnv := flag{name: "--author-from-env", help: "let GIT_AUTHOR_* and GIT_COMMITTER_* say who commits, and when"}
 	noPush := flag{name: "--no-push", help: "commit, but do not push"}

@@ -3,9 +3,9 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -57,7 +57,7 @@ func runRelay(r *run) error {
 		return fail(codeRefused, "the rig id %s does not end in -relay; only an operator's relay relays", quote(c.rigID)).
 			withHint("rig-bridge init --rig-id %s-relay --force", c.rigID)
 	}
-	op, err := w.operator()
+	op, err := r.operator(w)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func runRelay(r *run) error {
 	if err := w.threadDir(thread, "rig-bridge sync --auto"); err != nil {
 		return err
 	}
-	body, bodyGiven, err := r.bodyFile()
+	body, bodyGiven, err := r.givenBody()
 	if err != nil {
 		return err
 	}
@@ -94,14 +94,12 @@ func runRelay(r *run) error {
 	if err != nil {
 		return gitProblem(err)
 	}
-	signers, err := w.signersAt(head, op.key)
+	signers, err := r.signaturesAt(w, head, op, c.rigID)
 	if err != nil {
 		return err
 	}
-	if signers.listed {
-		if err := op.isListed(signers, c.rigID, r.env.Now()); err != nil {
-			return err
-		}
+	if err := op.isListed(signers, c.rigID, r.env.Now()); err != nil {
+		return err
 	}
 	now := r.env.Now().UTC()
 	nonce, err := relay.NewNonce(now, r.env.Rand)
@@ -232,13 +230,13 @@ func (w *work) messagesAt(commit, thread string) ([]*message, error) {
 // An operator is who signs: the configured identity with its key.
 type operator struct {
 	name, email string
-	key         ssh.PublicKey
-	certificate bool
+	key         ssh.PublicKey // plain
+	offered     ssh.PublicKey // what git signs with: key, or a certificate of it
 }
 
-// operator reads the identity and the signing key from git's configuration;
-// the environment does not count.
-func (w *work) operator() (*operator, error) {
+// operator reads the identity from git's configuration; the environment does not
+// count. The key is the one that git signs with.
+func (r *run) operator(w *work) (*operator, error) {
 	op := &operator{}
 	for key, into := range map[string]*string{"user.name": &op.name, "user.email": &op.email} {
 		v, err := w.config(key)
@@ -259,49 +257,90 @@ func (w *work) operator() (*operator, error) {
 		}
 		return nil, fail(codeRefused, "user.name and user.email are no operator's: %s", why).withHint("%s", hint)
 	}
-	signingKey, err := w.config("user.signingkey")
+	key, err := r.signingKey(w)
 	if err != nil {
 		return nil, err
 	}
-	if signingKey == "" {
-		return nil, fail(codeRefused, "user.signingkey is not set; without a signature there is no relay").
-			withHint("git config gpg.format ssh && git config user.signingkey ~/.ssh/id_ed25519.pub")
+	op.key, op.offered = key, key
+	if cert, ok := key.(*ssh.Certificate); ok {
+		op.key = cert.Key
+	}
+	return op, nil
+}
+
+// KeyVariable is set for the program that git runs in the place of
+// gpg.ssh.program, to tell ShowKey from rig-bridge.
+const KeyVariable = "RIG_BRIDGE_SHOW_KEY"
+
+// signingKey asks git which key it signs commits with, in any of git's ways
+// (git-config, user.signingKey and gpg.ssh.defaultKeyCommand): git starts to
+// sign, and in the place of ssh-keygen runs this program, which names the key
+// that it is given and signs nothing.
+func (r *run) signingKey(w *work) (ssh.PublicKey, error) {
+	const anew = "git config gpg.format ssh && git config user.signingkey ~/.ssh/id_ed25519.pub"
+	configured, err := w.config("user.signingkey")
+	if err != nil {
+		return nil, err
+	}
+	command, err := w.config("gpg.ssh.defaultKeyCommand")
+	if err != nil {
+		return nil, err
+	}
+	named := "user.signingkey " + quote(configured)
+	switch {
+	case configured == "" && command == "":
+		return nil, fail(codeRefused, "user.signingkey is not set; without a signature there is no relay").withHint(anew)
+	case configured == "":
+		named = "gpg.ssh.defaultKeyCommand " + quote(command)
 	}
 	format, err := w.config("gpg.format")
 	if err != nil {
 		return nil, err
 	}
 	if format != "ssh" {
-		return nil, fail(codeRefused, "gpg.format is %s, a relay with user.signingkey %s needs ssh", quote(format), quote(signingKey)).
+		return nil, fail(codeRefused, "gpg.format is %s, a relay with %s needs ssh", quote(format), named).
 			withHint("git config gpg.format ssh")
 	}
-	key, err := w.publicKey(signingKey)
+	if r.env.Self == "" {
+		return nil, fail(codeRuntime, "the path of this program is not known, so git cannot be asked for its signing key")
+	}
+	res, err := w.gitWith(r.ctx, gitrepo.Command{
+		Args:  []string{"-c", "gpg.ssh.program=" + r.env.Self, "commit-tree", "-S", w.repo.EmptyTree()},
+		Stdin: []byte{}, Drop: identityVariables, Env: []string{KeyVariable + "=1"}, Timeout: localTime,
+	})
 	if err != nil {
-		return nil, fail(codeRefused, "user.signingkey %s cannot be read: %s", quote(signingKey), reason(err)).
+		return nil, err
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey(res.Stdout)
+	if err != nil {
+		why := tellingLine(res.Stderr)
+		return nil, fail(codeRefused, "git signs with no key: %s gives none that can be read (%s)", named, finding.QuoteMax(why, 200)).
 			withHint("git config user.signingkey <path of a public key>")
 	}
-	if cert, ok := key.(*ssh.Certificate); ok {
-		key, op.certificate = cert.Key, true
-	}
-	op.key = key
-	return op, nil
+	return key, nil
 }
 
-// publicKey reads the key that user.signingkey names, in the forms that git
-// knows: a literal with or without key:: before it, or a file that holds a
-// public or a private key.
-func (w *work) publicKey(value string) (ssh.PublicKey, error) {
-	literal, isLiteral := strings.CutPrefix(value, "key::")
-	if isLiteral || strings.HasPrefix(value, "ssh-") {
-		key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(literal))
-		return key, err
+// ShowKey does what git wants of gpg.ssh.program when KeyVariable is set: args
+// are those of `ssh-keygen -Y sign -n git -f FILE … BUFFER`. It prints the public
+// key of FILE in one line and returns 1, so that git makes no commit. FILE holds
+// a public key, a certificate or a private key, beside which lies the public one.
+func ShowKey(args []string, stdout, stderr io.Writer) int {
+	at := slices.Index(args, "-f") + 1
+	if at == 0 || at == len(args) {
+		fmt.Fprintln(stderr, "no key file among the arguments")
+		return 2
 	}
-	path := value
-	if rest, ok := strings.CutPrefix(path, "~/"); ok {
-		path = filepath.Join(w.runner.Env.Get("HOME"), rest)
-	} else if !filepath.IsAbs(path) {
-		path = filepath.Join(w.root, path)
+	key, err := publicKey(args[at])
+	if err != nil {
+		fmt.Fprintln(stderr, "the key file "+quote(args[at])+" cannot be read: "+reason(err))
+		return 2
 	}
+	stdout.Write(ssh.MarshalAuthorizedKey(key))
+	return 1
+}
+
+// publicKey reads the public key of a key file.
+func publicKey(path string) (ssh.PublicKey, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -327,76 +366,69 @@ func (w *work) publicKey(value string) (ssh.PublicKey, error) {
 	return nil, errors.New("it holds no key")
 }
 
-const signersFile = ".bridge/allowed_signers"
-
-// signerList is whom the repository trusts, or our own key where it has no
-// list.
-type signerList struct {
-	*sshsign.Signers
-	listed bool
+// signatures are what the gates take from the commit before ours:
+// signers, revocations and limits.
+type signatures struct {
+	signers *sshsign.Signers
+	revoked *sshsign.Revocations
+	options sshsign.Options
+	source  string // of the signers, for people
 }
 
-// signersAt reads the allowed signers of a commit.
-func (w *work) signersAt(head string, own ssh.PublicKey) (signerList, error) {
-	line := "* " + string(ssh.MarshalAuthorizedKey(own))
-	listed := false
-	tree, err := w.tree(head)
+// signaturesAt reads by what the gates judge a commit on top of head. Where they
+// trust nobody, no relay passes.
+func (r *run) signaturesAt(w *work, head string, op *operator, rigID string) (*signatures, error) {
+	p, trust, err := w.policyAt(head)
 	if err != nil {
-		return signerList{}, err
+		return nil, err
 	}
-	if tree != "" {
-		e, ok, err := w.repo.EntryAt(tree, signersFile)
-		if err != nil {
-			return signerList{}, gitProblem(err)
-		}
-		if ok {
-			data, err := w.repo.Blob(e.ID, 4<<20)
-			if err != nil {
-				return signerList{}, gitProblem(err)
-			}
-			line, listed = string(data), true
-		}
+	s := &signatures{options: sshsign.Options{MinRSABits: p.MinRSABits}, source: p.Signers}
+	line := op.email + "," + rigID + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(op.key)))
+	if !trust.Exists() {
+		return nil, fail(codeRefused, "there is no %s in HEAD, so no gate knows whose relay to accept", finding.Path(p.Signers)).
+			withHint("the one who looks after the repository commits and pushes %s with the line: %s", finding.Path(p.Signers), line)
 	}
-	s, err := sshsign.ParseSigners([]byte(line))
-	if err != nil {
-		return signerList{}, fail(codeRuntime, "%s in HEAD cannot be used: %s", signersFile, err.Error())
+	if s.signers, s.revoked, err = trust.Signers(); err != nil {
+		return nil, undecided(err)
 	}
-	return signerList{s, listed}, nil
+	return s, nil
 }
 
 // isListed refuses a key for which the relay would be refused at every gate.
-// What a certificate may is known only when it has signed.
-func (op *operator) isListed(s signerList, rigID string, now time.Time) error {
-	if op.certificate {
-		return nil
-	}
-	v := s.Judge(op.key, nil, sshsign.Options{At: now})
+func (op *operator) isListed(s *signatures, rigID string, now time.Time) error {
+	o := s.options
+	o.At, o.Now = now, now
+	v := s.signers.Judge(op.offered, s.revoked, o)
+	file := finding.Path(s.source)
+	line := op.email + "," + rigID + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(op.key)))
+	hint := "a listed signer adds to " + file + " and pushes: " + line
 	var why string
 	switch {
 	case v.Reason == sshsign.UnknownKey && v.Line != 0:
-		why = "is not listed for commits in " + signersFile
+		why = "is not listed for commits in " + file
 	case v.Reason == sshsign.UnknownKey:
-		why = "is not listed in " + signersFile
+		why = "is not listed in " + file
 	case v.Reason == sshsign.NotYetValid:
-		why = "is not yet valid in " + signersFile
+		why = "is not yet valid in " + file
 	case v.Reason == sshsign.Expired:
-		why = "has expired in " + signersFile
+		why = "has expired in " + file
+	case v.Reason == sshsign.Revoked:
+		why, hint = "is revoked", "git config user.signingkey <a key that is listed and not revoked>"
 	case !v.Good():
 		why = fmt.Sprintf("is not accepted (%s)", v.Detail)
 	case !v.Speaks(op.email):
-		why = fmt.Sprintf("is not listed for user.email %s in %s", quote(op.email), signersFile)
-	case s.HasRigIDs() && !v.Speaks(rigID):
-		why = fmt.Sprintf("is not listed for the rig %s in %s", quote(rigID), signersFile)
+		why = fmt.Sprintf("is not listed for user.email %s in %s", quote(op.email), file)
+	case s.signers.HasRigIDs() && !v.Speaks(rigID):
+		why = fmt.Sprintf("is not listed for the rig %s in %s", quote(rigID), file)
 	default:
 		return nil
 	}
-	return fail(codeRefused, "the key %s %s; the relay would be refused everywhere", v.Fingerprint, why).
-		withHint("ask a listed signer to add: %s,%s %s", op.email, rigID, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(op.key))))
+	return fail(codeRefused, "the key %s %s; the relay would be refused everywhere", v.Fingerprint, why).withHint("%s", hint)
 }
 
 // verify judges the commit that git has made as a gate would.
-func (op *operator) verify(w *work, s signerList, c *gitrepo.Commit) error {
-	v := sshsign.VerifyCommit(c.Raw, sshsign.ObjectFormat(w.repo.ObjectFormat()), s.Signers, nil, sshsign.Options{})
+func (op *operator) verify(w *work, s *signatures, c *gitrepo.Commit) error {
+	v := sshsign.VerifyCommit(c.Raw, sshsign.ObjectFormat(w.repo.ObjectFormat()), s.signers, s.revoked, s.options)
 	switch {
 	case v.Reason == sshsign.Unsigned:
 		return fail(codeRefused, "git commit made no signature; the relay was taken back")
@@ -407,15 +439,11 @@ func (op *operator) verify(w *work, s signerList, c *gitrepo.Commit) error {
 		}
 		return fail(codeRefused, "the signature of the relay does not verify: %s; it was taken back", why)
 	case v.Fingerprint != ssh.FingerprintSHA256(op.key):
-		return fail(codeRefused, "git signed with the key %s, user.signingkey is %s; the relay was taken back", v.Fingerprint, ssh.FingerprintSHA256(op.key))
+		return fail(codeRefused, "git signed with the key %s, expected %s, which git named before; the relay was taken back", v.Fingerprint, ssh.FingerprintSHA256(op.key))
 	}
 	author := relay.Person{Name: c.Author.Name, Email: c.Author.Email}
 	committer := relay.Person{Name: c.Committer.Name, Email: c.Committer.Email}
-	principal := v.Speaks
-	if !s.listed {
-		principal = nil
-	}
-	if why := relay.Author(author, committer, principal, nil); why != "" {
+	if why := relay.Author(author, committer, v.Speaks, nil); why != "" {
 		return fail(codeRefused, "the relay was taken back: %s", why)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -73,6 +75,7 @@ func runSend(r *run) error {
 	f := envelope.Fields{From: c.rigID, To: to, Date: r.today(), Status: "▶ " + typ + " sent", Type: typ, Thread: thread, DisplayName: c.displayName}
 	d := draft{}
 	var draftBody []byte
+	edited, unsendable := false, ""
 	if typ == "REQUEST" {
 		// A killed run may have left its message in the scaffold's place.
 		left, err := w.readJournal()
@@ -82,14 +85,16 @@ func runSend(r *run) error {
 		if err != nil {
 			return err
 		}
-		old, e, err := w.editedScaffold(r.ctx, c, thread)
-		if err != nil {
+		var old []byte
+		var e *envelope.Envelope
+		if old, e, unsendable, err = w.editedScaffold(r.ctx, c, thread); err != nil {
 			return err
 		}
 		if e != nil {
 			d.scaffold, d.name = old, scaffoldName
 			draftBody = e.Body
-			if string(e.Body) != scaffoldBody(thread) && r.opts.has("--body-file") {
+			edited = !blank(e.Body) && !sameWords(e.Body, scaffoldBody(thread))
+			if edited && r.opts.has("--body-file") {
 				return fail(codeUsage, "--body-file and the edited %s/%s are two bodies", thread, scaffoldName).
 					withHint("leave --body-file out, or remove the file")
 			}
@@ -105,14 +110,24 @@ func runSend(r *run) error {
 	if err := r.flagsInto(&f); err != nil {
 		return err
 	}
-	body, given, err := r.bodyFile()
+	var body []byte
+	given = false
+	if !edited {
+		if body, given, err = r.givenBody(); err != nil {
+			return err
+		}
+	}
 	switch {
-	case err != nil:
-		return err
 	case given:
 		f.Body = body
+	case draftBody != nil && !edited:
+		return fail(codeInvalid, "%s/%s is as `rig-bridge new` made it; what is sent cannot be taken back", thread, scaffoldName).
+			withHint("write the request into %s/%s, or say it with --body-file FILE", thread, scaffoldName)
 	case draftBody != nil:
 		f.Body = draftBody
+	case unsendable != "":
+		return fail(codeInvalid, "%s/%s is not committed and cannot be sent: %s", thread, scaffoldName, unsendable).
+			withHint("rig-bridge validate %s/%s", thread, scaffoldName)
 	default:
 		f.Body = []byte("# " + thread + ": " + typ + "\n\nNo body was given.\n")
 	}
@@ -212,88 +227,180 @@ func (r *run) flagsInto(f *envelope.Fields) error {
 	return nil
 }
 
-// bodyFile reads what --body-file names; - is standard input, read to its end.
-func (r *run) bodyFile() (body []byte, given bool, err error) {
+// givenBody returns the body that was given: the file of --body-file, or what is
+// piped in. An empty one, or one of white space only, is refused: append-only
+// keeps what was sent by mistake for ever.
+func (r *run) givenBody() (body []byte, given bool, err error) {
 	name, given := r.opts.value("--body-file")
-	if !given {
-		return nil, false, nil
-	}
 	limit := envelope.DefaultLimits().File
-	if name == "-" {
+	switch {
+	case !given:
+		name = "standard input"
+		if body, err = r.piped(limit + 1); len(body) == 0 || err != nil {
+			return nil, false, err
+		}
+	case name == "-":
+		name = "--body-file -"
 		body, err = readAll(r.ctx, func() (io.ReadCloser, error) { return io.NopCloser(r.env.Stdin), nil }, limit+1)
 		if err != nil {
-			if r.ctx.Err() != nil {
-				return nil, true, err
-			}
-			return nil, true, fail(codeRuntime, "cannot read standard input: %s", reason(err))
+			return nil, true, r.cannotReadInput(err)
 		}
-	} else {
-		path := name
-		if !filepath.IsAbs(path) {
-			path = filepath.Join(r.env.Dir, path)
+	default:
+		if body, err = r.bodyFile(name, limit); err != nil {
+			return nil, true, err
 		}
-		info, err := os.Stat(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil, true, fail(codeUsage, "--body-file %s does not exist", quote(name))
-		case err != nil:
-			return nil, true, fail(codeUsage, "--body-file %s cannot be read: %s", quote(name), reason(err))
-		case info.IsDir():
-			return nil, true, fail(codeUsage, "--body-file %s is a directory", quote(name))
-		case info.Size() > limit:
-			return nil, true, fail(codeInvalid, "--body-file %s has %d bytes, a message has at most %d", quote(name), info.Size(), limit)
-		}
-		body, err = readAll(r.ctx, func() (io.ReadCloser, error) { return os.Open(path) }, limit+1)
-		if err != nil {
-			if r.ctx.Err() != nil {
-				return nil, true, err
-			}
-			return nil, true, fail(codeUsage, "--body-file %s cannot be read: %s", quote(name), reason(err))
-		}
+		name = "--body-file " + quote(name)
 	}
-	if int64(len(body)) > limit {
-		return nil, true, fail(codeInvalid, "--body-file %s has more than %d bytes, the most that a message has", quote(name), limit)
+	switch {
+	case int64(len(body)) > limit:
+		err = fail(codeInvalid, "%s has more than %d bytes, the most that a message has", name, limit)
+	case !utf8.Valid(body):
+		err = fail(codeInvalid, "%s is not valid UTF-8", name)
+	case blank(body):
+		err = fail(codeInvalid, "%s holds no text; a message without words is not sent", name).
+			withHint("leave the body out and say it in --tldr, or give one")
 	}
-	if !utf8.Valid(body) {
-		return nil, true, fail(codeInvalid, "--body-file %s is not valid UTF-8", quote(name))
+	return body, true, err
+}
+
+// bodyFile reads a file of at most limit bytes, and one byte more.
+func (r *run) bodyFile(name string, limit int64) ([]byte, error) {
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(r.env.Dir, path)
 	}
-	return body, true, nil
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fail(codeUsage, "--body-file %s does not exist", quote(name))
+	case err != nil:
+		return nil, fail(codeUsage, "--body-file %s cannot be read: %s", quote(name), reason(err))
+	case info.IsDir():
+		return nil, fail(codeUsage, "--body-file %s is a directory", quote(name))
+	case info.Size() > limit:
+		return nil, fail(codeInvalid, "--body-file %s has %d bytes, a message has at most %d", quote(name), info.Size(), limit)
+	}
+	body, err := readAll(r.ctx, func() (io.ReadCloser, error) { return os.Open(path) }, limit+1)
+	if err != nil && r.ctx.Err() == nil {
+		err = fail(codeUsage, "--body-file %s cannot be read: %s", quote(name), reason(err))
+	}
+	return body, err
+}
+
+func (r *run) cannotReadInput(err error) error {
+	if r.ctx.Err() != nil {
+		return err
+	}
+	return fail(codeRuntime, "cannot read standard input: %s", reason(err))
+}
+
+// patience is how long the first byte of a pipe is waited for that may be there
+// only because a program starts its children so, and never writes or closes it.
+const patience = 3 * time.Second
+
+// piped reads standard input to its end where it is a pipe or a file. Nobody
+// named it, so a pipe in which nothing comes is not waited for; but what may
+// still come is not dropped either.
+func (r *run) piped(limit int64) ([]byte, error) {
+	if r.env.Piped == nil || !r.env.Piped() {
+		return nil, nil
+	}
+	first := make(chan struct{})
+	late := time.AfterFunc(patience, func() { close(first) })
+	defer late.Stop()
+	type result struct {
+		data []byte
+		err  error
+	}
+	begun, done := make(chan struct{}), make(chan result, 1)
+	go func() {
+		head := make([]byte, 1)
+		n, err := io.ReadFull(r.env.Stdin, head)
+		close(begun)
+		var data []byte
+		if err == nil {
+			data, err = io.ReadAll(io.LimitReader(r.env.Stdin, limit-1))
+		} else if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		done <- result{append(head[:n], data...), err}
+	}()
+	select {
+	case <-begun:
+	case <-r.ctx.Done():
+		return nil, context.Cause(r.ctx)
+	case <-first:
+		return nil, fail(codeUsage, "standard input is a pipe in which nothing came for %s, so whether it holds the body is not known", patience).
+			withHint("--body-file - waits for it; </dev/null says that there is none")
+	}
+	select {
+	case got := <-done:
+		if got.err != nil {
+			return nil, r.cannotReadInput(got.err)
+		}
+		return got.data, nil
+	case <-r.ctx.Done():
+		return nil, context.Cause(r.ctx)
+	}
+}
+
+// blank reports whether a body holds no character that shows.
+func blank(body []byte) bool {
+	return len(bytes.TrimFunc(body, func(c rune) bool {
+		return unicode.IsSpace(c) || unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == 0x115f || c == 0x1160 || c == 0x3164 || c == 0xffa0 || c == 0x2800
+	})) == 0
+}
+
+// sameWords reports whether two texts differ in white space at most.
+func sameWords(a []byte, b string) bool {
+	return slices.Equal(strings.Fields(string(a)), strings.Fields(b))
 }
 
 // editedScaffold returns the REQUEST.md that new made and nobody committed:
-// untracked, readable, from this rig, without body_hash. Nil if there is none.
-// A staged one that names no recipient yet is refused: what would be sent in
-// its place is a stub.
-func (w *work) editedScaffold(ctx context.Context, c config, thread string) ([]byte, *envelope.Envelope, error) {
-	data, err := readFile(filepath.Join(w.root, thread, scaffoldName), envelope.DefaultLimits().File)
+// untracked, readable, from this rig, without body_hash. Nil if there is none;
+// why says in words that one is there and is not such a message. A staged one
+// that names no recipient yet is refused: what would be sent in its place is a
+// stub.
+func (w *work) editedScaffold(ctx context.Context, c config, thread string) (data []byte, e *envelope.Envelope, why string, err error) {
+	data, err = readFile(filepath.Join(w.root, thread, scaffoldName), envelope.DefaultLimits().File)
 	if err != nil {
-		return nil, nil, nil
+		return nil, nil, "", nil
 	}
-	e, _ := content(data, "", 0)
-	if e == nil || e.From != c.rigID || e.Has("body_hash") {
-		return nil, nil, nil
+	e, fs := content(data, "", 0)
+	switch {
+	case e == nil && len(fs) > 0:
+		why = fs[0].Message
+	case e == nil:
+		why = "it is not an envelope"
+	case e.From != c.rigID:
+		why = "it is from " + quote(e.From) + ", this rig is " + quote(c.rigID)
+	case e.Has("body_hash"):
+		why = "it has a body_hash, which send writes"
 	}
 	path := thread + "/" + scaffoldName
 	res, err := w.git(ctx, "ls-files", "-z", "--", path)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	if len(res.Stdout) > 0 {
-		if slices.Equal(e.To, []string{"?"}) {
-			return nil, nil, fail(codeRefused, "%s is staged; a scaffold is sent from the work tree, where git does not know it yet", path).
+		if why == "" && slices.Equal(e.To, []string{"?"}) {
+			return nil, nil, "", fail(codeRefused, "%s is staged; a scaffold is sent from the work tree, where git does not know it yet", path).
 				withHint("git reset -q -- %s", path)
 		}
-		return nil, nil, nil
+		return nil, nil, "", nil
 	}
 	_, head, err := w.repo.HEAD()
 	if err != nil {
-		return nil, nil, gitProblem(err)
+		return nil, nil, "", gitProblem(err)
 	}
 	committed, err := w.treeFiles(head, thread)
 	if err != nil || committed[scaffoldName] != "" {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
-	return data, e, nil
+	if why != "" {
+		return nil, nil, why, nil
+	}
+	return data, e, "", nil
 }
 
 // sentBase is the object of a message that is out.

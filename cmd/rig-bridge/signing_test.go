@@ -1,0 +1,225 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// relaying is a server with a thread, a rig and an operator, whose line of the
+// signers file it returns without committing it.
+func relaying(t *testing.T) (w *world, line string, relay []string) {
+	t.Helper()
+	w = newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	line = w.operator("op")
+	os.Mkdir(w.path("a/t-one"), 0o755)
+	w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "op-relay")
+	w.git("op", "pull", "-q")
+	return w, line, []string{"relay", "DECISIONS", "--thread", "t-one", "--in-reply-to", w.bodyHash("a/t-one/REQUEST.md")}
+}
+
+// TestRelayIsRefusedBeforeItIsWritten plays I09: wherever the push of a relay
+// cannot pass, nothing is written, however often it is tried; and the hint leads
+// to a relay that passes.
+func TestRelayIsRefusedBeforeItIsWritten(t *testing.T) {
+	refuse := func(t *testing.T, w *world, relay []string, words ...string) {
+		t.Helper()
+		before := w.state("op")
+		for range 2 {
+			w.run("op", relay...).keeps(t, 1, words...)
+			if after := w.state("op"); after != before {
+				t.Fatalf("state\n%s\nbefore\n%s", after, before)
+			}
+		}
+	}
+	t.Run("no signers file", func(t *testing.T) {
+		w, _, relay := relaying(t)
+		o := w.run("op", relay...)
+		refuse(t, w, relay, "there is no .bridge/allowed_signers in HEAD", "hint: ")
+		_, line, _ := strings.Cut(strings.TrimSuffix(o.stderr, "\n"), "with the line: ")
+		w.commitFiles("a", map[string]string{".bridge/allowed_signers": line + "\n"})
+		w.git("op", "pull", "-q")
+		w.ok("op", relay...)
+	})
+	t.Run("no signers file, and a list of the server's that the clone knows", func(t *testing.T) {
+		w, line, relay := relaying(t)
+		w.write("signers", line)
+		w.git("op", "config", "rigward.allowedSigners", w.path("signers"))
+		w.ok("op", relay...)
+	})
+	t.Run("revoked", func(t *testing.T) {
+		w, line, relay := relaying(t)
+		_, key, _ := strings.Cut(line, " ")
+		w.commitFiles("a", map[string]string{".bridge/allowed_signers": line, ".bridge/policy.yaml": "version: 1\nrevoked: .bridge/revoked_keys\n", ".bridge/revoked_keys": key})
+		w.git("op", "pull", "-q")
+		refuse(t, w, relay, "is revoked")
+	})
+	t.Run("too short an RSA key", func(t *testing.T) {
+		w, _, relay := relaying(t)
+		key := w.path("home/rsa")
+		if out, err := exec.Command("ssh-keygen", "-q", "-t", "rsa", "-b", "2048", "-N", "", "-C", "", "-f", key).CombinedOutput(); err != nil {
+			t.Fatal(err, string(out))
+		}
+		pub, _ := os.ReadFile(key + ".pub")
+		w.git("op", "config", "user.signingkey", key)
+		files := map[string]string{".bridge/allowed_signers": "op@example.com,op-relay " + string(pub), ".bridge/policy.yaml": "version: 1\nmin-rsa-bits: 3072\n"}
+		w.commitFiles("a", files)
+		w.git("op", "pull", "-q")
+		refuse(t, w, relay, "2048 bits")
+		files[".bridge/policy.yaml"] = "version: 1\nmin-rsa-bits: 2048\n"
+		w.commitFiles("a", files)
+		w.git("op", "pull", "-q")
+		w.ok("op", relay...)
+	})
+	t.Run("a signers file that is malformed", func(t *testing.T) {
+		w, _, relay := relaying(t)
+		w.commitFiles("a", map[string]string{".bridge/allowed_signers": "nobody\n"})
+		w.git("op", "pull", "-q")
+		before := w.state("op")
+		w.run("op", relay...).keeps(t, 2, "allowed_signers")
+		if after := w.state("op"); after != before {
+			t.Errorf("state\n%s\nbefore\n%s", after, before)
+		}
+	})
+}
+
+// TestKeyThatGitUses plays I07: the key that a relay names is the one that git
+// signs with, in every way in which git is told of it.
+func TestKeyThatGitUses(t *testing.T) {
+	type setting map[string]string
+	for name, of := range map[string]func(w *world, key string) setting{
+		"a public key file":          func(w *world, key string) setting { return setting{"user.signingkey": key + ".pub"} },
+		"a private key file":         func(w *world, key string) setting { return setting{"user.signingkey": key} },
+		"a path from the home":       func(w *world, key string) setting { return setting{"user.signingkey": "~/op.pub"} },
+		"a path from the work tree":  func(w *world, key string) setting { return setting{"user.signingkey": "../home/op.pub"} },
+		"a command that names a key": func(w *world, key string) setting { return setting{"gpg.ssh.defaultKeyCommand": "cat " + key + ".pub"} },
+		"a command that prints key::": func(w *world, key string) setting {
+			return setting{"gpg.ssh.defaultKeyCommand": "sh -c 'printf key::; cat " + key + ".pub'"}
+		},
+		"a signing program of its own": func(w *world, key string) setting {
+			w.write("home/sign", "#!/bin/sh\necho \"$@\" >>"+w.path("home/signed")+"\nexec ssh-keygen \"$@\"\n")
+			os.Chmod(w.path("home/sign"), 0o755)
+			return setting{"user.signingkey": key, "gpg.ssh.program": w.path("home/sign")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, line, relay := relaying(t)
+			w.commitFiles("a", map[string]string{".bridge/allowed_signers": line})
+			w.git("op", "pull", "-q")
+			w.git("op", "config", "--unset", "user.signingkey")
+			if strings.Contains(name, "command") {
+				// ssh-keygen finds the private key of a literal one in an agent only.
+				w.agent("home/op")
+			}
+			for key, value := range of(w, w.path("home/op")) {
+				w.git("op", "config", key, value)
+			}
+			w.ok("op", relay...)
+			out, err := exec.Command("ssh-keygen", "-l", "-f", w.path("home/op.pub")).Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			fp := strings.Fields(string(out))[1]
+			if text := w.git("op", "show", "HEAD"); !strings.Contains(text, "attested_by: "+fp) {
+				t.Error(text)
+			}
+			if strings.Contains(name, "program") && len(w.read("home/signed")) == 0 {
+				t.Error("the program did not sign")
+			}
+		})
+	}
+	t.Run("a literal key and an agent", func(t *testing.T) {
+		w, line, relay := relaying(t)
+		w.commitFiles("a", map[string]string{".bridge/allowed_signers": line})
+		w.git("op", "pull", "-q")
+		w.agent("home/op")
+		_, key, _ := strings.Cut(strings.TrimSpace(line), " ")
+		for _, value := range []string{"key::" + key, key} {
+			w.git("op", "config", "user.signingkey", value)
+			w.ok("op", append(relay, "--tldr", value[:5])...)
+		}
+	})
+	t.Run("a certificate", func(t *testing.T) {
+		w, _, relay := relaying(t)
+		for _, args := range [][]string{
+			{"-q", "-t", "ed25519", "-N", "", "-C", "", "-f", "home/ca"},
+			{"-q", "-s", "home/ca", "-I", "op", "-n", "op@example.com,op-relay", "home/op.pub"},
+		} {
+			cmd := exec.Command("ssh-keygen", args...)
+			cmd.Dir = w.dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatal(err, string(out))
+			}
+		}
+		ca, _ := os.ReadFile(w.path("home/ca.pub"))
+		w.git("op", "config", "user.signingkey", w.path("home/op-cert.pub"))
+		w.commitFiles("a", map[string]string{".bridge/allowed_signers": "x@example.com cert-authority " + string(ca)})
+		w.git("op", "pull", "-q")
+		before := w.state("op")
+		w.run("op", relay...).keeps(t, 1)
+		if after := w.state("op"); after != before {
+			t.Errorf("state\n%s\nbefore\n%s", after, before)
+		}
+		w.commitFiles("a", map[string]string{".bridge/allowed_signers": "op@example.com,op-relay cert-authority " + string(ca)})
+		w.git("op", "pull", "-q")
+		w.ok("op", relay...)
+	})
+	t.Run("none", func(t *testing.T) {
+		w, line, relay := relaying(t)
+		w.commitFiles("a", map[string]string{".bridge/allowed_signers": line})
+		w.git("op", "pull", "-q")
+		for _, c := range []struct{ key, value, words string }{
+			{"user.signingkey", "../home/none.pub", `user.signingkey "../home/none.pub"`},
+			{"user.signingkey", "key::ssh-ed25519 AAAA", "git signs with no key"},
+			{"gpg.ssh.defaultKeyCommand", "false", `gpg.ssh.defaultKeyCommand "false"`},
+			{"gpg.ssh.defaultKeyCommand", "echo no key", "git signs with no key"},
+			{"gpg.ssh.defaultKeyCommand", "", "user.signingkey is not set"},
+		} {
+			w.tryGit("op", "config", "--unset-all", "user.signingkey")
+			w.tryGit("op", "config", "--unset-all", "gpg.ssh.defaultKeyCommand")
+			w.git("op", "config", c.key, c.value)
+			before := w.state("op")
+			w.run("op", relay...).keeps(t, 1, c.words, "hint: git config")
+			if after := w.state("op"); after != before {
+				t.Errorf("%v: state\n%s\nbefore\n%s", c, after, before)
+			}
+		}
+	})
+}
+
+// agent starts an ssh-agent that holds a key, and names it to every program of
+// the world.
+func (w *world) agent(key string) {
+	w.t.Helper()
+	dir, err := os.MkdirTemp("", "agent") // a socket's path is short
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	socket := filepath.Join(dir, "s")
+	cmd := exec.Command("ssh-agent", "-D", "-a", socket)
+	if err := cmd.Start(); err != nil {
+		w.t.Skipf("ssh-agent does not run: %v", err)
+	}
+	w.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait(); os.RemoveAll(dir) })
+	w.vars = append(w.vars, "SSH_AUTH_SOCK="+socket)
+	for try := 0; ; try++ {
+		add := exec.Command("ssh-add", "-q", w.path(key))
+		add.Env = w.vars
+		out, err := add.CombinedOutput()
+		if err == nil {
+			return
+		}
+		if try == 100 {
+			w.t.Fatal(err, string(out))
+		}
+		if _, err := os.Stat(socket); err != nil {
+			exec.Command("sleep", "0.05").Run()
+		}
+	}
+}

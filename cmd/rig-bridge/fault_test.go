@@ -329,6 +329,7 @@ func TestStagedScaffold(t *testing.T) {
 	w.server()
 	w.clone("a", "rig-a")
 	w.ok("a", "new", "t-one")
+	w.write("a/t-one/REQUEST.md", w.read("a/t-one/REQUEST.md")+"\nPlease build it.\n")
 	w.git("a", "add", ".")
 	send := []string{"send", "REQUEST", "--thread", "t-one", "--to", "peer"}
 	w.run("a", send...).keeps(t, 1, "t-one/REQUEST.md is staged", "hint: git reset -q -- t-one/REQUEST.md\n")

@@ -89,7 +89,7 @@ func TestInterop(t *testing.T) {
 
 	// Ours opens, theirs answers, ours closes.
 	w.ok("ours", "new", "t-ours")
-	w.ok("ours", "send", "REQUEST", "--thread", "t-ours", "--to", "rig-theirs", "--tldr", "12345 e: # odd")
+	w.ok("ours", "send", "REQUEST", "--thread", "t-ours", "--to", "rig-theirs", "--tldr", "12345 e: # odd", "--body-file", "../body.md")
 	if out := w.npm(program, "theirs", "", "sync", "--auto"); !strings.Contains(out, "pulled=true") {
 		t.Fatalf("the reference does not take what we sent: %s", out)
 	}

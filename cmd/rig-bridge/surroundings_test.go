@@ -56,7 +56,7 @@ func TestStartedByAHookOfAnotherRepository(t *testing.T) {
 			w.server()
 			w.clone("a", "alpha-1")
 			w.ok("a", "new", "base")
-			w.write("a/base/REQUEST.md", strings.Replace(w.read("a/base/REQUEST.md"), "## Goal", "Say hello.\n\n## Goal", 1))
+			w.write("a/base/REQUEST.md", w.read("a/base/REQUEST.md")+"\nSay hello.\n")
 			w.ok("a", "send", "REQUEST", "--thread", "base", "--to", "beta-1")
 			w.script(w.code(hook), "echo hello | rig send HANDOFF --thread base --to beta-1 --body-file - && rig status && rig thread base && rig sync && "+
 				"echo more | rig close base --status completed")

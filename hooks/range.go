@@ -50,7 +50,7 @@ func (c *Checker) Range(ctx context.Context, r policy.Range) (err error) {
 	if c.Now {
 		base = c.Head
 	} else if len(r.Exclude) == 0 {
-		c.Judge.OfTheTime = c.Loader.At
+		c.Judge.OfTheTime = c.Loader.Accepted
 	}
 	r.From = base
 	if r.Policy, r.Trust, err = c.Loader.AtCommit(base); err != nil {

@@ -36,6 +36,9 @@ type commit struct {
 	trustPaths []string            // of policy, signers and revocation file, what it changes
 	verdict    *sshsign.Verdict    // of the signature, if it was asked for
 	freezes    map[string][]freeze // by thread
+	main       int                 // the parent whose policy and trust count, where they are those of the time
+	moves      bool                // it changes what counts of these
+	undecided  string              // why its signature cannot be judged, where that is told
 }
 
 // An entry is a path at which a commit brings an envelope, or what claims to

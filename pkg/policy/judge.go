@@ -69,9 +69,21 @@ type Judge struct {
 	Now    time.Time      // of receipt at a server; zero where no clock counts
 	Nonces *history.Index // finds older envelopes by nonce; nil: only those of the range
 
-	// OfTheTime, if set, reads the policy and the trust of a tree ("" for none):
-	// each commit is then judged by those of its first parent, not of the range.
-	OfTheTime func(tree string) (*Policy, *Trust, error)
+	// OfTheTime, if set, reads policy and trust: each commit is then judged by
+	// those that were accepted before it came, not by those of the range. See
+	// era. Loader.Accepted is one.
+	OfTheTime func(Accepted) (*Policy, *Trust, error)
+	// Eras are those that the history before the range went through, oldest
+	// first, where OfTheTime is set and the range excludes one commit whose
+	// history was judged before; Range adds those of the range.
+	Eras []Era
+	// Told, if set, is called at the end of Range with what is to be said of
+	// each envelope that the commits of the range bring, change or delete,
+	// parents first. Signatures that no rule asks for are then judged as well,
+	// and where the signers cannot be read this is said of the commit alone.
+	Told func(Verdict)
+	// Used, if set, is asked for older envelopes by nonce where Nonces is nil.
+	Used func(nonces []string) (map[string][]history.Hit, error)
 	// Bootstrap says that a server takes the first policy and signers files
 	// though nobody is trusted yet who could sign for them.
 	Bootstrap bool
@@ -92,7 +104,8 @@ type Judge struct {
 	walk    *walk               // the commits of the range
 	threads map[string]*thread  // by directory
 	oddDirs map[string][]string // by folded path, directories that another one could be mistaken for
-	rules   []ruleSet           // that the trees of commits hold, where OfTheTime is set
+	eras    eras                // where OfTheTime is set
+	briefs  []brief             // what Told is to be told
 	dates   []int64             // committer dates, at a server
 	waiting map[string][]pending
 	refs    []reference
@@ -130,6 +143,28 @@ type Range struct {
 // Range judges one range, and adds what it finds to j. An error means that it
 // could not decide.
 func (j *Judge) Range(ctx context.Context, r Range) error {
+	before := len(j.Findings)
+	commits, envelopes, total := j.Commits, j.Envelopes, j.Total
+	j.eras = eras{}
+	err := j.pass(ctx, r)
+	if err == nil && j.OfTheTime != nil && j.eras.settle(j.walk) {
+		// Commits of a side branch were judged by what held there. Once more,
+		// by what held where it was merged.
+		j.Findings = j.Findings[:before]
+		j.Commits, j.Envelopes, j.Total = commits, envelopes, total
+		err = j.pass(ctx, r)
+	}
+	if err == nil {
+		j.Eras = j.eras.list
+		if j.Told != nil {
+			j.tell(j.Findings[before:])
+		}
+	}
+	return err
+}
+
+// pass judges a range once.
+func (j *Judge) pass(ctx context.Context, r Range) error {
 	if j.Nonces != nil {
 		r.Policy.Index(j.Nonces)
 	}
@@ -151,6 +186,9 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 	}}
 	err := j.Repo.ScanCommits(ctx, j.walk.revs, opt, func(s *gitrepo.Scanned) error {
 		c := j.newCommit(s, r)
+		if err := j.ofTheTime(c); err != nil {
+			return err
+		}
 		n := 0
 		for _, d := range s.Diffs {
 			n = max(n, len(d.Changes))
@@ -162,8 +200,8 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 		for _, o := range s.Blobs {
 			bytes += len(o.Data)
 		}
-		if pending += n + 1; pending >= portion || bytes >= portionBytes {
-			return flush()
+		if pending += n + 1; pending >= portion || bytes >= portionBytes || j.moves(c) {
+			return flush() // what comes after it may be judged by what it brings
 		}
 		return nil
 	})
@@ -283,7 +321,9 @@ func (j *Judge) begin(ctx context.Context, r Range) error {
 		j.dates = make([]int64, j.walk.len())
 	}
 	if j.OfTheTime != nil {
-		j.rules = make([]ruleSet, j.walk.len())
+		if err := j.beginEras(ctx); err != nil {
+			return err
+		}
 	}
 	return j.trustedBounds(ctx, r)
 }
@@ -300,7 +340,7 @@ func (j *Judge) reset() {
 	j.walk = newWalk(digits)
 	j.threads, j.waiting, j.holds = map[string]*thread{}, map[string][]pending{}, map[string]string{}
 	j.bases = 0
-	j.oddDirs, j.rules, j.dates, j.refs, j.uses, j.brought, j.nonced = nil, nil, nil, nil, nil, nil, nil
+	j.oddDirs, j.dates, j.refs, j.uses, j.brought, j.nonced, j.briefs = nil, nil, nil, nil, nil, nil, nil
 }
 
 // Staged is what is about to be committed: the changes of the index against
@@ -345,9 +385,6 @@ func (j *Judge) Index(ctx context.Context, s Staged) error {
 // then applies the rules commit by commit, parents first.
 func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
 	for _, c := range batch {
-		if err := j.ofTheTime(c); err != nil {
-			return err
-		}
 		c.introduce()
 		if c.obj != nil {
 			var err error
@@ -377,48 +414,9 @@ func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
 	return nil
 }
 
-// A ruleSet is what a tree says of itself.
-type ruleSet struct {
-	policy *Policy
-	trust  *Trust
-}
-
-// ofTheTime gives a commit the policy and the trust of its first parent.
-func (j *Judge) ofTheTime(c *commit) error {
-	if c.obj == nil || j.OfTheTime == nil {
-		return nil
-	}
-	at := func(tree string) (s ruleSet, err error) {
-		s.policy, s.trust, err = j.OfTheTime(tree)
-		return s, err
-	}
-	var set ruleSet
-	var err error
-	if parents := j.walk.parents(c.n); len(parents) == 0 {
-		set, err = at("")
-	} else if parents[0] < 0 {
-		set, err = at(j.walk.bounds[^parents[0]].tree)
-	} else {
-		set = j.rules[parents[0]]
-	}
-	if err != nil {
-		return err
-	}
-	c.policy, c.trust = set.policy, set.trust
-	for _, ch := range c.diffs[0].Changes {
-		if set.policy.trustPath(ch.Path) {
-			if set, err = at(c.obj.Tree); err != nil {
-				return err
-			}
-			break
-		}
-	}
-	j.rules[c.n] = set
-	return nil
-}
-
 // commit applies the rules to one commit, or to the index.
 func (j *Judge) commit(ctx context.Context, r Range, c *commit) error {
+	before := len(j.Findings)
 	for _, rule := range []func(context.Context, Range, *commit) error{
 		j.trustFiles, j.revocations, j.content, j.outside, j.appendOnly, j.threadClosed, j.divergence, j.signed, j.relays,
 	} {
@@ -426,6 +424,14 @@ func (j *Judge) commit(ctx context.Context, r Range, c *commit) error {
 			return err
 		}
 		if err := rule(ctx, r, c); err != nil {
+			return err
+		}
+	}
+	if err := j.passed(c, j.Findings[before:]); err != nil {
+		return err
+	}
+	if j.Told != nil {
+		if err := j.record(c, j.Findings[before:]); err != nil {
 			return err
 		}
 	}

@@ -17,12 +17,7 @@ const MaxTrustBytes = 16 << 20
 // rigward.allowedSigners), else from the tree of a commit that was accepted
 // before. It never looks at what is pushed.
 type Loader struct {
-	Repo interface {
-		EntryAt(root, path string) (gitrepo.TreeEntry, bool, error)
-		Blob(id string, limit int64) ([]byte, error)
-		Commit(id string) (*gitrepo.Commit, error)
-		ConfigLast(key string) (value string, set bool, err error)
-	}
+	Repo loaderRepo
 	// ReadFile reads a file that the configuration names; relative names are
 	// the caller's to resolve.
 	ReadFile func(name string) ([]byte, error)
@@ -33,6 +28,14 @@ type Loader struct {
 	serverKnown bool
 	policies    map[string]*Policy
 	trusts      map[string]*Trust
+}
+
+// loaderRepo is what a Loader needs of a repository. *gitrepo.Repo is one.
+type loaderRepo interface {
+	EntryAt(root, path string) (gitrepo.TreeEntry, bool, error)
+	Blob(id string, limit int64) ([]byte, error)
+	Commit(id string) (*gitrepo.Commit, error)
+	ConfigLast(key string) (value string, set bool, err error)
 }
 
 // A loaded policy's blobs, for the cache.

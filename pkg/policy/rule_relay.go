@@ -171,6 +171,13 @@ func (j *Judge) nonces(ctx context.Context, r Range) error {
 		}
 		byNonce[u.nonce] = append(byNonce[u.nonce], u)
 	}
+	if j.Nonces == nil && j.Used != nil {
+		found, err := j.Used(sortedKeys(byNonce))
+		if err != nil {
+			return err
+		}
+		tellUses(uses, found, add)
+	}
 	if j.Nonces == nil {
 		return nil
 	}
@@ -184,6 +191,11 @@ func (j *Judge) nonces(ctx context.Context, r Range) error {
 	if err != nil {
 		return err
 	}
+	tellUses(uses, found, add)
+	return nil
+}
+
+func tellUses(uses []nonceUse, found map[string][]history.Hit, add func(u nonceUse, path, commit string)) {
 	for _, u := range uses {
 		for _, hit := range found[u.nonce] {
 			if hit.Path != u.path || hit.Blob != u.blob {
@@ -192,7 +204,6 @@ func (j *Judge) nonces(ctx context.Context, r Range) error {
 			}
 		}
 	}
-	return nil
 }
 
 // frozen judges relay-frozen (spec/relay.md section 8): nothing but ACKs and

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func (j *Judge) trustChanges(ctx context.Context, c *commit) (paths []string, er
 		switch {
 		case len(c.diffs) == 1 || !slices.ContainsFunc(d.Changes, func(ch gitrepo.Change) bool { return c.policy.trustPath(ch.Path) }):
 		case j.OfTheTime != nil:
-			skip = i > 0
+			skip = i != c.main
 		case some:
 			skip = !j.fromTrusted(c.parents[i])
 		default:
@@ -295,12 +296,20 @@ func (c *commit) relays() int {
 func (j *Judge) verify(batch []*commit) error {
 	var todo []*commit
 	for _, c := range batch {
-		if sign, _ := j.mustSign(c); sign {
-			if _, _, err := c.trust.Signers(); err != nil {
+		sign, _ := j.mustSign(c)
+		if !sign && !j.mayTell(c) {
+			continue
+		}
+		if _, _, err := c.trust.Signers(); err != nil {
+			if j.Told == nil || unlessUndecided(err) != nil {
 				return err
 			}
-			todo = append(todo, c)
+			c.undecided = err.Error()
+			if c.isSigned() || !sign {
+				continue
+			}
 		}
+		todo = append(todo, c)
 	}
 	Parallel(len(todo), func(i int) {
 		c := todo[i]
@@ -313,6 +322,17 @@ func (j *Judge) verify(batch []*commit) error {
 		c.verdict = &v
 	})
 	return nil
+}
+
+// mayTell tells whether a signature is judged that no rule asks for.
+func (j *Judge) mayTell(c *commit) bool {
+	return j.Told != nil && c.obj != nil && len(c.entries) > 0 && c.trust.Exists() && c.isSigned()
+}
+
+// isSigned tells whether a commit has, or could be taken to have, a signature.
+func (c *commit) isSigned() bool {
+	head, _, _ := bytes.Cut(c.obj.Raw, []byte("\n\n"))
+	return bytes.Contains(head, []byte("\ngpgsig"))
 }
 
 // signed judges commit-signed, signer-identity, sender-key, signers-change and
@@ -329,8 +349,8 @@ func (j *Judge) signed(_ context.Context, r Range, c *commit) error {
 		j.bootstrap(c, add)
 	}
 	sign, change := j.mustSign(c)
-	if !sign {
-		return nil
+	if !sign || c.verdict == nil {
+		return nil // need not be, or undecided
 	}
 	v := *c.verdict
 	forge := j.forge(c, &v)

@@ -1,0 +1,467 @@
+package policy
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/sshsign"
+)
+
+// An Era is a time in a history during which the same policy, signers and
+// revocations count. It begins with the commit that changed them and that was
+// accepted; a change that is refused begins none, whatever the trees say from
+// then on.
+//
+// After a commit the era of its parent holds, or its own. A merge follows the
+// parent that knows more eras, the first if they are equal: so a branch that
+// began before a key was taken out does not bring it back. Commits that a
+// merge brings are judged by what held on the side that it follows, as those
+// of a push are by what held before the push. Where two sides trust different
+// people and neither knows of the other, nobody is trusted until somebody whom
+// both trust has signed the merge, or a later change.
+type Era struct {
+	From   int    // the era before, -1 if this is the first
+	Commit string // that began it, "" for the first, in which nobody is trusted
+	Files  Accepted
+	Torn   []int // the eras of the sides that trust different people; nil: none
+}
+
+// Accepted names the files by which commits are judged: those of a tree, save
+// the paths at which a refused commit has put something else.
+type Accepted struct {
+	Tree string                       // "" for none
+	Kept map[string]gitrepo.TreeEntry // by path; without an ID: no file
+}
+
+// Accepted is At for what was accepted.
+func (l *Loader) Accepted(a Accepted) (*Policy, *Trust, error) {
+	if len(a.Kept) == 0 {
+		return l.At(a.Tree)
+	}
+	if l.policies == nil {
+		l.policies = map[string]*Policy{}
+	}
+	if l.trusts == nil {
+		l.trusts = map[string]*Trust{}
+	}
+	own := *l
+	own.Repo = keeper{l.Repo, a}
+	return own.At(a.Tree)
+}
+
+// A keeper shows what was accepted as if it were the tree.
+type keeper struct {
+	loaderRepo
+	Accepted
+}
+
+func (k keeper) EntryAt(root, path string) (gitrepo.TreeEntry, bool, error) {
+	if e, ok := k.Kept[path]; ok && root == k.Tree {
+		return e, e.ID != "", nil
+	}
+	return k.loaderRepo.EntryAt(root, path)
+}
+
+// entry returns what was accepted at a path; without an ID: nothing.
+func (a Accepted) entry(repo Repo, path string) (gitrepo.TreeEntry, error) {
+	if e, ok := a.Kept[path]; ok || a.Tree == "" {
+		return e, nil
+	}
+	e, _, err := repo.EntryAt(a.Tree, path)
+	return e, err
+}
+
+// eras are those of one range.
+type eras struct {
+	list   []Era
+	sets   []*ruleSet // of list, once they were asked for
+	of     []int32    // by commit, the era that holds after it
+	bounds []int32    // the same for the bounds
+	main   []int32    // by commit, which parent it follows
+	torn   map[int32]bool
+	by     []int32 // by commit, the era that judges it, -1 for that of the parent it follows; nil in the first pass
+}
+
+// A ruleSet is what counts in an era.
+type ruleSet struct {
+	policy *Policy
+	trust  *Trust
+}
+
+// beginEras finds the eras of what lies just outside the range.
+func (j *Judge) beginEras(ctx context.Context) error {
+	e := &j.eras
+	if e.by != nil {
+		return nil
+	}
+	if e.list = slices.Clone(j.Eras); len(e.list) == 0 {
+		e.list = []Era{{From: -1}}
+	}
+	e.sets = make([]*ruleSet, len(e.list))
+	e.of, e.main, e.torn = make([]int32, j.walk.len()), make([]int32, j.walk.len()), map[int32]bool{}
+	e.bounds = make([]int32, len(j.walk.bounds))
+	for i, b := range j.walk.bounds {
+		for n := len(e.list) - 1; n > 0; n-- {
+			within := e.list[n].Commit == b.id
+			if !within {
+				var err error
+				if within, err = j.Repo.IsAncestor(ctx, e.list[n].Commit, b.id); err != nil {
+					return err
+				}
+			}
+			if within && (e.bounds[i] == 0 || e.knows(int32(n), e.bounds[i])) {
+				e.bounds[i] = int32(n)
+			}
+			if within && e.linear() {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// linear tells whether each era follows the one before it in the list.
+func (e *eras) linear() bool {
+	for i, era := range e.list {
+		if era.From != i-1 {
+			return false
+		}
+	}
+	return true
+}
+
+// knows tells whether era b came before era a, or is it.
+func (e *eras) knows(a, b int32) bool {
+	for ; a > b; a = int32(e.list[a].From) {
+	}
+	return a == b
+}
+
+// after returns the era that holds after a commit or a bound.
+func (e *eras) after(n int32) int32 {
+	if n < 0 {
+		return e.bounds[^n]
+	}
+	return e.of[n]
+}
+
+// set returns what counts in an era.
+func (j *Judge) set(era int32) (*ruleSet, error) {
+	e := &j.eras
+	if e.sets[era] == nil {
+		s := &ruleSet{}
+		var err error
+		if s.policy, s.trust, err = j.OfTheTime(e.list[era].Files); err != nil {
+			return nil, err
+		}
+		if e.list[era].Torn != nil {
+			commit := e.list[era].Commit
+			s.trust = NewTrust("", func() (signers, revoked []byte, err error) {
+				return nil, nil, &Undecided{
+					Message: "commit " + short(commit) + " joins two histories that trust different signers, and nobody whom both trust has signed it",
+					Hint:    "let somebody whom both sides trust commit the signers file again: git commit -S",
+				}
+			})
+		}
+		e.sets[era] = s
+	}
+	return e.sets[era], nil
+}
+
+// ofTheTime gives a commit the policy and the trust that held before it.
+func (j *Judge) ofTheTime(c *commit) error {
+	if c.obj == nil || j.OfTheTime == nil {
+		return nil
+	}
+	e := &j.eras
+	parents := j.walk.parents(c.n)
+	if e.by == nil {
+		e.follow(c.n, parents)
+	}
+	before := int32(0)
+	if len(parents) > 0 {
+		c.main = int(e.main[c.n])
+		before = e.after(parents[c.main])
+	}
+	own, err := j.set(before)
+	if err != nil {
+		return err
+	}
+	c.moves = e.torn[c.n] || slices.ContainsFunc(c.diffs[c.main].Changes, func(ch gitrepo.Change) bool { return own.policy.trustPath(ch.Path) })
+	if e.by != nil && e.by[c.n] >= 0 {
+		if own, err = j.set(e.by[c.n]); err != nil {
+			return err
+		}
+	}
+	c.policy, c.trust = own.policy, own.trust
+	return nil
+}
+
+// follow finds the parent that a commit follows.
+func (e *eras) follow(n int32, parents []int32) {
+	if len(parents) == 0 {
+		return
+	}
+	main := 0
+	for i, p := range parents {
+		if a, b := e.after(p), e.after(parents[main]); a != b && e.knows(a, b) {
+			main = i
+		}
+	}
+	for _, p := range parents {
+		if !e.knows(e.after(parents[main]), e.after(p)) {
+			main, e.torn[n] = 0, true
+			break
+		}
+	}
+	e.main[n], e.of[n] = int32(main), e.after(parents[main])
+}
+
+// authority are the rules that say whether a commit may change who is trusted.
+var authority = []string{"commit-signed", "signer-identity", "signers-change", "fast-forward"}
+
+// passed begins a new era after a commit that changed who is trusted and was
+// accepted. found is what was found in it.
+func (j *Judge) passed(c *commit, found []finding.Finding) error {
+	e := &j.eras
+	if j.OfTheTime == nil || c.obj == nil || !c.moves || e.by != nil {
+		return nil
+	}
+	before := e.of[c.n]
+	torn := e.list[before].Torn
+	if e.torn[c.n] {
+		torn = nil
+		for _, p := range j.walk.parents(c.n) {
+			side := e.after(p)
+			if e.list[side].Torn == nil {
+				torn = append(torn, int(side))
+			}
+			torn = append(torn, e.list[side].Torn...)
+		}
+	}
+	accepted := !slices.ContainsFunc(found, func(f finding.Finding) bool {
+		return f.Severity == finding.Error && f.Commit == c.id && slices.Contains(authority, f.Rule)
+	})
+	if torn != nil {
+		var err error
+		if accepted, err = j.agreed(c, torn); err != nil {
+			return err
+		}
+		if !accepted && e.torn[c.n] {
+			e.begin(c, Era{From: int(before), Commit: c.id, Files: e.list[before].Files, Torn: torn})
+		}
+	} else if c.trust.Exists() {
+		_, _, err := c.trust.Signers()
+		accepted = accepted && err == nil
+	}
+	if !accepted {
+		return nil
+	}
+	files := Accepted{Tree: c.obj.Tree}
+	own, err := j.set(before)
+	if err != nil {
+		return err
+	}
+	for _, path := range own.policy.trustPaths() {
+		if touches(c.diffs[c.main].Changes, path) {
+			continue
+		}
+		was, err := e.list[before].Files.entry(j.Repo, path)
+		if err != nil {
+			return err
+		}
+		is, _, err := j.Repo.EntryAt(c.obj.Tree, path)
+		if err != nil {
+			return err
+		}
+		if was != is {
+			if files.Kept == nil {
+				files.Kept = map[string]gitrepo.TreeEntry{}
+			}
+			files.Kept[path] = was
+		}
+	}
+	e.begin(c, Era{From: int(before), Commit: c.id, Files: files})
+	return nil
+}
+
+func (e *eras) begin(c *commit, era Era) {
+	e.of[c.n] = int32(len(e.list))
+	e.list, e.sets = append(e.list, era), append(e.sets, nil)
+}
+
+// agreed tells whether everybody who is trusted in one of the eras trusts who
+// signed a commit.
+func (j *Judge) agreed(c *commit, torn []int) (bool, error) {
+	for _, era := range torn {
+		set, err := j.set(int32(era))
+		if err != nil {
+			return false, err
+		}
+		s, r, err := set.trust.Signers()
+		if err != nil {
+			return false, nil // who is trusted there cannot be read
+		}
+		v := sshsign.VerifyCommit(c.obj.Raw, j.format(), s, r, sshsign.Options{MinRSABits: set.policy.MinRSABits})
+		if !v.Speaks(c.obj.Committer.Email) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// settle finds out, when all eras are known, by which each commit is to be
+// judged; again tells whether some were judged by another one.
+func (e *eras) settle(w *walk) (again bool) {
+	if e.by != nil || len(e.list) == 1 || w.len() == 0 {
+		return false
+	}
+	by := slices.Repeat([]int32{-1}, w.len())
+	put := func(n, era int32) {
+		if by[n] >= 0 {
+			return
+		}
+		by[n] = era
+		used := int32(0)
+		if parents := w.parents(n); len(parents) > 0 {
+			used = e.after(parents[e.main[n]])
+		}
+		again = again || used != era
+	}
+	within := func(n, tip int32) bool { return n == tip || tip >= 0 && w.ancestor(n, tip) }
+	for tip := int32(w.len() - 1); tip >= 0; {
+		parents := w.parents(tip)
+		if len(parents) == 0 {
+			break
+		}
+		main := parents[e.main[tip]]
+		differ := slices.ContainsFunc(parents, func(p int32) bool { return e.after(p) != e.after(main) })
+		for n := range tip {
+			switch {
+			case !differ || !w.ancestor(n, tip):
+			case e.list[e.of[tip]].Torn != nil && e.torn[tip]:
+				if slices.ContainsFunc(parents, func(p int32) bool { return !within(n, p) }) {
+					put(n, e.of[tip])
+				}
+			case !within(n, main):
+				put(n, e.after(main))
+			}
+		}
+		tip = main
+	}
+	if again {
+		e.by = by
+	}
+	return again
+}
+
+// trustPaths returns the paths of policy, signers and revocation file.
+func (p *Policy) trustPaths() []string {
+	paths := []string{policyPath, p.Signers}
+	if p.Revoked != "" {
+		paths = append(paths, p.Revoked)
+	}
+	return paths
+}
+
+// moves tells whether what comes after a commit may be judged by what it brings.
+func (j *Judge) moves(c *commit) bool { return c.moves && j.eras.by == nil }
+
+// A Verdict is what the rules say of an envelope that a commit brings, changes
+// or deletes.
+type Verdict struct {
+	Commit string
+	Path   string // raw bytes
+	Blob   string // "" if it is deleted
+	Added  bool   // no parent has an envelope there
+	Relay  bool   // it is, or claims to be, a relay
+	Nonce  string // "" if it has none
+	// Signature is the outcome for the commit's signature, "" if nobody is
+	// trusted who could have made it. Principal is who made a good one: the
+	// committer's address if the key may speak for it, else what the signers
+	// file lists for it.
+	Signature   sshsign.Reason
+	Principal   string
+	Fingerprint string
+	// Rules are those for which the gates refuse the commit, in the order of
+	// the registry.
+	Rules []string
+	// Undecided says why the gates cannot decide, "" if they can.
+	Undecided string
+}
+
+// A brief is a Verdict before the range is judged to its end.
+type brief struct {
+	Verdict
+	n int32
+}
+
+// record keeps what is to be told of the envelopes that a commit brings, and
+// of those that are no longer what they were.
+func (j *Judge) record(c *commit, found []finding.Finding) error {
+	v := Verdict{Commit: c.id, Undecided: c.undecided}
+	if c.verdict != nil {
+		if v.Signature = c.verdict.Reason; c.verdict.Good() {
+			v.Fingerprint, v.Principal = c.verdict.Fingerprint, c.obj.Committer.Email
+			if !c.verdict.Speaks(v.Principal) {
+				v.Principal = slices.Concat(c.verdict.Principals, []string{""})[0]
+			}
+		}
+	}
+	told := map[string]bool{}
+	for _, e := range c.entries {
+		if !e.judged {
+			continue
+		}
+		told[e.path] = true
+		own := v
+		own.Path, own.Blob, own.Added = e.path, e.blob, e.added
+		if e.env != nil {
+			own.Relay, own.Nonce = e.env.IsRelay(), e.env.Nonce
+		}
+		j.briefs = append(j.briefs, brief{own, c.n})
+	}
+	for _, f := range found {
+		if f.Rule != "append-only" || f.Path == "" || told[f.Path] {
+			continue
+		}
+		told[f.Path] = true
+		own := v
+		own.Path = f.Path
+		e, ok, err := j.lookup(c, f.Path)
+		if err != nil {
+			return err
+		}
+		if ok {
+			own.Blob = e.ID
+		}
+		j.briefs = append(j.briefs, brief{own, c.n})
+	}
+	return nil
+}
+
+// tell tells what was recorded, with the rules that found is about.
+func (j *Judge) tell(found []finding.Finding) {
+	broken := map[string][]string{}
+	for _, f := range found {
+		if f.Severity == finding.Error && f.Commit != "" && !slices.Contains(broken[f.Commit], f.Rule) {
+			broken[f.Commit] = append(broken[f.Commit], f.Rule)
+		}
+	}
+	for _, list := range broken {
+		slices.SortFunc(list, func(a, b string) int { return place(a) - place(b) })
+	}
+	for i := range j.briefs {
+		b := &j.briefs[i]
+		b.Rules = broken[b.Commit]
+		j.Told(b.Verdict)
+	}
+	j.briefs = nil
+}
+
+// place is where a rule stands in the registry.
+func place(id string) int {
+	return slices.IndexFunc(rules[:], func(r Rule) bool { return r.ID == id })
+}

@@ -85,11 +85,12 @@ func TestInterop(t *testing.T) {
 	w.git("theirs", "config", "user.name", "Them")
 	w.git("theirs", "config", "user.email", "them@example.com")
 	w.npm(program, "theirs", "", "init", "--rig-id", "rig-theirs")
+	w.write("request.md", "Who is there?\n")
 	w.write("body.md", "# Body\n\n  of several lines  \nÜ 🎯\n")
 
 	// Ours opens, theirs answers, ours closes.
 	w.ok("ours", "new", "t-ours")
-	w.ok("ours", "send", "REQUEST", "--thread", "t-ours", "--to", "rig-theirs", "--tldr", "12345 e: # odd", "--body-file", "../body.md")
+	w.ok("ours", "send", "REQUEST", "--thread", "t-ours", "--to", "rig-theirs", "--tldr", "12345 e: # odd", "--body-file", "../request.md")
 	if out := w.npm(program, "theirs", "", "sync", "--auto"); !strings.Contains(out, "pulled=true") {
 		t.Fatalf("the reference does not take what we sent: %s", out)
 	}

@@ -159,6 +159,8 @@ func (g *gate) within(ctx context.Context, run func(context.Context) error) {
 			u.Hint = "on the server: rig-hook install --server DIR, which reads them once and keeps them"
 		}
 		err = u
+	} else if errors.Is(err, context.Canceled) {
+		err = &policy.Undecided{Message: "the check was interrupted before it was done", Cause: err}
 	}
 	g.report.Problem, g.report.Hint = err, Hint(g.env, g.repo, g.kind == policy.PreReceive || g.kind == policy.Update, err)
 }

@@ -116,12 +116,12 @@ func (t *turns) bound(id string) mask {
 	return 1 << n
 }
 
-// parse returns the turn of a blob, nil if it is no envelope.
-func (t *turns) parse(file string, o gitrepo.Object) *turn {
-	if !envelope.HasFence(o.Data) {
+// parse returns the turn of a blob, nil if it is no envelope or can't be read.
+func (t *turns) parse(file string, mode gitrepo.Mode, o gitrepo.Object) *turn {
+	if !t.policy.Accepted(file, mode, o.Data) {
 		return nil
 	}
-	e, _ := envelope.Parse(o.Data, envelope.Options{Limits: envelope.Limits{File: t.policy.MaxFile, Frontmatter: t.policy.MaxFrontmatter}})
+	e, _ := envelope.Parse(o.Data, envelope.Options{Limits: t.policy.AcceptedLimits()})
 	if e == nil {
 		return nil
 	}
@@ -160,8 +160,8 @@ func (t *turns) scan(ctx context.Context) error {
 				continue
 			}
 			o, read := s.Blobs[c.NewID]
-			if !read && c.NewMode != gitrepo.ModeGitlink {
-				err := t.repo.Objects([]string{c.NewID}, t.policy.MaxFile, func(large gitrepo.Object) error {
+			if (!read || errors.Is(o.Err, gitrepo.ErrTooLarge)) && c.NewMode != gitrepo.ModeGitlink {
+				err := t.repo.Objects([]string{c.NewID}, t.policy.AcceptedLimits().File, func(large gitrepo.Object) error {
 					o = large
 					return nil
 				})
@@ -172,7 +172,7 @@ func (t *turns) scan(ctx context.Context) error {
 			if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
 				return o.Err
 			}
-			u := t.parse(c.Path, o)
+			u := t.parse(c.Path, c.NewMode, o)
 			if u == nil {
 				continue
 			}
@@ -373,26 +373,24 @@ func (t *turns) older(dir string) ([]*turn, error) {
 	for i, f := range files {
 		ids[i] = f.blob
 	}
-	blobs := map[string]gitrepo.Object{}
-	err := t.repo.Objects(ids, t.policy.MaxFile, func(o gitrepo.Object) error {
+	var list []*turn
+	seen := map[string]bool{}
+	i := 0
+	err := t.repo.Objects(ids, t.policy.AcceptedLimits().File, func(o gitrepo.Object) error {
+		f := files[i]
+		i++
 		if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
 			return o.Err
 		}
-		o.Data = slices.Clone(o.Data)
-		blobs[o.ID] = o
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	var list []*turn
-	seen := map[string]bool{}
-	for _, f := range files {
-		if u := t.parse(f.path, blobs[f.blob]); u != nil && !seen[f.path] {
+		if u := t.parse(f.path, gitrepo.ModeFile, o); u != nil && !seen[f.path] {
 			seen[f.path] = true
 			u.in = in[f.path]
 			list = append(list, u)
 		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(list, func(a, b *turn) int { return cmp.Or(cmp.Compare(a.Date, b.Date), cmp.Compare(a.Path, b.Path)) })
 	return list, nil

@@ -22,7 +22,7 @@ func TestFound(t *testing.T) {
 		}, nil, 0},
 		{"the same where the other side is a thread already", "", func(w *world, tip string) string {
 			return w.becomes(tip, "docs/NEW.md")
-		}, []string{"append-only"}, 0},
+		}, nil, 0},
 		{"a plain file is edited while its directory becomes a thread on another branch", "", func(w *world, tip string) string {
 			side := w.on(tip, 1, map[string]string{"docs/NEW.md": w.request("docs", "New\n").text()})
 			edit := w.on(tip, 2, map[string]string{"README.md": "# Edited\n", "docs/guide.md": "edited\n"})

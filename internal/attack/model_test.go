@@ -1279,7 +1279,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 		// Append-only, against each parent.
 		for _, p := range parents {
 			for q, e := range p.tree {
-				if t := r.p.thread(q); t != "" && c.tree[q] != e && m.isThread(p.tree, t, r.p) {
+				if r.p.thread(q) != "" && c.tree[q] != e && regular(e) && m.envelope(e.id, r.p).fenced {
 					at = id + ":" + q
 					add("append-only")
 				}

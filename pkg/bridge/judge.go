@@ -98,7 +98,7 @@ func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted stri
 	}
 	j := &policy.Judge{Repo: w.repo, Gate: policy.PrePush, Nonces: &history.Index{
 		// The hooks' own index is read where there is one, and not written.
-		Repo: w.repo, Dir: filepath.Join(w.repo.CommonDir(), "rigward"), Envelope: p.Candidate, Limit: p.MaxFile, Frontmatter: p.MaxFrontmatter,
+		Repo: w.repo, Dir: filepath.Join(w.repo.CommonDir(), "rigward"), Envelope: p.Candidate,
 	}}
 	err = j.Range(ctx, r)
 	finding.Sort(j.Findings)

@@ -7,12 +7,40 @@ import (
 
 const fence = "---"
 
+// FenceBytes is how many bytes of a file are enough for HasFence: a byte order
+// mark, the fence and what follows it.
+const FenceBytes = 7
+
 // HasFence reports whether the first line of a file, after an optional byte
 // order mark, is the opening fence. The beginning of a file is enough: its
-// first 7 bytes.
+// first FenceBytes bytes.
 func HasFence(data []byte) bool {
 	line, _, _ := cutLine(bytes.TrimPrefix(data, []byte(bom)))
 	return string(line) == fence
+}
+
+// HeadBytes is how many bytes of a file are enough for Head, if its front
+// matter has at most so many (each line end may be two).
+func HeadBytes(frontmatter int64) int64 { return 2*frontmatter + 64 }
+
+// Head returns the beginning of a file with its front matter, both fences
+// included. data is the file, or its beginning if size, that of the whole in
+// bytes, is more. ok is false if no fence begins it or no closing one follows.
+func Head(data []byte, size int64) (head []byte, ok bool) {
+	if int64(len(data)) < size { // the last line may go on
+		data = data[:bytes.LastIndexAny(data, "\r\n")+1]
+	}
+	first, rest, ended := cutLine(bytes.TrimPrefix(data, []byte(bom)))
+	if string(first) != fence {
+		return nil, false
+	}
+	for ended {
+		var line []byte
+		if line, rest, ended = cutLine(rest); string(line) == fence {
+			return data[:len(data)-len(rest)], true
+		}
+	}
+	return nil, false
 }
 
 // cutLine splits the first line, without its end (LF, CRLF or CR), from the

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,12 +43,20 @@ type session struct {
 // pack holds in chains of fifty, are read in two thirds of the time with this.
 const deltaBases = "16m"
 
+// largeFile is from which size on git sends a blob piece by piece instead of
+// loading it first, where it is not stored as a difference (git-config,
+// core.bigFileThreshold).
+const largeFile = "8m"
+
+// largeFileArgs come before a command that sends contents.
+var largeFileArgs = []string{"-c", "core.bigFileThreshold=" + largeFile}
+
 // maxBatch is how many requests are queued before a flush.
 const maxBatch = 4096
 
 // start starts the process without waiting for it.
 func (s *session) start() error {
-	s.cmd, s.stderr = s.env.process(s.ctx, s.git, "-c", "core.deltaBaseCacheLimit="+deltaBases, "cat-file", "--batch-command", "--buffer")
+	s.cmd, s.stderr = s.env.process(s.ctx, s.git, append(slices.Clip(largeFileArgs), "-c", "core.deltaBaseCacheLimit="+deltaBases, "cat-file", "--batch-command", "--buffer")...)
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
 		return &Error{Kind: ErrDied, Cause: err, Message: "no pipe for git cat-file"}
@@ -252,9 +261,10 @@ func (s *session) info(names []string) ([]header, error) {
 	return heads, nil
 }
 
-// contents reads objects of which info has said that they are there. fn gets
-// them in order and keeps data.
-func (s *session) contents(heads []header, fn func(i int, data []byte)) error {
+// contents reads objects of which info has said that they are there: of each
+// the first bytes, at most so many. fn gets them in order and keeps data. What
+// git sends beyond is passed over.
+func (s *session) contents(heads []header, most int64, fn func(i int, data []byte)) error {
 	ids := make([]string, len(heads))
 	for i, h := range heads {
 		ids[i] = h.id
@@ -269,9 +279,12 @@ func (s *session) contents(heads []header, fn func(i int, data []byte)) error {
 			if h != heads[start+i] {
 				return errProtocol
 			}
-			data := make([]byte, h.size)
+			data := make([]byte, min(h.size, most))
 			s.read.Add(h.size)
 			if _, err := io.ReadFull(out, data); err != nil {
+				return err
+			}
+			if _, err := io.CopyN(io.Discard, out, h.size-int64(len(data))); err != nil {
 				return err
 			}
 			if c, err := out.ReadByte(); err != nil {

@@ -2,7 +2,12 @@ package gitrepo
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"math"
+	"slices"
 	"strings"
 )
 
@@ -57,6 +62,23 @@ func (r *Repo) Blob(id ID, limit int64) ([]byte, error) {
 // fn is called between batches and may use the Repo. An error of fn ends the
 // reading and is returned.
 func (r *Repo) Objects(ids []ID, limit int64, fn func(Object) error) error {
+	return r.objects(ids, limit, limit, fn)
+}
+
+// Heads is Objects of which only the first bytes are wanted, at most so many of
+// each, whatever its size: Data holds these, Size is that of the whole. Memory
+// is that of the heads; what follows them is passed over, or not sent at all.
+func (r *Repo) Heads(ids []ID, most int64, fn func(Object) error) error {
+	return r.objects(ids, math.MaxInt64, most, fn)
+}
+
+// maxPassedOver is how much of an object is read and thrown away for its first
+// bytes. Of a larger one a process of its own sends them and is ended then.
+const maxPassedOver = 16 << 20
+
+// objects reads of each object of at most limit bytes the first ones, at most
+// so many.
+func (r *Repo) objects(ids []ID, limit, most int64, fn func(Object) error) error {
 	for _, id := range ids {
 		if err := r.checkID(id); err != nil {
 			return err
@@ -71,7 +93,7 @@ func (r *Repo) Objects(ids []ID, limit int64, fn func(Object) error) error {
 		for len(part) > 0 {
 			n, wanted, bytes := 0, []header(nil), int64(0)
 			for n < len(part) {
-				if h := heads[n]; h.id != "" && h.size <= limit {
+				if h := heads[n]; h.id != "" && h.size <= limit && h.size-most <= maxPassedOver {
 					if bytes += h.size; bytes > batchBytes && len(wanted) > 0 {
 						break
 					}
@@ -80,7 +102,7 @@ func (r *Repo) Objects(ids []ID, limit int64, fn func(Object) error) error {
 				n++
 			}
 			data := make([][]byte, len(wanted))
-			if err := r.cat.contents(wanted, func(i int, d []byte) { data[i] = d }); err != nil {
+			if err := r.cat.contents(wanted, most, func(i int, d []byte) { data[i] = d }); err != nil {
 				return err
 			}
 			for i, h := range heads[:n] {
@@ -90,6 +112,11 @@ func (r *Repo) Objects(ids []ID, limit int64, fn func(Object) error) error {
 					o.Err = missing(part[i])
 				case h.size > limit:
 					o.Type, o.Err = h.typ, tooLarge(h, limit)
+				case h.size-most > maxPassedOver:
+					o.Type = h.typ
+					if o.Data, err = r.begin(h, most); err != nil {
+						return err
+					}
 				default:
 					o.Type, o.Data, data = h.typ, data[0], data[1:]
 				}
@@ -101,6 +128,27 @@ func (r *Repo) Objects(ids []ID, limit int64, fn func(Object) error) error {
 		}
 	}
 	return nil
+}
+
+// begin reads the first bytes of an object that is longer.
+func (r *Repo) begin(h header, most int64) ([]byte, error) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	cmd, stderr := r.env.process(ctx, r.git, append(slices.Clip(largeFileArgs), "cat-file", h.typ, h.id)...)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, failure(r.ctx, "git cat-file", nil, err)
+	}
+	data := make([]byte, most)
+	if _, err = io.ReadFull(out, data); err == nil {
+		cancel() // nobody wants the rest
+		_ = cmd.Wait()
+		return data, nil
+	}
+	return nil, failure(r.ctx, "git cat-file", stderr.Bytes(), errors.Join(err, cmd.Wait()))
 }
 
 // Has tells for each id whether an object of that id is present, and of which

@@ -45,6 +45,35 @@ func TestObjects(t *testing.T) {
 			}
 		}
 	})
+	t.Run("beginnings of any size", func(t *testing.T) {
+		huge := r.RunIn([]byte("begin"+strings.Repeat("y", 40<<20)), "hash-object", "-w", "--stdin")
+		ids := []string{small, large, absent, huge, tree, small, huge}
+		var got []string
+		err := repo.Heads(ids, 12, func(o gitrepo.Object) error {
+			if (o.Err != nil) != (o.ID == absent) {
+				t.Errorf("%s: %v", o.ID, o.Err)
+			}
+			got = append(got, fmt.Sprintf("%s %d %.5s", o.Type, o.Size, o.Data))
+			return nil
+		})
+		want := []string{"blob 10 01234", "blob 1048576 xxxxx", " 0 ", "blob 41943045 begin", "tree 29 10064", "blob 10 01234", "blob 41943045 begin"}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q, %v, expected %q", got, err, want)
+		}
+		if data, err := repo.Blob(small, 10); err != nil || string(data) != "0123456789" {
+			t.Errorf("afterwards: %q %v", data, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped, err := gitrepo.Open(ctx, gitrepo.Env{Environ: r.Env, Dir: r.Dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stopped.Close()
+		cancel()
+		if err := stopped.Heads([]string{huge}, 12, func(o gitrepo.Object) error { return o.Err }); err == nil {
+			t.Error("a stopped repository gives a beginning")
+		}
+	})
 	t.Run("order, limits and misses in a batch", func(t *testing.T) {
 		var ids []string
 		for i := range 9000 {

@@ -520,7 +520,7 @@ func (r *Repo) readTrees(want []wantTree) (map[ID]*Tree, error) {
 		}
 	}
 	var bad error
-	err = r.cat.contents(heads, func(i int, data []byte) {
+	err = r.cat.contents(heads, MaxTree, func(i int, data []byte) {
 		if bad != nil {
 			return
 		}

@@ -12,6 +12,7 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -27,7 +28,7 @@ import (
 type Repo interface {
 	ObjectFormat() string
 	AllObjects(ctx context.Context, fn func(id, typ string, size int64) error) error
-	Objects(ids []string, limit int64, fn func(gitrepo.Object) error) error
+	Heads(ids []string, most int64, fn func(gitrepo.Object) error) error
 	RevList(ctx context.Context, include, exclude []string, o gitrepo.RevListOptions) iter.Seq2[gitrepo.Rev, error]
 	ScanCommits(ctx context.Context, walk iter.Seq2[gitrepo.Rev, error], o gitrepo.ScanOptions, fn func(*gitrepo.Scanned) error) error
 	Commit(id string) (*gitrepo.Commit, error)
@@ -53,9 +54,10 @@ type Index struct {
 	Dir string
 	// Envelope tells whether an envelope may lie at a path, by the policy.
 	Envelope func(path string) bool
-	// Limit and Frontmatter are the sizes in bytes over which a blob, or its
-	// front matter, is no envelope; 0 stands for the default of package envelope.
-	Limit, Frontmatter int64
+	// Frontmatter is up to how many bytes of front matter are read for a nonce;
+	// 0 stands for 1 MiB. It is no limit of a policy: what was accepted under a
+	// higher one has used its nonce.
+	Frontmatter int64
 
 	scope  [32]byte // of what Envelope takes
 	loaded bool
@@ -64,14 +66,14 @@ type Index struct {
 	built  bool // base has not been stored yet
 }
 
-// Use sets Envelope and the limits. scope names what Envelope takes in some
-// words: an index that was made for another scope is made anew.
-func (x *Index) Use(scope string, envelope func(path string) bool, limit, frontmatter int64) {
+// Use sets Envelope and Frontmatter. scope names both in some words: an index
+// that was made for another scope is made anew.
+func (x *Index) Use(scope string, envelope func(path string) bool, frontmatter int64) {
 	sum := sha256.Sum256([]byte(scope))
 	if x.loaded && sum != x.scope {
 		x.loaded, x.dirty, x.built = false, false, false
 	}
-	x.scope, x.Envelope, x.Limit, x.Frontmatter = sum, envelope, limit, frontmatter
+	x.scope, x.Envelope, x.Frontmatter = sum, envelope, frontmatter
 }
 
 // maxGap is how many commits the index may lag behind before it is cheaper to
@@ -173,28 +175,31 @@ func (x *Index) scan(ctx context.Context, walk []gitrepo.Rev) error {
 			}
 		}
 		slices.Sort(blobs)
-		return x.Repo.Objects(slices.Compact(blobs), x.Limit, func(o gitrepo.Object) error {
-			if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
-				return o.Err
-			}
-			if nonce, ok := x.nonceOf(o.Data); ok {
+		return x.heads(slices.Compact(blobs), func(o gitrepo.Object) error {
+			if nonce, ok := x.nonceOf(o); ok {
 				x.state.add(record{key: key(nonce), blob: o.ID, commit: s.ID})
 			}
-			return nil
+			return o.Err
 		})
 	})
 }
 
-// nonceOf returns the nonce of an envelope's bytes.
-func (x *Index) nonceOf(data []byte) (string, bool) {
-	if !envelope.HasFence(data) {
-		return "", false
-	}
+// frontmatter is Index.Frontmatter where that is not set.
+const frontmatter = 1 << 20
+
+// heads reads the beginnings of blobs, with all of their front matter.
+func (x *Index) heads(blobs []string, fn func(gitrepo.Object) error) error {
+	return x.Repo.Heads(blobs, envelope.HeadBytes(cmp.Or(x.Frontmatter, frontmatter)), fn)
+}
+
+// nonceOf returns the nonce of an envelope, of any size.
+func (x *Index) nonceOf(o gitrepo.Object) (string, bool) {
+	data, ok := envelope.Head(o.Data, o.Size)
 	// The key may be written with escapes between double quotes.
-	if !bytes.Contains(data, []byte("nonce")) && !bytes.ContainsRune(data, '\\') {
+	if !ok || !bytes.Contains(data, []byte("nonce")) && !bytes.ContainsRune(data, '\\') {
 		return "", false
 	}
-	env, _ := envelope.Parse(data, envelope.Options{Limits: envelope.Limits{File: int64(len(data)) + 1, Frontmatter: x.Frontmatter}})
+	env, _ := envelope.Parse(data, envelope.Options{Limits: envelope.Limits{File: int64(len(data)) + 1, Frontmatter: cmp.Or(x.Frontmatter, frontmatter)}})
 	if env == nil || env.Nonce == "" {
 		return "", false
 	}
@@ -301,20 +306,17 @@ func (x *Index) bearers(ctx context.Context) (map[string]string, error) {
 	bearers := map[string]string{}
 	var blobs []string
 	flush := func() error {
-		err := x.Repo.Objects(blobs, x.Limit, func(o gitrepo.Object) error {
-			if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
-				return o.Err
-			}
-			if nonce, ok := x.nonceOf(o.Data); ok {
+		err := x.heads(blobs, func(o gitrepo.Object) error {
+			if nonce, ok := x.nonceOf(o); ok {
 				bearers[o.ID] = nonce
 			}
-			return nil
+			return o.Err
 		})
 		blobs = blobs[:0]
 		return err
 	}
 	err := x.Repo.AllObjects(ctx, func(id, typ string, size int64) error {
-		if typ != "blob" || size > x.Limit || size < 8 {
+		if typ != "blob" || size < 8 {
 			return nil
 		}
 		if blobs = append(blobs, id); len(blobs) == 4096 {
@@ -331,14 +333,14 @@ func (x *Index) bearers(ctx context.Context) (map[string]string, error) {
 // verify finds where an entry of the index lies in the histories of tips; ok is
 // false if nowhere.
 func (x *Index) verify(ctx context.Context, nonce string, e record, tips []string) (hit Hit, ok bool, err error) {
-	err = x.Repo.Objects([]string{e.blob}, x.Limit, func(o gitrepo.Object) error {
+	err = x.heads([]string{e.blob}, func(o gitrepo.Object) error {
 		if o.Err != nil {
 			if errors.Is(o.Err, gitrepo.ErrMissing) {
 				return nil // of a push that was refused
 			}
 			return o.Err
 		}
-		n, is := x.nonceOf(o.Data)
+		n, is := x.nonceOf(o)
 		ok = is && n == nonce
 		return nil
 	})

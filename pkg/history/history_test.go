@@ -35,7 +35,7 @@ func index(t *testing.T, r *gittest.Repo, dir string) *Index {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { repo.Close() })
-	return &Index{Repo: repo, Dir: dir, Limit: 8 << 20, Envelope: envelope.IsEnvelopePath}
+	return &Index{Repo: repo, Dir: dir, Envelope: envelope.IsEnvelopePath}
 }
 
 // used returns which of the nonces 0 … n-1 are used below a tip.
@@ -319,19 +319,49 @@ func TestSameRelayOnTwoBranches(t *testing.T) {
 	}
 }
 
-// TestLargeFrontMatter: a relay that the policy's limits allow is known by its
-// nonce, whatever the default is.
-func TestLargeFrontMatter(t *testing.T) {
-	r := gittest.New(t, gittest.Options{})
-	files := relay(0)
-	for path, text := range files {
-		files[path] = strings.Replace(text, "---\n", "---\n# "+strings.Repeat("x", 70_000)+"\n", 1)
+// TestNonceOfAnySize: a nonce that was used is used, whatever limits say of its
+// envelope's size now; only the front matter's own bound counts, in bytes.
+func TestNonceOfAnySize(t *testing.T) {
+	long := func(n int) map[string]string {
+		files := relay(0)
+		for path, text := range files {
+			files[path] = strings.Replace(text, "---\n", "---\n# "+strings.Repeat("x", n)+"\n", 1)
+		}
+		return files
 	}
-	tip := r.Commit("x", files)
-	for limit, is := range map[int64][]int{0: nil, 80_000: {0}} {
-		x := index(t, r, "")
-		x.Frontmatter = limit
-		want(t, fmt.Sprintf("front matter of at most %d bytes", limit), used(t, x, tip, 1), is...)
+	large := func(n int) map[string]string { // the front matter is over before a small bound
+		files := relay(0)
+		for path, text := range files {
+			files[path] = text + strings.Repeat("x", n) + "\n---\n"
+		}
+		return files
+	}
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		bound int64
+		is    []int
+	}{
+		{"front matter over the default limit", long(70_000), 0, []int{0}},
+		{"front matter over the bound", long(70_000), 1000, nil},
+		{"front matter over the default bound", long(3 << 20), 0, nil},
+		{"front matter within a higher bound", long(3 << 20), 4 << 20, []int{0}},
+		{"file of 9 MiB", large(9 << 20), 0, []int{0}},
+		{"file of 40 MiB", large(40 << 20), 0, []int{0}},
+	} {
+		r := gittest.New(t, gittest.Options{})
+		tip := r.Commit("x", c.files)
+		for _, how := range []string{"read whole", "read as a gap"} {
+			x := index(t, r, "")
+			x.Frontmatter = c.bound
+			if how == "read as a gap" {
+				root := r.Run("commit-tree", "-m", "root", r.EmptyTreeID())
+				if _, err := x.Find(t.Context(), nil, []string{root}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want(t, c.name+", "+how, used(t, x, tip, 1), c.is...)
+		}
 	}
 }
 

@@ -131,7 +131,7 @@ func (s *state) merge() {
 // The files: "head" has all but base and names base by its digest; "base-…"
 // is base. Both are replaced as a whole, head last. head ends with the digest
 // of what precedes it.
-const magic = "rigward nonces 3\n"
+const magic = "rigward nonces 4\n"
 
 func (s *state) head(scope [32]byte) []byte {
 	b := append([]byte(magic), scope[:]...)

@@ -49,7 +49,7 @@ type entry struct {
 	name     string // file
 	mode     gitrepo.Mode
 	blob     string
-	added    bool             // no parent has an envelope at the path
+	added    bool             // it comes as a new envelope, see fresh
 	olds     []gitrepo.Change // what parents have there, if they have something
 	data     []byte
 	size     int64
@@ -57,6 +57,7 @@ type entry struct {
 	unread   bool // until read has its bytes
 
 	fenced   bool
+	replaces bool // an accepted envelope of a parent
 	judged   bool // it is an envelope, or stands where only envelopes may
 	env      *envelope.Envelope
 	findings []finding.Finding
@@ -154,7 +155,7 @@ func (c *commit) olds() {
 func (e *entry) fill(o gitrepo.Object) {
 	e.data, e.size = o.Data, o.Size
 	e.tooLarge = errors.Is(o.Err, gitrepo.ErrTooLarge)
-	e.fenced = envelope.HasFence(e.data)
+	e.fenced = envelope.HasFence(e.data) // the rest of Accepted holds for every entry
 }
 
 // known tells whether the entry's bytes were read, or never will be.
@@ -162,12 +163,9 @@ func (e *entry) known() bool {
 	return e.mode == gitrepo.ModeGitlink || e.data != nil || e.tooLarge
 }
 
-// maxPeek is how large a file may be that is read only to see whether it
-// begins with a fence.
-const maxPeek = 64 << 20
-
 // read parses the entries of a batch, and reads before what the scan has not:
-// blobs of the index, many large ones, and the begin of files over the limit.
+// blobs of the index, many large ones, the beginnings of files over the limit,
+// and of what the entries take the place of.
 func (j *Judge) read(batch []*commit) error {
 	type user struct {
 		*entry
@@ -176,7 +174,6 @@ func (j *Judge) read(batch []*commit) error {
 	users := map[string][]user{}
 	var ids []string
 	limit := int64(0)
-	peeked := map[string]bool{} // whether a large blob begins with a fence
 	for _, c := range batch {
 		for _, e := range c.entries {
 			if !e.known() {
@@ -187,24 +184,12 @@ func (j *Judge) read(batch []*commit) error {
 				e.unread = true
 				limit = max(limit, c.policy.MaxFile)
 			}
-			if e.tooLarge && e.size <= maxPeek {
-				fenced, known := peeked[e.blob]
-				if !known {
-					err := j.Repo.Objects([]string{e.blob}, maxPeek, func(o gitrepo.Object) error {
-						fenced = envelope.HasFence(o.Data)
-						return o.Err
-					})
-					if err != nil {
-						return err
-					}
-					peeked[e.blob] = fenced
-				}
-				e.fenced = fenced
-			}
-			e.fenced = e.fenced || e.tooLarge && e.size > maxPeek
 		}
 	}
-	if err := j.replaced(batch); err != nil {
+	if err := j.lookBack(batch); err != nil {
+		return err
+	}
+	if err := j.fresh(batch); err != nil {
 		return err
 	}
 	Parallel(len(batch), func(i int) {
@@ -237,59 +222,10 @@ func (j *Judge) read(batch []*commit) error {
 		return nil
 	})
 	flush()
-	return err
-}
-
-// replaced finds out which entries take the place of an envelope, and which of
-// something else, so that they come as new.
-func (j *Judge) replaced(batch []*commit) error {
-	type blob struct {
-		size   int64
-		fenced bool
-	}
-	blobs := map[string]blob{}
-	var ids []string
-	limit := int64(0)
-	olds := func(fn func(c *commit, e *entry, old gitrepo.Change)) {
-		for _, c := range batch {
-			for _, e := range c.entries {
-				for _, old := range e.olds {
-					if old.OldMode.IsFile() {
-						fn(c, e, old)
-					}
-				}
-			}
-		}
-	}
-	olds(func(c *commit, _ *entry, old gitrepo.Change) {
-		if _, asked := blobs[old.OldID]; !asked {
-			blobs[old.OldID] = blob{}
-			ids = append(ids, old.OldID)
-		}
-		limit = max(limit, c.policy.MaxFile)
-	})
-	err := j.Repo.Objects(ids, limit, func(o gitrepo.Object) error {
-		blobs[o.ID] = blob{o.Size, envelope.HasFence(o.Data)}
-		if errors.Is(o.Err, gitrepo.ErrTooLarge) {
-			return nil
-		}
-		return o.Err
-	})
 	if err != nil {
 		return err
 	}
-	accepted := map[*entry]bool{}
-	olds(func(c *commit, e *entry, old gitrepo.Change) {
-		if b := blobs[old.OldID]; b.fenced || b.size > c.policy.MaxFile {
-			accepted[e] = true
-		}
-	})
-	for _, c := range batch {
-		for _, e := range c.entries {
-			e.added = e.added || !accepted[e]
-		}
-	}
-	return nil
+	return j.peek(batch)
 }
 
 // parse judges the bytes of an entry. It is pure, so that entries are parsed
@@ -302,6 +238,13 @@ func (e *entry) parse(p *Policy, extra func(*envelope.Envelope) []finding.Findin
 			Message: fmt.Sprintf("the file has %d bytes, at most %d are allowed", e.size, p.MaxFile)}}
 	} else {
 		e.env, e.findings = envelope.Parse(e.data, envelope.Options{Limits: p.envelopeLimits(), Path: e.path, Mode: uint32(e.mode)})
+	}
+	if e.env == nil && e.mode.IsFile() && e.data != nil && !p.locks(envelope.RuleParse) {
+		// Who lets it pass though it is too large must not let a relay pass unread.
+		var more []finding.Finding
+		if e.env, more = envelope.Parse(e.data, envelope.Options{Limits: p.AcceptedLimits(), Path: e.path, Mode: uint32(e.mode)}); e.env != nil {
+			e.findings = append(e.findings, more...)
+		}
 	}
 	if e.env != nil {
 		e.findings = append(e.findings, relay.CheckContent(e.env, p.RelayTypes...)...)

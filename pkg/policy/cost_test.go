@@ -31,8 +31,10 @@ func TestManyPathsOfOneCommit(t *testing.T) {
 		changes[i+1].NewMode, changes[i+1].NewID = gitrepo.ModeNone, ""
 	}
 	changes[0] = gitrepo.Change{Path: "t-one/new.md", NewMode: gitrepo.ModeFile, NewID: changes[1].OldID}
-	j := &Judge{walk: newWalk(40), threads: map[string]*thread{"t-one": {facts: []*fact{{commit: -1, more: &details{bounds: []int32{0}}}}}}}
-	j.walk.addBound(parent)
+	j := &Judge{walk: newWalk(40), heads: heads{}}
+	for _, ch := range changes {
+		j.heads[ch.OldID] = []byte("---\n")
+	}
 	if err := j.appendOnly(t.Context(), Range{}, c); err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 type Repo interface {
 	ObjectFormat() string
 	Objects(ids []string, limit int64, fn func(gitrepo.Object) error) error
+	Heads(ids []string, most int64, fn func(gitrepo.Object) error) error
 	Commit(id string) (*gitrepo.Commit, error)
 	Tree(id string) (*gitrepo.Tree, error)
 	EntryAt(root, path string) (gitrepo.TreeEntry, bool, error)
@@ -103,6 +104,7 @@ type Judge struct {
 
 	walk    *walk               // the commits of the range
 	threads map[string]*thread  // by directory
+	heads   heads               // of what the batch takes the place of
 	oddDirs map[string][]string // by folded path, directories that another one could be mistaken for
 	eras    eras                // where OfTheTime is set
 	briefs  []brief             // what Told is to be told
@@ -233,11 +235,11 @@ func (j *Judge) pass(ctx context.Context, r Range) error {
 
 // Index makes a nonce index take for envelopes what the policy does.
 func (p *Policy) Index(x *history.Index) {
-	scope := p.Root + "\x00" + strings.Join(p.Ignore, "\x00")
-	if d := Default(); p.MaxFile != d.MaxFile || p.MaxFrontmatter != d.MaxFrontmatter {
-		scope += fmt.Sprintf("\x00%d\x00%d", p.MaxFile, p.MaxFrontmatter)
+	scope, front := p.Root+"\x00"+strings.Join(p.Ignore, "\x00"), p.AcceptedLimits().Frontmatter
+	if front != acceptedFrontmatter {
+		scope += fmt.Sprintf("\x00%d", front)
 	}
-	x.Use(scope, p.Candidate, p.MaxFile, p.MaxFrontmatter)
+	x.Use(scope, p.Candidate, front)
 }
 
 // defaultPortion is Judge.Portion where that is not set, portionBytes after how

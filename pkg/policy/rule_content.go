@@ -36,7 +36,7 @@ func (j *Judge) content(_ context.Context, r Range, c *commit) error {
 		if err != nil {
 			return err
 		}
-		e.judged = e.fenced || fenced[e.thread] || len(t.facts) > 0
+		e.judged = e.fenced || fenced[e.thread] || t.is
 		if !e.judged {
 			dir := c.policy.under(e.thread)
 			j.waiting[dir] = append(j.waiting[dir], pending{c.id, c.policy, e.findings})
@@ -91,7 +91,7 @@ func (j *Judge) joined(r Range, c *commit) error {
 			if err != nil {
 				return err
 			}
-			if len(t.facts) == 0 {
+			if !t.is {
 				continue // no thread
 			}
 			other, err := j.twin(c, t, ch.Path)

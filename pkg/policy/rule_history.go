@@ -82,31 +82,16 @@ func (j *Judge) lost(r Range) (string, error) {
 	return fmt.Sprintf("; it would lose %d files in threads, the first %s", n, finding.Quote(first)), nil
 }
 
-// appendOnly judges each change against each parent: an envelope that a parent
-// has stays as it is. In the index, what counts is what is published: until
-// then an envelope may be rewritten.
+// appendOnly judges each change against each parent: an accepted envelope that
+// a parent has stays as it is. In the index, what counts is what is published:
+// until then an envelope may be rewritten.
 func (j *Judge) appendOnly(_ context.Context, r Range, c *commit) error {
 	told := map[string]bool{}
 	for _, d := range c.diffs {
-		isThread := map[string]bool{} // in the parent
-		var moved map[string]string   // paths that are added, by blob; nil: not asked yet
+		var moved map[string]string // paths that are added, by blob; nil: not asked yet
 		for _, ch := range d.Changes {
-			if ch.Added() || told[ch.Path] || !c.policy.Candidate(ch.Path) {
+			if ch.Added() || told[ch.Path] {
 				continue
-			}
-			rest, _ := c.policy.below(ch.Path)
-			name, _, _ := cutSlash(rest)
-			is, known := isThread[name]
-			if !known {
-				t, err := j.thread(c.policy, name)
-				if err != nil {
-					return err
-				}
-				is = slices.ContainsFunc(t.facts, func(f *fact) bool { return j.has(d.Parent, f) })
-				isThread[name] = is
-			}
-			if !is {
-				continue // no thread, so no envelope
 			}
 			hint := "write a new envelope instead; to take the change back: git rebase --interactive " + short(d.Parent)
 			if c.obj == nil {
@@ -118,6 +103,10 @@ func (j *Judge) appendOnly(_ context.Context, r Range, c *commit) error {
 					continue
 				}
 				hint = "write a new envelope instead; to take the change back: git restore --source=" + short(source) + " --staged --worktree -- " + finding.Word(ch.Path)
+			} else if was, err := j.replaces(c.policy, ch); err != nil {
+				return err
+			} else if !was {
+				continue
 			}
 			told[ch.Path] = true
 			if ch.Deleted() && moved == nil {
@@ -132,16 +121,22 @@ func (j *Judge) appendOnly(_ context.Context, r Range, c *commit) error {
 	return nil
 }
 
-// publishedIn returns a published tree that holds the path with another
-// content or mode than the index has, "" if none does.
+// publishedIn returns a published commit that has an accepted envelope at the
+// path, with another content or mode than the index, "" if none does.
 func (j *Judge) publishedIn(c *commit, ch gitrepo.Change) (string, error) {
+	if !c.policy.Candidate(ch.Path) {
+		return "", nil
+	}
 	for i, tree := range c.published {
 		e, ok, err := j.Repo.EntryAt(tree, ch.Path)
 		if err != nil {
 			return "", err
 		}
-		if ok && (e.ID != ch.NewID || e.Mode != ch.NewMode) {
-			return c.publishedIDs[i], nil
+		if !ok || e.ID == ch.NewID && e.Mode == ch.NewMode {
+			continue
+		}
+		if was, err := j.accepted(c.policy, ch.Path, e.Mode, e.ID); err != nil || was {
+			return c.publishedIDs[i], err
 		}
 	}
 	return "", nil

@@ -48,6 +48,7 @@ func (f *fact) refs() []string {
 // range, and what the commits of the range have brought so far. Whether a
 // given commit has a fact's file is to be looked up.
 type thread struct {
+	is     bool // some commit has an accepted envelope here
 	facts  []*fact
 	closed []*fact // those of facts that close the thread
 	// names holds every path that was seen in this directory or in one that
@@ -102,33 +103,36 @@ func (t *thread) withHash(hash oid) iter.Seq[*fact] {
 	}
 }
 
-// put makes an envelope known to its thread; env is nil if the file is none.
+// put makes an accepted envelope known to its thread, with what it says; env is
+// nil if that cannot be parsed.
 func (j *Judge) put(t *thread, f *fact, env *envelope.Envelope) {
-	if env != nil {
-		if j.senders == nil {
-			j.senders = map[string]string{}
+	t.is = true
+	if env == nil {
+		return
+	}
+	if j.senders == nil {
+		j.senders = map[string]string{}
+	}
+	from, known := j.senders[env.From]
+	if !known {
+		from = strings.Clone(env.From)
+		j.senders[from] = from
+	}
+	f.from, f.hash, f.reply = from, hashOf(env.Hash), hashOf(env.InReplyTo)
+	f.valid = env.Valid()
+	// What claims to be a relay and is not one neither freezes nor thaws.
+	f.relay = strings.HasSuffix(f.from, envelope.RelaySuffix) && slices.ContainsFunc(envelope.AttestationFields(), env.Has)
+	if f.valid && f.relay && env.Type == "ACK" && envelope.StatusClass(env.Status) == "pending" && env.AttestedAt != "" {
+		if at, _, err := envelope.ParseTime(env.AttestedAt); err == nil {
+			f.freezes = true
+			f.detail().attested = at
 		}
-		from, known := j.senders[env.From]
-		if !known {
-			from = strings.Clone(env.From)
-			j.senders[from] = from
-		}
-		f.from, f.hash, f.reply = from, hashOf(env.Hash), hashOf(env.InReplyTo)
-		f.valid = env.Valid()
-		// What claims to be a relay and is not one neither freezes nor thaws.
-		f.relay = strings.HasSuffix(f.from, envelope.RelaySuffix) && slices.ContainsFunc(envelope.AttestationFields(), env.Has)
-		if f.valid && f.relay && env.Type == "ACK" && envelope.StatusClass(env.Status) == "pending" && env.AttestedAt != "" {
-			if at, _, err := envelope.ParseTime(env.AttestedAt); err == nil {
-				f.freezes = true
-				f.detail().attested = at
-			}
-		}
-		if len(env.References) > 0 {
-			f.detail().refs = env.References
-		}
-		if f.valid && env.Type == "RESOLUTION" {
-			t.closed = append(t.closed, f)
-		}
+	}
+	if len(env.References) > 0 {
+		f.detail().refs = env.References
+	}
+	if f.valid && env.Type == "RESOLUTION" {
+		t.closed = append(t.closed, f)
 	}
 	t.put(f)
 }
@@ -188,29 +192,36 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 			}
 		}
 	}
+	put := func(id string, head []byte, env *envelope.Envelope) {
+		for _, path := range sortedKeys(at[id]) {
+			if p.Accepted(path, gitrepo.ModeFile, head) {
+				j.put(t, &fact{path: path, blob: oidOf(id), commit: -1, more: &details{bounds: at[id][path]}}, env)
+			}
+		}
+	}
 	var objs []gitrepo.Object
 	bytes := 0
 	flush := func() {
 		envs := make([]*envelope.Envelope, len(objs))
-		Parallel(len(objs), func(i int) {
-			envs[i], _ = envelope.Parse(objs[i].Data, envelope.Options{Limits: p.envelopeLimits()})
-		})
+		Parallel(len(objs), func(i int) { envs[i] = p.parseAccepted(objs[i].Data) })
 		for i, o := range objs {
-			for _, path := range sortedKeys(at[o.ID]) {
-				f := &fact{path: path, blob: oidOf(o.ID), commit: -1, more: &details{bounds: at[o.ID][path]}}
-				j.put(t, f, envs[i])
-			}
+			put(o.ID, o.Data, envs[i])
 		}
 		objs, bytes = objs[:0], 0
 	}
+	var large []string
 	err := j.Repo.Objects(ids, p.MaxFile, func(o gitrepo.Object) error {
-		if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
+		switch {
+		case errors.Is(o.Err, gitrepo.ErrTooLarge):
+			large = append(large, o.ID)
+			return nil
+		case o.Err != nil:
 			return o.Err
 		}
 		if envelope.HasFence(o.Data) {
 			objs = append(objs, o)
 		}
-		if bytes += len(o.Data); bytes >= portionBytes {
+		if bytes += len(o.Data); bytes >= portionBytes || len(objs) >= maxParsed {
 			flush()
 		}
 		return nil
@@ -219,6 +230,9 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 		return nil, err
 	}
 	flush()
+	if err := j.large(p, large, put); err != nil {
+		return nil, err
+	}
 	j.threads[dir] = t
 	return t, nil
 }
@@ -391,19 +405,6 @@ func (j *Judge) before(c *commit, f *fact) bool {
 		return j.walk.ancestor(f.commit, c.n)
 	}
 	return slices.ContainsFunc(j.walk.sets[j.walk.below[c.n]], func(b int32) bool { return slices.Contains(f.more.bounds, b) })
-}
-
-// has tells whether the fact's envelope came with a parent of a commit, or in
-// its history.
-func (j *Judge) has(parent string, f *fact) bool {
-	n, ok := j.walk.find(parent)
-	switch {
-	case !ok:
-		return false
-	case f.commit >= 0:
-		return f.commit == n || n >= 0 && j.walk.ancestor(f.commit, n)
-	}
-	return slices.ContainsFunc(j.walk.sets[j.walk.setOf(n)], func(b int32) bool { return slices.Contains(f.more.bounds, b) })
 }
 
 // twin returns a path of c's tree that a file system could take for the path,

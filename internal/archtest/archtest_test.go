@@ -23,21 +23,22 @@ const module = "github.com/rigward/rigward/"
 var below = map[string][]string{
 	"pkg/finding":      {},
 	"pkg/yamlprofile":  {"pkg/finding"},
+	"pkg/portable":     {"pkg/finding"},
 	"schemas":          {},
 	"pkg/sshsign":      {"pkg/finding"},
-	"pkg/envelope":     {"pkg/finding", "pkg/yamlprofile", "schemas"},
-	"pkg/envelope/…":   {"pkg/finding", "pkg/yamlprofile", "pkg/envelope", "schemas"},
+	"pkg/envelope":     {"pkg/finding", "pkg/portable", "pkg/yamlprofile", "schemas"},
+	"pkg/envelope/…":   {"pkg/finding", "pkg/portable", "pkg/yamlprofile", "pkg/envelope", "schemas"},
 	"pkg/relay":        {"pkg/finding", "pkg/envelope"},
-	"pkg/bundle":       {"pkg/finding", "pkg/sshsign"},
-	"pkg/bundle/…":     {"pkg/finding", "pkg/sshsign", "pkg/yamlprofile", "pkg/bundle", "schemas"},
-	"pkg/gitrepo":      {"pkg/finding"},
+	"pkg/bundle":       {"pkg/finding", "pkg/portable", "pkg/sshsign"},
+	"pkg/bundle/…":     {"pkg/finding", "pkg/portable", "pkg/sshsign", "pkg/yamlprofile", "pkg/bundle", "schemas"},
+	"pkg/gitrepo":      {"pkg/finding", "pkg/portable"},
 	"pkg/change":       {"pkg/finding"},
 	"pkg/report":       {"pkg/finding"},
 	"pkg/history":      {"pkg/finding", "pkg/envelope", "pkg/gitrepo"},
-	"pkg/policy":       {"pkg/finding", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/bundle", "pkg/bundle/…", "pkg/history", "pkg/gitrepo", "pkg/change", "schemas"},
+	"pkg/policy":       {"pkg/finding", "pkg/portable", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/bundle", "pkg/bundle/…", "pkg/history", "pkg/gitrepo", "pkg/change", "schemas"},
 	"pkg/controlplane": {"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/gitrepo", "pkg/policy"},
-	"pkg/drift":        {"pkg/finding", "pkg/gitrepo", "pkg/policy", "pkg/report", "pkg/bundle", "pkg/bundle/…"},
-	"pkg/bridge":       {"pkg/finding", "pkg/yamlprofile", "pkg/envelope", "pkg/envelope/…", "pkg/relay", "pkg/sshsign", "pkg/history", "pkg/gitrepo", "pkg/change", "pkg/policy", "pkg/report", "schemas"},
+	"pkg/drift":        {"pkg/finding", "pkg/portable", "pkg/gitrepo", "pkg/policy", "pkg/report", "pkg/bundle", "pkg/bundle/…"},
+	"pkg/bridge":       {"pkg/finding", "pkg/portable", "pkg/yamlprofile", "pkg/envelope", "pkg/envelope/…", "pkg/relay", "pkg/sshsign", "pkg/history", "pkg/gitrepo", "pkg/change", "pkg/policy", "pkg/report", "schemas"},
 	"hooks":            {"pkg/…", "schemas"},
 	"action":           {"pkg/…", "hooks", "schemas"},
 	"cmd/…":            {"pkg/…", "hooks", "action", "schemas", "cmd/internal/…"},
@@ -45,7 +46,7 @@ var below = map[string][]string{
 }
 
 // pure packages work on bytes: no git and no gate may come near them.
-var pure = []string{"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/bundle", "pkg/yamlprofile"}
+var pure = []string{"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/bundle", "pkg/yamlprofile", "pkg/portable"}
 
 type pkg struct {
 	ImportPath, Dir string

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/portable"
 	"github.com/rigward/rigward/pkg/relay"
 )
 
@@ -99,7 +100,7 @@ func threadNames(root string) ([]string, error) {
 // isThreadName tells whether a directory of that name can be a thread
 // (spec/envelope.md section 1).
 func isThreadName(name string) bool {
-	return name != "dist" && name != "node_modules" && envelope.ValidThreadID(name) && envelope.CheckPortable(name) == ""
+	return name != "dist" && name != "node_modules" && envelope.ValidThreadID(name) && portable.Check(name) == ""
 }
 
 // readThread reads every file of one thread directory whose name ends in .md,

@@ -14,6 +14,7 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // judgeAgain judges the commits that were made again, as the gates will: a
@@ -229,10 +230,10 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 	}
 	taken := map[string]bool{}
 	for f := range files {
-		taken[envelope.FoldPath(f)] = true
+		taken[portable.Fold(f)] = true
 	}
 	message := string(u.commit.Message)
-	if taken[envelope.FoldPath(name)] {
+	if taken[portable.Fold(name)] {
 		if keepsName(u.env, message) {
 			return "", false, fail(codeExists, "%s exists at the upstream already, with other content", quote(u.path)).
 				withHint("%s (theirs stands, %s is dropped)", dropCommand(u.commit.ID, signed), short(u.commit.ID))

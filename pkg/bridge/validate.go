@@ -11,6 +11,7 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 type validatedFile struct {
@@ -160,21 +161,21 @@ func (v *validation) twin(path string) string {
 		names = map[string][]string{}
 		dirs, _ := os.ReadDir(v.root)
 		for _, d := range dirs {
-			if !d.IsDir() || envelope.FoldPath(d.Name()) != envelope.FoldPath(thread) {
+			if !d.IsDir() || portable.Fold(d.Name()) != portable.Fold(thread) {
 				continue
 			}
 			files, _ := os.ReadDir(filepath.Join(v.root, d.Name()))
 			for _, f := range files {
 				if !f.IsDir() {
 					other := d.Name() + "/" + f.Name()
-					key := envelope.FoldPath(other)
+					key := portable.Fold(other)
 					names[key] = append(names[key], other)
 				}
 			}
 		}
 		v.folded[thread] = names
 	}
-	for _, other := range names[envelope.FoldPath(path)] {
+	for _, other := range names[portable.Fold(path)] {
 		if other != path {
 			return other
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // A draft is a message that is about to be written.
@@ -114,7 +115,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 	switch {
 	case name == "":
 		name = firstFree(taken, d.fields.Type)
-	case d.scaffold == nil && taken[envelope.FoldPath(name)]:
+	case d.scaffold == nil && taken[portable.Fold(name)]:
 		return nil, fail(codeExists, "%s/%s exists already", thread, name)
 	}
 	p.path = thread + "/" + name
@@ -225,9 +226,9 @@ func checkThread(thread string) error {
 	if !envelope.ValidThreadID(thread) {
 		return fail(codeThread, "the thread id %s is not valid: at least two of a-z, 0-9 and hyphens, no hyphen at an end", quote(thread))
 	}
-	if why := envelope.CheckPortable(thread); why != "" {
+	if why := portable.Check(thread); why != "" {
 		f := fail(codeThread, "the thread id %s is not portable: %s", quote(thread), why)
-		if other := thread + "-thread"; envelope.ValidThreadID(other) && envelope.CheckPortable(other) == "" {
+		if other := thread + "-thread"; envelope.ValidThreadID(other) && portable.Check(other) == "" {
 			f.withHint("rig-bridge new %s", other)
 		}
 		return f
@@ -278,7 +279,7 @@ func (w *work) taken(ctx context.Context, t target, head, thread string) (map[st
 		return nil, cannotRead(filepath.Join(w.root, thread), err)
 	}
 	for _, e := range entries {
-		taken[envelope.FoldPath(e.Name())] = true
+		taken[portable.Fold(e.Name())] = true
 	}
 	upstream, err := w.ref(t.tracking)
 	if err != nil {
@@ -290,7 +291,7 @@ func (w *work) taken(ctx context.Context, t target, head, thread string) (map[st
 			return nil, err
 		}
 		for name := range names {
-			taken[envelope.FoldPath(name)] = true
+			taken[portable.Fold(name)] = true
 		}
 		if head == upstream {
 			break
@@ -303,7 +304,7 @@ func (w *work) taken(ctx context.Context, t target, head, thread string) (map[st
 	}
 	for _, path := range paths {
 		name, _, _ := strings.Cut(path[len(dir):], "/")
-		taken[envelope.FoldPath(name)] = true
+		taken[portable.Fold(name)] = true
 	}
 	return taken, nil
 }
@@ -311,7 +312,7 @@ func (w *work) taken(ctx context.Context, t target, head, thread string) (map[st
 // firstFree returns TYPE.md, TYPE-2.md, TYPE-3.md …, the first that is free.
 func firstFree(taken map[string]bool, typ string) string {
 	name := typ + ".md"
-	for n := 2; taken[envelope.FoldPath(name)]; n++ {
+	for n := 2; taken[portable.Fold(name)]; n++ {
 		name = fmt.Sprintf("%s-%d.md", typ, n)
 	}
 	return name

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // tarProfile takes an uncompressed stream of files and directories.
@@ -66,7 +67,7 @@ func FuzzScan(f *testing.F) {
 		if a.TarDigest != Sum(data) {
 			t.Fatal("the tar digest is not that of the stream")
 		}
-		if len(CheckTree(a.Names(), SimpleFold)) > 0 {
+		if len(CheckTree(a.Names(), portable.SimpleFold)) > 0 {
 			return
 		}
 		dir := t.TempDir()

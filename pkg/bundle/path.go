@@ -3,10 +3,10 @@ package bundle
 import (
 	"path"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/portable"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -60,6 +60,9 @@ func nameFault(name string) (code, why string) {
 		case ".", "..":
 			return MemberPath, "has a component " + c
 		}
+		if portable.TakenForGit(c) && !strings.EqualFold(c, ".git") {
+			return MemberName, "has a component that some file systems take for .git"
+		}
 	}
 	return "", ""
 }
@@ -100,73 +103,6 @@ func (l *Limits) CheckPath(name string) *Finding {
 	return nil
 }
 
-// WindowsName reports whether Windows cannot hold a path: a device name, a
-// trailing dot or blank, or one of < > : " | ? * in a component. It is a note,
-// never a fault.
-func WindowsName(name string) bool {
-	for c := range strings.SplitSeq(name, "/") {
-		if c == "" {
-			continue
-		}
-		if last := c[len(c)-1]; last == '.' || last == ' ' || strings.ContainsAny(c, `<>:"|?*`) || DeviceName(c) {
-			return true
-		}
-	}
-	return false
-}
-
-// DeviceName reports whether a path component is a Windows device name, with
-// or without an extension.
-func DeviceName(component string) bool {
-	base, _, _ := strings.Cut(component, ".")
-	if base = strings.TrimRight(base, " "); base == "" || strings.IndexByte("ACLNPaclnp", base[0]) < 0 {
-		return false
-	}
-	base = strings.ToUpper(base)
-	switch base {
-	case "CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$", "CLOCK$":
-		return true
-	}
-	for _, p := range []string{"COM", "LPT"} {
-		if d, ok := strings.CutPrefix(base, p); ok {
-			switch d {
-			case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// SimpleFold returns the NFC form of s with simple case folding applied: two
-// names that a case-insensitive file system holds for one have equal results.
-func SimpleFold(s string) string {
-	ascii := true
-	for i := 0; i < len(s); i++ {
-		if s[i] >= utf8.RuneSelf {
-			ascii = false
-			break
-		}
-	}
-	if ascii {
-		return strings.ToLower(s)
-	}
-	return norm.NFC.String(strings.Map(foldRune, norm.NFC.String(s)))
-}
-
-// foldRune returns the smallest rune of r's simple folding orbit, with ASCII
-// letters in lower case.
-func foldRune(r rune) rune {
-	least := r
-	for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-		least = min(least, f)
-	}
-	if least >= 'A' && least <= 'Z' {
-		least += 'a' - 'A'
-	}
-	return least
-}
-
 // A Name is a path with what it stands for, as [CheckTree] takes it.
 type Name struct {
 	Path string
@@ -181,7 +117,7 @@ const maxDirs = 1 << 18
 // parents: no path lies below a file (member-conflict) or a symlink
 // (member-through-link). Then, in the same order, collisions: no two different
 // paths, implied parents included, are equal in NFC (member-unicode-collision)
-// or after fold (member-case-collision). Fold is [SimpleFold] unless a format
+// or after fold (member-case-collision). Fold is [portable.SimpleFold] unless a format
 // needs another. All faults of the first step that has any are returned; the
 // first decides. A tree of more than 262,144 directories is limit-path.
 func CheckTree(names []Name, fold func(string) string) []*Finding {

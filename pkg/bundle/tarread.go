@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 const blockSize = 512
@@ -492,7 +493,7 @@ func (t *tarReader) member(h header, ext *pax) error {
 	for _, key := range ext.ignored {
 		t.a.note(NotePaxIgnored, name, "pax key "+finding.QuoteMax(key, 60)+" is ignored")
 	}
-	if WindowsName(name) {
+	if portable.Windows(name) {
 		t.a.note(NoteWindowsName, name, "Windows cannot hold this name")
 	}
 	if t.canon != nil {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // plainTree judges a tree by the words of CheckTree's comment: the codes and
@@ -52,7 +54,7 @@ func plainTree(names []Name) (found []string) {
 	}
 	first := map[string]string{}
 	for _, p := range all {
-		if key := SimpleFold(p); first[key] == "" {
+		if key := portable.SimpleFold(p); first[key] == "" {
 			first[key] = p
 		} else if first[key] != p {
 			found = append(found, MemberCaseCollision+" "+p)
@@ -80,7 +82,7 @@ func TestCheckTree(t *testing.T) {
 			}
 		}
 		var got []string
-		for _, f := range CheckTree(names, SimpleFold) {
+		for _, f := range CheckTree(names, portable.SimpleFold) {
 			got = append(got, f.Code+" "+f.Path)
 		}
 		if want := plainTree(names); !slices.Equal(got, want) {
@@ -126,17 +128,6 @@ func TestParseHex(t *testing.T) {
 	for _, s := range []string{"", want.Hex()[1:], want.Hex() + "0"} {
 		if _, ok := ParseHex(s); ok {
 			t.Errorf("%q is taken", s)
-		}
-	}
-}
-
-func TestDeviceName(t *testing.T) {
-	for name, want := range map[string]bool{
-		"con": true, "Aux.txt": true, "nul ": true, "NUL .x": true, "com1": true, "LPT³.md": true, "conın$": true, "clock$": true, "PRN.": true,
-		"": false, " ": false, "con1": false, "com": false, "com10": false, "xcon": false, "ncon": false, ".con": false, "ıcon": false,
-	} {
-		if got := DeviceName(name); got != want {
-			t.Errorf("%q: %t", name, got)
 		}
 	}
 }

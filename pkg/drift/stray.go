@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // strays tells of files that the range brings to where they can be taken for
@@ -14,9 +14,9 @@ import (
 // spelling, which is the same file on many systems; in the way of its path; and
 // other archives in a directory that the policy has as output.
 func (s *side) strays(b policy.Bundle, f builder) error {
-	top, out, told := bundle.SimpleFold(b.Output), "", 0
+	top, out, told := portable.Fold(b.Output), "", 0
 	for _, c := range s.changes {
-		p := bundle.SimpleFold(c.Path)
+		p := portable.Fold(c.Path)
 		if c.Deleted() || !below(top, p) && !below(p, top) && !beside(top)(p) {
 			continue
 		}
@@ -26,7 +26,7 @@ func (s *side) strays(b policy.Bundle, f builder) error {
 				return err
 			}
 		}
-		folded := bundle.SimpleFold(out)
+		folded := portable.Fold(out)
 		var what string
 		switch {
 		case beside(out)(c.Path):

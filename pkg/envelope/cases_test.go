@@ -438,20 +438,6 @@ func TestIsEnvelopePath(t *testing.T) {
 	}
 }
 
-func TestFoldPath(t *testing.T) {
-	same := [][2]string{{"t/A.md", "t/a.md"}, {"t/É.md", "t/e\u0301.md"}, {"t/STRASSE.md", "t/straße.md"}, {"t/ﬀ.md", "t/FF.md"}, {"t/K.md", "t/k.md"}, {"t/ς.md", "t/Σ.md"}, {"t/İ.md", "t/i\u0307.md"}}
-	for _, s := range same {
-		if a, b := envelope.FoldPath(s[0]), envelope.FoldPath(s[1]); a != b {
-			t.Errorf("%q and %q: %q, %q", s[0], s[1], a, b)
-		}
-	}
-	for _, s := range [][2]string{{"t/a.md", "t/b.md"}, {"t/é.md", "t/e.md"}, {"t/ı.md", "t/i.md"}} {
-		if envelope.FoldPath(s[0]) == envelope.FoldPath(s[1]) {
-			t.Errorf("%q and %q are one", s[0], s[1])
-		}
-	}
-}
-
 func TestFences(t *testing.T) {
 	for data, want := range map[string]bool{
 		"---\n": true, "---\r\nx": true, "---\rx": true, "---": true, "\uFEFF---\n": true, "\uFEFF---": true,

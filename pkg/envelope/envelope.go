@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/portable"
 	"github.com/rigward/rigward/pkg/yamlprofile"
 )
 
@@ -202,7 +203,7 @@ func (c *checker) thread() {
 	if !c.e.Conforms("thread") {
 		return
 	}
-	if isDevice(thread) {
+	if portable.Device(thread) {
 		add("the thread "+thread+" is a device name on Windows, expected a name that every file system takes", "")
 	}
 	dirs := strings.Split(c.e.Path, "/")

@@ -3,11 +3,9 @@ package envelope
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/finding"
-	"golang.org/x/text/cases"
-	"golang.org/x/text/unicode/norm"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // IsEnvelopePath reports whether a path, relative to the directory that holds
@@ -24,7 +22,7 @@ func IsEnvelopePath(path string) bool {
 func neverThread(id string) bool { return id == "dist" || id == "node_modules" }
 
 // Twin returns the finding for a path that some file system could take for
-// another one, because both have the same FoldPath. Its Path is left to the
+// another one, because both have the same [portable.Fold]. Its Path is left to the
 // caller.
 func Twin(other string) finding.Finding {
 	return finding.Finding{
@@ -32,74 +30,6 @@ func Twin(other string) finding.Finding {
 		Message: "some file systems take this path and " + finding.Quote(other) + " for one file",
 		Hint:    "give one of them another name",
 	}
-}
-
-// FoldPath returns a key under which two paths are equal if they are equal
-// after Unicode NFC and full case folding: on some file systems they are one
-// file.
-func FoldPath(path string) string {
-	for i := range len(path) {
-		if path[i] >= utf8.RuneSelf {
-			return norm.NFC.String(cases.Fold().String(norm.NFC.String(path)))
-		}
-	}
-	return strings.ToLower(path)
-}
-
-// maxComponent is the length of the longest name that all file systems take,
-// in bytes.
-const maxComponent = 255
-
-// CheckPortable says why a component of a path would not survive on every file
-// system, "" if it would. The problem reads as the end of a sentence whose
-// subject is the component ("contains U+003A").
-func CheckPortable(component string) (problem string) {
-	if component == "" {
-		return "is empty"
-	}
-	if !utf8.ValidString(component) {
-		return "is not valid UTF-8"
-	}
-	for _, r := range component {
-		if isUnportable(r) {
-			return "contains " + codePoint(r)
-		}
-	}
-	switch component[len(component)-1] {
-	case '.', ' ':
-		return fmt.Sprintf("ends with %q", component[len(component)-1])
-	}
-	if stem, _, _ := strings.Cut(component, "."); isDevice(stem) {
-		return fmt.Sprintf("is the device name %s on Windows", finding.Quote(stem))
-	}
-	if len(component) > maxComponent {
-		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(component), maxComponent)
-	}
-	if !norm.NFC.IsNormalString(component) {
-		return "is not in Unicode normal form C"
-	}
-	return ""
-}
-
-func isUnportable(r rune) bool {
-	return r < 0x20 || 0x7F <= r && r < 0xA0 || strings.ContainsRune(`<>:"/\|?*`, r) ||
-		r == 0x2028 || r == 0x2029 || isBidi(r)
-}
-
-// isBidi reports the characters that change the direction of text.
-func isBidi(r rune) bool {
-	return r == 0x61C || r == 0x200E || r == 0x200F || 0x202A <= r && r <= 0x202E || 0x2066 <= r && r <= 0x2069
-}
-
-func isDevice(stem string) bool {
-	if len(stem) < 3 || len(stem) > 4 {
-		return false
-	}
-	switch stem = strings.ToLower(stem); stem {
-	case "con", "prn", "aux", "nul":
-		return true
-	}
-	return len(stem) == 4 && (stem[:3] == "com" || stem[:3] == "lpt") && '0' <= stem[3] && stem[3] <= '9'
 }
 
 // Git's modes of a tree entry.
@@ -138,11 +68,11 @@ func CheckEntry(path string, mode uint32) []finding.Finding {
 		dir, name = path[:i], path[i+1:]
 		dir = dir[strings.LastIndexByte(dir, '/')+1:]
 	}
-	if len(dir) > maxComponent { // all else of a directory shows in the value of thread
-		add(fmt.Sprintf("the directory's name has %d bytes, at most %d are allowed", len(dir), maxComponent), "")
+	if len(dir) > portable.MaxComponent { // all else of a directory shows in the value of thread
+		add(fmt.Sprintf("the directory's name has %d bytes, at most %d are allowed", len(dir), portable.MaxComponent), "")
 	}
 	if path != "" {
-		if problem := CheckPortable(name); problem != "" {
+		if problem := portable.Check(name); problem != "" {
 			rename := "git mv -- " + finding.Word(path) + " " + finding.Word(path[:len(path)-len(name)]+"NAME.md")
 			add("the file name "+finding.QuoteMax(name, 60)+" "+problem+", expected a name that every file system takes", rename)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rigward/rigward/pkg/portable"
 	"github.com/rigward/rigward/pkg/yamlprofile"
 )
 
@@ -125,7 +126,7 @@ func scalar(s string) string {
 
 // isEscaped reports the escape set of spec/envelope.md section 14.
 func isEscaped(r rune) bool {
-	return r < 0x20 || 0x7F <= r && r < 0xA0 || isBidi(r) || r == 0x2028 || r == 0x2029 ||
+	return r < 0x20 || 0x7F <= r && r < 0xA0 || portable.Bidi(r) || r == 0x2028 || r == 0x2029 ||
 		r == 0xFEFF || r == 0xFFFE || r == 0xFFFF
 }
 

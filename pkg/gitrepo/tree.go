@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // Mode is the mode of a tree entry, as git writes it in octal digits.
@@ -279,52 +280,10 @@ func badName(name []byte) string {
 	case ".", "..":
 		return "has the name of a directory itself or its parent"
 	}
-	if isDotGit(name) {
+	if portable.DotGit(string(name)) {
 		return "has a name that some file systems take for .git"
 	}
 	return ""
-}
-
-// isDotGit tells whether a file system takes name for ".git": by case; NTFS by
-// its short name git~1, trailing blanks and dots, a stream after ":" and "\"
-// as a separator; HFS+ by code points that it ignores.
-func isDotGit(name []byte) bool {
-	for part := range bytes.SplitSeq(name, []byte(`\`)) {
-		part, _, _ = bytes.Cut(part, []byte(":"))
-		part = bytes.TrimRight(part, " .")
-		if equalFold(part, ".git") || equalFold(part, "git~1") {
-			return true
-		}
-	}
-	visible := make([]byte, 0, 8)
-	for rest := name; len(rest) > 0; {
-		c, n := utf8.DecodeRune(rest)
-		rest = rest[n:]
-		switch {
-		case c >= 0x200c && c <= 0x200f, c >= 0x202a && c <= 0x202e, c >= 0x206a && c <= 0x206f, c == 0xfeff:
-			continue
-		case c >= utf8.RuneSelf || len(visible) == len(".git"):
-			return false
-		}
-		visible = append(visible, byte(c))
-	}
-	return equalFold(visible, ".git")
-}
-
-// equalFold compares without regard to the case of ASCII letters.
-func equalFold(b []byte, lower string) bool {
-	if len(b) != len(lower) {
-		return false
-	}
-	for i, c := range b {
-		if c >= 'A' && c <= 'Z' {
-			c |= 0x20
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // Len is the number of entries.

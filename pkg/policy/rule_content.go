@@ -7,6 +7,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // A pending entry has no fence and lies where no envelope was seen yet. If one
@@ -151,7 +152,7 @@ func (j *Judge) noteNames(c *commit) (strangers []stranger, err error) {
 		if ch.Deleted() || plainPath(ch.Path) && plainPath(c.policy.Root) || c.policy.Candidate(ch.Path) {
 			continue
 		}
-		rest, ok := c.policy.belowFolded(envelope.FoldPath(ch.Path))
+		rest, ok := c.policy.belowFolded(portable.Fold(ch.Path))
 		if !ok {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // A fact is what later commits need to know of an envelope.
@@ -178,7 +179,7 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 	if err := j.oddDirectories(p); err != nil {
 		return nil, err
 	}
-	for _, d := range j.oddDirs[envelope.FoldPath(dir)] {
+	for _, d := range j.oddDirs[portable.Fold(dir)] {
 		if d == dir {
 			continue
 		}
@@ -239,7 +240,7 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 
 // note makes a path known to the thread.
 func (t *thread) note(path string) {
-	fold := envelope.FoldPath(path)
+	fold := portable.Fold(path)
 	if t.seen == nil && len(t.byFold[hashFold(fold)]) > smallThread {
 		t.seen = make(map[string]bool, len(t.names))
 		for _, name := range t.names {
@@ -265,7 +266,7 @@ func (t *thread) note(path string) {
 	if t.byFold == nil {
 		t.byFold = map[uint64][]int32{}
 		for i, name := range t.names[:smallThread] {
-			k := hashFold(envelope.FoldPath(name))
+			k := hashFold(portable.Fold(name))
 			t.byFold[k] = append(t.byFold[k], int32(i))
 		}
 	}
@@ -278,14 +279,14 @@ func (t *thread) folded(fold string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if t.byFold == nil {
 			for _, name := range t.names {
-				if envelope.FoldPath(name) == fold && !yield(name) {
+				if portable.Fold(name) == fold && !yield(name) {
 					return
 				}
 			}
 			return
 		}
 		for _, i := range t.byFold[hashFold(fold)] {
-			if name := t.names[i]; envelope.FoldPath(name) == fold && !yield(name) {
+			if name := t.names[i]; portable.Fold(name) == fold && !yield(name) {
 				return
 			}
 		}
@@ -302,7 +303,7 @@ func hashFold(fold string) uint64 {
 func (p *Policy) belowFolded(fold string) (rest string, ok bool) {
 	rest = fold
 	if p.Root != "" {
-		if rest, ok = strings.CutPrefix(fold, envelope.FoldPath(p.Root)+"/"); !ok {
+		if rest, ok = strings.CutPrefix(fold, portable.Fold(p.Root)+"/"); !ok {
 			return "", false
 		}
 	}
@@ -328,13 +329,13 @@ func (j *Judge) oddDirectories(p *Policy) error {
 				return err
 			}
 			for _, name := range names {
-				if root == p.Root && envelope.FoldPath(name) == name {
+				if root == p.Root && portable.Fold(name) == name {
 					continue
 				}
 				dir := path.Join(root, name)
 				if !listed[dir] {
 					listed[dir] = true
-					fold := envelope.FoldPath(dir)
+					fold := portable.Fold(dir)
 					j.oddDirs[fold] = append(j.oddDirs[fold], dir)
 				}
 			}
@@ -361,7 +362,7 @@ func (j *Judge) roots(tree, root string) ([]string, error) {
 				continue
 			}
 			for e := range t.Entries() {
-				if e.Mode == gitrepo.ModeTree && envelope.FoldPath(e.Name) == envelope.FoldPath(part) {
+				if e.Mode == gitrepo.ModeTree && portable.Fold(e.Name) == portable.Fold(part) {
 					next = append(next, path.Join(dir, e.Name))
 				}
 			}
@@ -410,7 +411,7 @@ func (j *Judge) before(c *commit, f *fact) bool {
 // twin returns a path of c's tree that a file system could take for the path,
 // "" if there is none. t is the thread that both lie in, after folding.
 func (j *Judge) twin(c *commit, t *thread, path string) (string, error) {
-	for other := range t.folded(envelope.FoldPath(path)) {
+	for other := range t.folded(portable.Fold(path)) {
 		if other == path {
 			continue
 		}

@@ -58,7 +58,7 @@ func cacheLines(source bundle.Source) ([]cacheLine, error) {
 		if it.Kind == bundle.KindDir && (it.Name == ".git" || it.Name == "node_modules" || name == "dist") {
 			return fs.SkipDir
 		}
-		if f := bundle.CheckName(name); f != nil {
+		if f := checkName(name); f != nil {
 			return f
 		}
 		switch it.Kind {

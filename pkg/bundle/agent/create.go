@@ -152,7 +152,7 @@ func sourceEntries(src bundle.Source) ([]bundle.Entry, error) {
 		if name == "." {
 			return nil
 		}
-		if f := bundle.CheckName(name); f != nil {
+		if f := checkName(name); f != nil {
 			return f
 		}
 		e := bundle.Entry{Member: bundle.Member{Name: name}}

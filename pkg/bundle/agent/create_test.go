@@ -29,7 +29,7 @@ func plant(t *testing.T, order *rand.Rand, loose bool) string {
 		mode       os.FileMode
 	}{
 		{ManifestName, goodManifest, 0o644}, {"bin/agent", "#!/bin/sh\necho hi\n", 0o755}, {"dist/a.js", "a", 0o644}, {"dist-x", "b", 0o644},
-		{"dist.d/ü/" + strings.Repeat("long", 40), "c", 0o644}, {"empty", "", 0o644}, {".hidden/.git/config", "d", 0o644},
+		{"dist.d/ü/" + strings.Repeat("long", 40), "c", 0o644}, {"empty", "", 0o644}, {".hidden/.github/config", "d", 0o644},
 	}
 	order.Shuffle(len(files), func(i, j int) { files[i], files[j] = files[j], files[i] })
 	for _, f := range files {

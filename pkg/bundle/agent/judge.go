@@ -9,6 +9,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // DefaultLimits returns the limits of spec/agentbundle.md section 7.
@@ -37,6 +38,9 @@ func profile(limits bundle.Limits, compressions []bundle.Compression) *bundle.Pr
 		KeepBudget:   headBudget,
 	}
 	p.Check = func(m *bundle.Member) *bundle.Finding {
+		if f := checkName(m.Name); f != nil {
+			return f
+		}
 		switch m.Type {
 		case bundle.Symlink:
 			return checkSymlinkTarget(m.Name, m.Link, limits.Path)
@@ -58,11 +62,25 @@ func profile(limits bundle.Limits, compressions []bundle.Compression) *bundle.Pr
 	return p
 }
 
+// checkName is [bundle.CheckName], and refuses .git by its own name, too:
+// whoever works in the tree later would run what it configures.
+func checkName(name string) *bundle.Finding {
+	if f := bundle.CheckName(name); f != nil {
+		return f
+	}
+	for c := range strings.SplitSeq(name, "/") {
+		if strings.EqualFold(c, ".git") {
+			return bundle.Faultf(bundle.MemberName, name, "member name %s has a component .git", finding.QuoteMax(name, 200))
+		}
+	}
+	return nil
+}
+
 // checkTree judges the whole tree, step 4 of section 8: parents, symlinks,
 // hard links, collisions. Only the first step with a fault is listed. The tree
 // is complete if there is none.
 func checkTree(a *bundle.Archive) (*tree, []*bundle.Finding, []bundle.Note) {
-	whole := bundle.CheckTree(a.Names(), bundle.SimpleFold)
+	whole := bundle.CheckTree(a.Names(), portable.SimpleFold)
 	if len(whole) > 0 && whole[0].Code != bundle.MemberUnicodeCollision && whole[0].Code != bundle.MemberCaseCollision {
 		return nil, whole, nil
 	}
@@ -219,9 +237,9 @@ func missingHint(a *bundle.Archive, t *tree, entry string) string {
 	if command, _, ok := strings.Cut(entry, " "); ok && command != "" && t.find(command) != nil {
 		return "entry takes no arguments, name a script that starts the program with them"
 	}
-	fold := bundle.SimpleFold(entry)
+	fold := portable.SimpleFold(entry)
 	for i := range a.Members {
-		if name := a.Members[i].Name; bundle.SimpleFold(name) == fold {
+		if name := a.Members[i].Name; portable.SimpleFold(name) == fold {
 			return fmt.Sprintf(`"entry": %s`, finding.QuoteMax(name, 200))
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // Source is the tree that a bundle is assembled from.
@@ -831,7 +832,7 @@ func (a *assembly) members() []*bundle.Finding {
 		names = append(names, bundle.Name{Path: f.dest, Type: bundle.File})
 	}
 	a.files = kept
-	return bundle.CheckTree(names, bundle.SimpleFold)
+	return bundle.CheckTree(names, portable.SimpleFold)
 }
 
 func sourceName(src string) string {

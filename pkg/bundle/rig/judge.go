@@ -10,6 +10,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // maxSpec bounds rig.yaml and agent.yaml (spec/rigbundle.md section 13).
@@ -194,7 +195,7 @@ func (j *judge) names() {
 			j.nameNotes(members[i].Name)
 		}
 	}
-	faults := bundle.CheckTree(j.archive.Names(), bundle.SimpleFold)
+	faults := bundle.CheckTree(j.archive.Names(), portable.SimpleFold)
 	j.fault(faults...)
 	if len(faults) > 0 {
 		return

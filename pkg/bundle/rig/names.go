@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/portable"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -71,7 +72,7 @@ func safeComponent(s string) bool {
 	case '.', ' ':
 		return false
 	}
-	return !bundle.DeviceName(s)
+	return !portable.Device(s)
 }
 
 // cleanRef is a clean path with one optional leading "./", as rig.yaml and

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
-	"golang.org/x/text/cases"
+	"github.com/rigward/rigward/pkg/portable"
 	"golang.org/x/text/unicode/norm"
 	"gopkg.in/yaml.v3"
 )
@@ -228,7 +228,7 @@ func checkPaths(paths []string) (faults []*bundle.Finding) {
 		}
 		names = append(names, bundle.Name{Path: p, Type: bundle.File})
 	}
-	for _, f := range bundle.CheckTree(names, foldPath) {
+	for _, f := range bundle.CheckTree(names, portable.FullFold) {
 		f.Code = PathCollision
 		faults = append(faults, f)
 	}
@@ -260,27 +260,14 @@ func unportable(p string) string {
 		return "holds a colon"
 	}
 	for c := range strings.SplitSeq(p, "/") {
-		switch lower := strings.ToLower(c); {
-		case lower == ".git" || lower == "git~1":
+		switch {
+		case strings.EqualFold(c, ".git"):
 			return "has a component " + finding.Quote(c) + ", which is git's own"
 		case strings.HasSuffix(c, "."), strings.HasSuffix(c, " "):
 			return "has a component that ends in a dot or blank"
 		}
 	}
 	return ""
-}
-
-// foldPath maps paths that some file system holds for one to one text: NFC and
-// full case folding.
-func foldPath(p string) string {
-	ascii := true
-	for i := range len(p) {
-		ascii = ascii && p[i] < 0x80
-	}
-	if ascii {
-		return strings.ToLower(p)
-	}
-	return norm.NFC.String(cases.Fold().String(norm.NFC.String(p)))
 }
 
 // digest returns the manifest_digest of a manifest.

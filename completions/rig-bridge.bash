@@ -18,6 +18,7 @@ _rig_bridge() {
         "init --display-name") return ;;
         "send --thread") COMPREPLY=($(compgen -W "$(_rig_bridge_threads)" -- "$cur")); return ;;
         "send --to") return ;;
+        "send --in-reply-to") return ;;
         "send --status") return ;;
         "send --tldr") return ;;
         "send --body-file") COMPREPLY=($(compgen -f -- "$cur")); return ;;
@@ -48,7 +49,7 @@ _rig_bridge() {
             else COMPREPLY=($(compgen -W "$(_rig_bridge_threads)" -- "$cur"))
             fi ;;
         send)
-            if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--thread --to --status --tldr --body-file --ref --no-push --author-from-env --json --no-color --help" -- "$cur"))
+            if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--thread --to --in-reply-to --status --tldr --body-file --ref --no-push --author-from-env --json --no-color --help" -- "$cur"))
             else COMPREPLY=($(compgen -W "REQUEST HANDOFF RESPONSE ACK RESOLUTION STATE RESULT RECOVERY VERIFY DECISIONS" -- "$cur"))
             fi ;;
         close)

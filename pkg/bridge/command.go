@@ -73,6 +73,7 @@ func commands() []*command {
 		{name: "send", short: "write, commit and push a message", run: runSend, writes: true, words: []word{{name: "type", required: true, values: types}}, flags: []flag{
 			threadFlag,
 			{name: "--to", value: "IDS", many: true, help: "recipients, separated by commas; may be repeated (required)"},
+			{name: "--in-reply-to", value: "HASH|FILE|last", help: "message that is answered; the commit that brought it is referred to"},
 			statusFlag("▶ TYPE sent"), tldrFlag, bodyFlag, refFlag, noPush, fromEnv,
 		}, long: "Commits exactly one new file, whatever else is staged, and pushes it to the upstream of\nthe current branch. If somebody else was faster the message is put on top and pushed again."},
 		{name: "close", short: "end a thread with a RESOLUTION", run: runClose, writes: true, words: []word{thread}, flags: []flag{
@@ -83,7 +84,7 @@ func commands() []*command {
 		}, long: "Writes RESOLUTION.md, commits and pushes it as send does."},
 		{name: "relay", short: "carry an operator's signed decision into a thread", run: runRelay, writes: true, words: []word{{name: "type", required: true, values: relayTypes}}, flags: []flag{
 			threadFlag,
-			{name: "--in-reply-to", value: "HASH", help: "body_hash of the turn that is answered (required)"},
+			{name: "--in-reply-to", value: "HASH|FILE", help: "turn that is answered, by its body_hash or its file (required)"},
 			{name: "--to", value: "IDS", many: true, help: "recipients (default: the most frequent peer in the thread)"},
 			statusFlag("▶ Relayed TYPE"), tldrFlag, bodyFlag, refFlag, noPush,
 		}, long: "The rig id of this clone ends in -relay. The commit is signed with git's own signing key\n(user.signingkey, gpg.format ssh), which the message names by its fingerprint."},

@@ -32,9 +32,6 @@ type relayObject struct {
 	InReplyTo   string      `json:"in_reply_to"`
 }
 
-// isHash accepts a body hash: 64 digits of 0-9 and a-f.
-func isHash(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
-
 // runRelay is `rig-bridge relay` (spec/relay.md section 7).
 func runRelay(r *run) error {
 	typ := r.opts.word()
@@ -65,8 +62,8 @@ func runRelay(r *run) error {
 	if !given {
 		return usageError(r.cmd, "--in-reply-to is missing")
 	}
-	if !isHash(reply) {
-		return usageError(r.cmd, "--in-reply-to %s is no body hash: 64 digits of 0-9 and a-f", quote(reply))
+	if err := r.checkReply(reply, thread, false); err != nil {
+		return err
 	}
 	if err := w.threadDir(thread, "rig-bridge sync --auto"); err != nil {
 		return err
@@ -87,9 +84,11 @@ func runRelay(r *run) error {
 		ids, count := peers(ms, c.rigID)
 		to = []string{mostFrequent(ids, count, c.rigID)}
 	}
-	if err := r.answers(w, thread, reply, ms); err != nil {
+	answered, err := r.answers(w, c, thread, reply, ms)
+	if err != nil {
 		return err
 	}
+	reply = answered.env.Hash
 	_, head, err := w.repo.HEAD()
 	if err != nil {
 		return gitProblem(err)
@@ -142,52 +141,6 @@ func runRelay(r *run) error {
 	fmt.Fprintf(&r.out, "rig-bridge: relayed type=%s thread=%s file=%s attested_by=%s nonce=%s commit=%s\n",
 		token(o.Type), token(o.Thread), token(o.File), token(o.AttestedBy), token(o.Nonce), short(o.Commit))
 	return nil
-}
-
-// answers refuses a relay that answers no turn of the thread in HEAD.
-func (r *run) answers(w *work, thread, hash string, ms []*message) error {
-	_, head, err := w.repo.HEAD()
-	if err != nil {
-		return gitProblem(err)
-	}
-	committed, err := w.messagesAt(head, thread)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(committed, func(m *message) bool { return m.env != nil && m.env.Hash == hash }) {
-		return nil
-	}
-	f := fail(codeRefused, "--in-reply-to %s is the body hash of no committed message of %s", hash, quote(thread))
-	for _, m := range ms {
-		if m.env != nil && m.env.Hash == hash {
-			return fail(codeRefused, "--in-reply-to %s is %s, which is not committed yet", hash, finding.Path(m.path())).
-				withHint("git add %s && git commit", shellWord(m.path()))
-		}
-	}
-	if t, err := w.target(); err == nil {
-		upstream, err := w.ref(t.tracking)
-		if err != nil {
-			return err
-		}
-		theirs, err := w.messagesAt(upstream, thread)
-		if err == nil && slices.ContainsFunc(theirs, func(m *message) bool { return m.env != nil && m.env.Hash == hash }) {
-			return f.withHint("rig-bridge sync --auto")
-		}
-	}
-	if err := r.findPositions(w, tied(committed)); err != nil {
-		return err
-	}
-	sortMessages(committed)
-	var latest []string
-	for _, m := range slices.Backward(committed) {
-		if m.env != nil && len(latest) < 3 {
-			latest = append(latest, m.env.Hash+" "+finding.Path(m.file))
-		}
-	}
-	if len(latest) > 0 {
-		f.withHint("the latest turns are %s", strings.Join(latest, ", "))
-	}
-	return f
 }
 
 // messagesAt reads the messages of a thread from a commit.

@@ -33,6 +33,8 @@ type sentObject struct {
 	CommitSHA string        `json:"commit_sha"`
 	Commit    string        `json:"commit"`
 	BodyHash  string        `json:"body_hash"`
+	InReplyTo string        `json:"in_reply_to,omitempty"`
+	Refs      []string      `json:"references,omitempty"`
 	Pushed    bool          `json:"pushed"`
 	Branch    string        `json:"branch"`
 	Remote    *string       `json:"remote"`
@@ -110,6 +112,28 @@ func runSend(r *run) error {
 	if err := r.flagsInto(&f); err != nil {
 		return err
 	}
+	reply, replies := r.opts.value("--in-reply-to")
+	if replies {
+		if err := r.checkReply(reply, thread, true); err != nil {
+			return err
+		}
+		ms, err := readThread(w.root, thread)
+		if err != nil {
+			return err
+		}
+		answered, err := r.answers(w, c, thread, reply, ms)
+		if err != nil {
+			return err
+		}
+		f.InReplyTo = answered.env.Hash
+		commit, err := r.commitOf(w, answered)
+		if err != nil {
+			return err
+		}
+		if commit != "" && !slices.ContainsFunc(f.References, func(ref string) bool { return strings.HasPrefix(commit, ref) }) {
+			f.References = append(slices.Clone(f.References), commit)
+		}
+	}
 	var body []byte
 	given = false
 	if !edited {
@@ -136,7 +160,7 @@ func runSend(r *run) error {
 	// What was typed, not what stood in a scaffold: that is gone once it is sent.
 	status, _ := r.opts.value("--status")
 	tldr, _ := r.opts.value("--tldr")
-	d.key = digest("send", thread, typ, to, status, tldr, r.opts.values["--ref"], given, bodyHash(body))
+	d.key = digest("send", thread, typ, to, status, tldr, r.opts.values["--ref"], given, bodyHash(body), reply)
 	p, err := r.post(w, d)
 	if err != nil {
 		return err
@@ -408,7 +432,7 @@ func (r *run) sentBase(p *posted) sentObject {
 	thread, _ := splitPath(p.path)
 	o := sentObject{
 		head: r.head(), Type: p.env.Type, ThreadID: thread, Thread: thread, FilePath: p.path, File: p.path,
-		CommitSHA: p.commit, Commit: p.commit, BodyHash: p.env.Hash, Pushed: p.pushed, Branch: p.target.short(),
+		CommitSHA: p.commit, Commit: p.commit, BodyHash: p.env.Hash, InReplyTo: p.env.InReplyTo, Refs: p.env.References, Pushed: p.pushed, Branch: p.target.short(),
 		Retries: p.retries, Crossed: append([]crossing{}, p.crossed...), Warnings: jsonFindings(p.notes),
 	}
 	if p.target.remote != "" {

@@ -1,0 +1,116 @@
+package bridge
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// latestMessage is the word of --in-reply-to for the newest message of a thread
+// that another rig wrote.
+const latestMessage = "last"
+
+// isHash accepts a body hash: 64 digits of 0-9 and a-f.
+func isHash(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
+
+// checkReply judges the form of --in-reply-to: a body hash, the file of a message
+// of the thread, or, where latest is allowed, the word for the newest one.
+func (r *run) checkReply(reply, thread string, latest bool) error {
+	dir, file, below := strings.Cut(reply, "/")
+	switch {
+	case isHash(reply), latest && reply == latestMessage, !below && strings.HasSuffix(reply, ".md"):
+		return nil
+	case below && strings.HasSuffix(file, ".md") && dir != thread:
+		return usageError(r.cmd, "--in-reply-to %s is not in the thread %s", quote(reply), quote(thread))
+	case below && strings.HasSuffix(file, ".md") && !strings.Contains(file, "/"):
+		return nil
+	}
+	words := "a body hash (64 digits of 0-9 and a-f) or the file of a message"
+	if latest {
+		words = "a body hash (64 digits of 0-9 and a-f), the file of a message, or " + latestMessage
+	}
+	return usageError(r.cmd, "--in-reply-to %s is not %s", quote(reply), words)
+}
+
+// answers returns the message of a thread in HEAD that --in-reply-to names, or
+// says why there is none. ms are the messages of the work tree.
+func (r *run) answers(w *work, c config, thread, reply string, ms []*message) (*message, error) {
+	_, head, err := w.repo.HEAD()
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	committed, err := w.messagesAt(head, thread)
+	if err != nil {
+		return nil, err
+	}
+	name := strings.TrimPrefix(reply, thread+"/")
+	is := func(m *message) bool { return m.env != nil && (m.env.Hash == reply || m.file == name) }
+	if i := slices.IndexFunc(committed, is); i >= 0 {
+		return committed[i], nil
+	}
+	if err := r.findPositions(w, tied(committed)); err != nil {
+		return nil, err
+	}
+	sortMessages(committed)
+	if reply == latestMessage {
+		for _, m := range slices.Backward(committed) {
+			if m.env != nil && m.env.From != c.rigID {
+				return m, nil
+			}
+		}
+		return nil, fail(codeRefused, "no other rig has a committed message in %s to reply to", quote(thread)).withHint("rig-bridge sync --auto")
+	}
+	f := fail(codeRefused, "--in-reply-to %s is no committed message of %s", finding.Quote(reply), quote(thread))
+	if isHash(reply) {
+		f = fail(codeRefused, "--in-reply-to %s is the body hash of no committed message of %s", reply, quote(thread))
+	}
+	if i := slices.IndexFunc(ms, is); i >= 0 {
+		path := ms[i].path()
+		return nil, fail(codeRefused, "--in-reply-to %s is %s, which is not committed yet", quote(reply), finding.Path(path)).
+			withHint("git add %s && git commit", shellWord(path))
+	}
+	if t, err := w.target(); err == nil {
+		upstream, err := w.ref(t.tracking)
+		if err != nil {
+			return nil, err
+		}
+		theirs, err := w.messagesAt(upstream, thread)
+		if err == nil && slices.ContainsFunc(theirs, is) {
+			return nil, f.withHint("rig-bridge sync --auto")
+		}
+	}
+	var latest []string
+	for _, m := range slices.Backward(committed) {
+		if m.env != nil && len(latest) < 3 {
+			latest = append(latest, m.env.Hash+" "+finding.Path(m.file))
+		}
+	}
+	if len(latest) > 0 {
+		f.withHint("the latest turns are %s", strings.Join(latest, ", "))
+	}
+	return nil, f
+}
+
+// commitOf returns the commit by which an accepted message came, to refer to;
+// "" where it is not published: its id may change yet.
+func (r *run) commitOf(w *work, m *message) (string, error) {
+	t, err := w.target()
+	if err != nil {
+		return "", err
+	}
+	upstream, err := w.ref(t.tracking)
+	if err != nil || upstream == "" {
+		return "", err
+	}
+	// What was accepted stays as it is: the only commit that touches the path
+	// brought it.
+	id, err := w.must(r.ctx, "rev-list", "-1", upstream, "--", ":(literal)"+m.path())
+	if err != nil {
+		return "", err
+	}
+	return id[:min(len(id), maxReference)], nil
+}
+
+// maxReference is how long an entry of references may be (docs: envelope, schema).
+const maxReference = 40

@@ -2,7 +2,10 @@ package bundle
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -21,7 +24,13 @@ type Change struct {
 	ModeA  string `json:"mode_a,omitempty"` // as 0644
 	ModeB  string `json:"mode_b,omitempty"`
 	A, B   *Node  `json:"-"`
+
+	Old, New json.RawMessage `json:"-"` // of a ManifestChange: the values, null where the field is absent
+	Text     []byte          `json:"-"` // of a modified text: its unified diff, if one was asked for
 }
+
+// ManifestChange is the kind of change whose path is a field of the manifest.
+const ManifestChange = "manifest"
 
 // A Node is one path of a tree to be compared.
 type Node struct {
@@ -133,6 +142,53 @@ func UnifiedDiff(nameA string, a []byte, nameB string, b []byte) []byte {
 
 func isText(b []byte) bool {
 	return len(b) <= MaxTextDiff && utf8.Valid(b) && bytes.IndexByte(b, 0) < 0
+}
+
+// Bounds of [DiffTexts].
+const (
+	maxTexts     = 50
+	maxTextBytes = 16 << 20
+)
+
+// DiffTexts puts unified diffs to changes of files, of at most 50 texts that
+// have 16 MiB in all. What a side cannot give of the files that are asked for
+// gets none.
+func DiffTexts(changes []Change, sides ...func(names []string) (map[string][]byte, error)) error {
+	want, total := map[string]*Change{}, int64(0)
+	for i := range changes {
+		c := &changes[i]
+		if c.Change != "modified" || c.A.Size > MaxTextDiff || c.B.Size > MaxTextDiff || len(want) == maxTexts || total+c.A.Size+c.B.Size > maxTextBytes {
+			continue
+		}
+		want[c.Path] = c
+		total += c.A.Size + c.B.Size
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	var texts [2]map[string][]byte
+	for i, read := range sides {
+		var err error
+		if texts[i], err = read(slices.Sorted(maps.Keys(want))); err != nil {
+			return err
+		}
+	}
+	for p, c := range want {
+		a, inA := texts[0][p]
+		b, inB := texts[1][p]
+		if inA && inB {
+			c.Text = UnifiedDiff("a/"+p, a, "b/"+p, b)
+		}
+	}
+	return nil
+}
+
+// Texts reads files for [DiffTexts]; links are left out.
+func (a *Archive) Texts(ctx context.Context) func(names []string) (map[string][]byte, error) {
+	return func(names []string) (map[string][]byte, error) {
+		names = slices.DeleteFunc(slices.Clone(names), func(n string) bool { return a.Member(n).Type != File })
+		return a.Contents(ctx, names...)
+	}
 }
 
 // EscapeLine escapes the control and bidi characters of one line of text, tabs

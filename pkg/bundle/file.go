@@ -54,6 +54,38 @@ func WriteFile(name string, mode os.FileMode, write func(io.Writer) error, check
 	})
 }
 
+// WriteBytes is WriteFile with the content at hand.
+func WriteBytes(name string, mode os.FileMode, data []byte) error {
+	return replace(name, mode, func(f *os.File) error { _, err := f.Write(data); return err })
+}
+
+// ReplaceFile gives a file new content and keeps its mode.
+func ReplaceFile(name string, data []byte) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	return WriteBytes(name, info.Mode().Perm(), data)
+}
+
+// ReadBeside reads the digest or signature file of a bundle: nil if there is
+// none, and no content if it is not a file. At most a byte more is read than
+// either may have.
+func ReadBeside(name string) ([]byte, error) {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return []byte{}, nil
+	}
+	f, _, err := OpenFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxChecksum+1))
+}
+
 // WriteWatched is WriteFile with a check that reads the temporary file while
 // it is written: a read waits for bytes that are not there yet. The size is
 // not known, see [Scan]. What write did happened before the check reads the

@@ -92,6 +92,7 @@ const (
 	ChecksumConflict = "checksum-conflict"
 	ChecksumMissing  = "checksum-missing"
 
+	NoteNoChecksum     = "no-checksum"
 	NotePaxIgnored     = "pax-ignored"
 	NoteModeNormalized = "mode-normalized"
 	NoteWindowsName    = "windows-name"

@@ -4,18 +4,36 @@ import (
 	"context"
 	"io"
 	"path"
+	"path/filepath"
 	"strings"
+	"time"
+
+	"github.com/rigward/rigward/pkg/finding"
 )
 
-// A Format is one bundle format, as gates and the command see it.
+// A Format is one bundle format, as gates and the command see it. What only
+// one format asks for is set in its value; [Options] mean the same in all. A
+// verb ends soon after its context does. Its error is for what could not be
+// read, written or decided; what is wrong with a bundle is in the Result.
 type Format interface {
 	// Name is the word of `--format`: "rig", "agent", "rye".
 	Name() string
 	// Recognize says how well a probe fits the format.
 	Recognize(p *Probe) Match
-	// Verify judges a bundle by all rules of the format. The error is for
-	// what could not be read or decided.
-	Verify(ctx context.Context, in Input, o VerifyOptions) (*Verdict, error)
+	// Create makes the bundle of a source and writes it, unless it would not be
+	// accepted. Output is a file or directory, as the format has it.
+	Create(ctx context.Context, src Input, output string, o Options) (*Result, error)
+	// Verify judges a bundle by all rules of the format.
+	Verify(ctx context.Context, in Input, o Options) (*Result, error)
+	// Digest tells the Identity that Create gives, and writes nothing.
+	Digest(ctx context.Context, src Input, o Options) (*Result, error)
+	// Diff lists the Changes from a to b, both as they are.
+	Diff(ctx context.Context, a, b Input, o Options) (*Result, error)
+	// Rebuild makes a bundle again from a source, or without one from itself, and
+	// compares it with one that exists: Identity is that of the new one.
+	Rebuild(ctx context.Context, src, against Input, o Options) (*Result, error)
+	// Install verifies a bundle and puts what it holds into a directory.
+	Install(ctx context.Context, in Input, target string, o Options) (*Result, error)
 }
 
 // A Match says how sure a format is that an input is its own.
@@ -30,42 +48,33 @@ const (
 	Certain           // by its manifest and the name of the file
 )
 
-// An Input is a bundle to be judged: an archive file, or for formats that are
-// trees a Source.
+// An Input is a bundle, or what one is made from: an archive file, or a tree.
 type Input struct {
-	Name string      // base name of the file or directory, for naming rules and messages
+	Name string      // path of the file or directory; its last part counts for naming rules
 	File io.ReaderAt // with Size; nil if Tree is set
 	Size int64
 	Tree Source
 	// Checksum and Signature are the contents of the files beside the bundle,
 	// nil if there is none.
 	Checksum, Signature []byte
+	SHA256              string // digest that a reference carries, in hex; "" if none
+	Made                bool   // the bytes come from here: nothing needs to vouch for them
 }
 
-// VerifyOptions hold what all formats understand; a format's own verb may
-// offer more.
-type VerifyOptions struct {
-	Limits Limits   // zero: the format's defaults
-	Strict bool     // the notes that the format stars become findings
-	Only   []string // with Strict: only these notes
-	// Checksum is what to do without Input.Checksum: require it, or not.
-	RequireChecksum bool
+// Options are what all verbs of all formats understand. A format without files
+// has no use for digests and signatures of files.
+type Options struct {
+	Limits          Limits         // zero: the format's own
+	RequireChecksum bool           // no digest that the file should have is a finding
+	Signed          SignatureRules // detached signature that the file must carry
+	Strict          bool           // the notes that the format stars become findings
+	Only            []string       // with Strict: only these notes
+	Plan            bool           // Install tells what it would do, and writes nothing
+	Backup          bool           // Install moves files in its way aside
+	Texts           bool           // Diff makes unified diffs of changed texts
+	Temp            string         // directory for scratch files, "" for the system's
+	Now             time.Time      // recorded where a format records when something was done
 }
-
-// A Verdict is what a format says about one bundle.
-type Verdict struct {
-	Code       string // "ok" or that of the first finding
-	Message    string
-	Findings   []Finding
-	Notes      []Note
-	FileDigest Digest
-	TarDigest  Digest // identity; zero if unknown or the format has none
-	Name       string // of the manifest, as far as it could be read
-	Version    string
-}
-
-// OK reports whether the bundle was accepted.
-func (v *Verdict) OK() bool { return v.Code == "ok" }
 
 // A Probe is what can be seen of an input at little cost.
 type Probe struct {
@@ -155,4 +164,49 @@ func Choose(p *Probe, formats []Format) Format {
 		}
 	}
 	return best
+}
+
+// LimitsOr returns the limits that are set, or else a format's own.
+func (o *Options) LimitsOr(own Limits) Limits {
+	if o.Limits != (Limits{}) {
+		return o.Limits
+	}
+	return own
+}
+
+// CheckDigest holds the digest of a file against those that vouch for it, the
+// digest file first (spec/rigbundle.md section 4, spec/agentbundle.md section
+// 11).
+func (in *Input) CheckDigest(is Digest, require bool) (*Finding, []Note) {
+	differs := func(where, want string) (*Finding, []Note) {
+		return Faultf(ChecksumMismatch, "", "the file's SHA-256 is %s, %s says %s", is.Hex(), where, want), nil
+	}
+	base := filepath.Base(in.Name)
+	if in.Checksum != nil {
+		want, fault := ParseChecksum(in.Checksum, base)
+		switch {
+		case fault != nil:
+			return fault, nil
+		case want != is:
+			return differs("the digest file", want.Hex())
+		}
+	}
+	switch {
+	case in.SHA256 != "" && in.SHA256 != is.Hex():
+		return differs("the reference", finding.QuoteMax(in.SHA256, 64))
+	case in.Checksum != nil, in.SHA256 != "", in.Made:
+		return nil, nil
+	case require:
+		f := Faultf(ChecksumMissing, "", "there is no digest file %s, one is required", finding.QuoteMax(base+".sha256", 200))
+		f.Hint = "accept that with --allow-missing-digest"
+		return f, nil
+	}
+	return nil, []Note{{Code: NoteNoChecksum, Detail: "nothing says which digest the file should have"}}
+}
+
+// CheckSignature judges the detached signature of a file, which is no part of
+// any format.
+func (in *Input) CheckSignature(rules SignatureRules, namespace string) (*Finding, []Note, error) {
+	rules.Namespace = namespace
+	return rules.Check(io.NewSectionReader(in.File, 0, in.Size), in.Signature)
 }

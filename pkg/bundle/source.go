@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,6 +12,55 @@ import (
 
 	"github.com/rigward/rigward/pkg/finding"
 )
+
+// WithContext returns a source that reads no further once the context has
+// ended.
+func WithContext(ctx context.Context, src Source) Source { return contextSource{src, ctx} }
+
+type contextSource struct {
+	Source
+	ctx context.Context
+}
+
+// Lstat implements Source.
+func (s contextSource) Lstat(name string) (Item, error) {
+	if err := s.ctx.Err(); err != nil {
+		return Item{}, err
+	}
+	return s.Source.Lstat(name)
+}
+
+// ReadDir implements Source.
+func (s contextSource) ReadDir(name string) ([]Item, error) {
+	if err := s.ctx.Err(); err != nil {
+		return nil, err
+	}
+	return s.Source.ReadDir(name)
+}
+
+// Open implements Source.
+func (s contextSource) Open(name string) (io.ReadCloser, error) {
+	if err := s.ctx.Err(); err != nil {
+		return nil, err
+	}
+	r, err := s.Source.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return contextReader{r, s.ctx}, nil
+}
+
+type contextReader struct {
+	io.ReadCloser
+	ctx context.Context
+}
+
+func (r contextReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.ReadCloser.Read(p)
+}
 
 // A Source is a read-only tree that bundles are made from or, for formats
 // that are trees, consist of: a directory on disk ([DirSource]) or the tree

@@ -97,7 +97,7 @@ func TestContainers(t *testing.T) {
 		{"zstd without its last byte", "x.tar.zst", zs[:len(zs)-1], "container-truncated"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := verifyBytes(t, c.data, c.file, Options{})
+			r := verifyBytes(t, c.data, c.file, bundle.Options{})
 			checkResult(t, r, c.code, nil)
 			if r.Archive.FileDigest != bundle.Sum(c.data) {
 				t.Error("the file digest is not that of the whole file")
@@ -117,7 +117,7 @@ func TestLimits(t *testing.T) {
 		{"name-bytes=25", "ok"}, {"name-bytes=24", "limit-path"},
 		{"total-size=7560", "ok"}, {"total-size=7559", "limit-total-size"},
 	} {
-		o := Options{Limits: DefaultLimits()}
+		o := bundle.Options{Limits: DefaultLimits()}
 		if err := o.Limits.Set(c.limit); err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +188,7 @@ func FuzzBundle(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		limits := DefaultLimits()
 		limits.TotalSize, limits.Window = 8<<20, 8<<20
-		r := verifyBytes(t, data, "x", Options{Limits: limits})
+		r := verifyBytes(t, data, "x", bundle.Options{Limits: limits})
 		for _, finding := range r.Findings {
 			if !bundle.Printable(finding.Message) || !bundle.Printable(finding.Hint) {
 				t.Errorf("finding %+v", finding)
@@ -243,8 +243,8 @@ func TestZstdAgainstTool(t *testing.T) {
 				data = slices.Insert(data, at, byte(rnd.IntN(256)))
 			}
 		}
-		r := verifyBytes(t, data, "x.tar.zst", Options{})
-		count[r.Code()]++
+		r := verifyBytes(t, data, "x.tar.zst", bundle.Options{})
+		count[r.Code]++
 		if r.Archive.Fault != nil {
 			continue
 		}
@@ -288,7 +288,7 @@ func TestExtractAgainstTar(t *testing.T) {
 		t.Skip("tar is not installed")
 	}
 	data := gzipOf(t, tarOf(t, base(dir("d"), symlink("l", "d/../bin"), file("d/ü", "x"), hardlink("h", "d/ü"), file(strings.Repeat("long/", 40)+"f", "y"))))
-	r := verifyBytes(t, data, "x.tar.gz", Options{})
+	r := verifyBytes(t, data, "x.tar.gz", bundle.Options{})
 	checkResult(t, r, "ok", nil)
 	ours, theirs := filepath.Join(t.TempDir(), "ours"), t.TempDir()
 	if err := Stage(t.Context(), r, StageOptions{Base: "base", Dir: ours}); err != nil {

@@ -35,12 +35,12 @@ func (c *Cache) Get(ctx context.Context, key string, target *Target, runtime *Ru
 	}
 	for _, ext := range []string{extGzip, extZstd} {
 		name := filepath.Join(c.Dir, key+ext)
-		sum, err := readSmall(name + ".sha256")
-		if isNotExist(err) {
-			continue
-		}
+		sum, err := bundle.ReadBeside(name + ".sha256")
 		if err != nil {
 			return nil, nil, err
+		}
+		if sum == nil {
+			continue
 		}
 		f, size, err := bundle.OpenFile(name)
 		if isNotExist(err) {
@@ -49,7 +49,7 @@ func (c *Cache) Get(ctx context.Context, key string, target *Target, runtime *Ru
 		if err != nil {
 			return nil, nil, err
 		}
-		r, err := Verify(ctx, f, size, name, Options{Limits: c.Limits, Target: target, Runtime: runtime, AnyName: true, Proof: Proof{Sidecar: sum, RequireChecksum: true}})
+		r, err := Verify(ctx, bundle.Input{Name: name, File: f, Size: size, Checksum: sum}, Format{Target: target, Runtime: runtime, AnyName: true}, bundle.Options{Limits: c.Limits, RequireChecksum: true})
 		if err != nil {
 			f.Close()
 			return nil, nil, err
@@ -60,19 +60,6 @@ func (c *Cache) Get(ctx context.Context, key string, target *Target, runtime *Ru
 		f.Close()
 	}
 	return nil, nil, nil
-}
-
-// maxSidecar bounds what is read of a digest or signature file, in bytes; the
-// parsers refuse one that is longer than they allow.
-const maxSidecar = 64<<10 + 1
-
-func readSmall(name string) ([]byte, error) {
-	f, _, err := bundle.OpenFile(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxSidecar))
 }
 
 // Put judges the one bundle that a build left in dir and keeps it under key.
@@ -91,8 +78,7 @@ func (c *Cache) Put(ctx context.Context, key, dir string, target *Target, runtim
 		return nil, nil, err
 	}
 	defer in.Close()
-	o := Options{Limits: c.Limits, Target: target, Runtime: runtime, Proof: Proof{Made: true}}
-	r, err := Verify(ctx, in, size, name, o)
+	r, err := Verify(ctx, bundle.Input{Name: name, File: in, Size: size, Made: true}, Format{Target: target, Runtime: runtime}, bundle.Options{Limits: c.Limits})
 	if err != nil || len(r.Findings) > 0 {
 		return r, nil, err
 	}

@@ -35,12 +35,6 @@ const (
 	codeRefAmbiguous = "ref-ambiguous"
 )
 
-// Codes of a comparison that found something.
-const (
-	CodeContentDiffers = "content-differs" // diff
-	CodeTarDiffers     = "tar-differs"     // rebuild
-)
-
 // Notes (section 8.2): they never change the verdict.
 const (
 	noteUnknownField       = "unknown-field"
@@ -48,6 +42,5 @@ const (
 	noteRuntimeUnchecked   = "runtime-unchecked"
 	noteDanglingLink       = "dangling-link"
 	noteNameNotRecommended = "name-not-recommended"
-	noteNoChecksum         = "no-checksum"
 	noteBaseNotPinned      = "base-not-pinned"
 )

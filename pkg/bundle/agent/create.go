@@ -28,97 +28,90 @@ func ParseEpoch(s string) (int64, error) {
 	return int64(n), nil
 }
 
-// CreateOptions say how Create packs.
-type CreateOptions struct {
-	Limits      bundle.Limits
-	Name        string             // file name that is expected; empty: the computed one
-	Compression bundle.Compression // Gzip or Zstd
-	ModTime     int64              // of all members, in seconds since 1970
-}
-
 // Create packs a tree that is the bundle root, manifest.json included, into a
-// new file of the computed name in dir, and writes the digest file beside it
-// (section 10). The bundle is judged by all rules before it takes its place;
-// if it is not accepted, Findings says why and nothing is left behind. The
-// same tree gives the same tar stream everywhere.
-func Create(ctx context.Context, src bundle.Source, dir string, o CreateOptions) (*Result, error) {
-	ext := extGzip
-	if o.Compression == bundle.Zstd {
-		ext = extZstd
+// new file, and writes the digest file beside it (section 10). Output is the
+// directory for it, or its path, with the name that the manifest gives. The
+// bundle is judged by all rules before it takes its place; if it is not
+// accepted, Findings says why and nothing is left behind. The same tree gives
+// the same tar stream everywhere.
+func Create(ctx context.Context, src bundle.Source, output string, f Format, o bundle.Options) (*Result, error) {
+	dir, want := output, ""
+	if kindOf(output) != "" {
+		dir, want = filepath.Split(output)
 	}
-	manifest, faults, err := sourceManifest(src, o.Limits)
+	ext, zip := extGzip, func(w io.Writer) (io.WriteCloser, error) { return bundle.NewFastGzipWriter(w), nil }
+	if f.Compression == bundle.Zstd || f.Compression == bundle.Unknown && kindOf(want) == extZstd {
+		ext, zip = extZstd, func(w io.Writer) (io.WriteCloser, error) { return bundle.NewZstdWriter(w) }
+	}
+	src = bundle.WithContext(ctx, src)
+	manifest, faults, err := sourceManifest(src, o.LimitsOr(DefaultLimits()))
 	if err != nil || len(faults) > 0 {
-		return &Result{Findings: faults}, err
+		return NewResult("create", faults...), err
 	}
 	base := manifest.FileName(ext)
-	if o.Name != "" && o.Name != base {
-		f := bundle.Faultf(codeNamingMismatch, "", "the file is to be named %s, its manifest says %s", finding.QuoteMax(o.Name, 300), finding.Path(base))
-		return &Result{Findings: []*bundle.Finding{f}}, nil
+	if want != "" && want != base {
+		return NewResult("create", bundle.Faultf(codeNamingMismatch, "", "the file is to be named %s, its manifest says %s", finding.QuoteMax(want, 300), finding.Path(base))), nil
 	}
 	entries, err := sourceEntries(src)
 	if err != nil {
-		return failed(err)
+		return failed("create", err)
 	}
 	name := filepath.Join(dir, base)
 	var r *Result
 	err = bundle.WriteFile(name, 0o644, func(w io.Writer) error {
-		zw := bundle.NewFastGzipWriter(w)
-		if o.Compression == bundle.Zstd {
-			var err error
-			if zw, err = bundle.NewZstdWriter(w); err != nil {
-				return err
-			}
+		zw, err := zip(w)
+		if err == nil {
+			_, err = bundle.WriteCompressed(ctx, zw, bundle.USTAR{ModTime: f.ModTime}, entries)
 		}
-		_, err := bundle.WriteCompressed(ctx, zw, bundle.USTAR{ModTime: o.ModTime}, entries)
 		return err
-	}, func(f *os.File, size int64) error {
+	}, func(tmp *os.File, size int64) error {
 		var err error
-		if r, err = Verify(ctx, f, size, name, Options{Limits: o.Limits, Proof: Proof{Made: true}}); err == nil && len(r.Findings) > 0 {
+		if r, err = Verify(ctx, bundle.Input{Name: name, File: tmp, Size: size, Made: true}, Format{}, bundle.Options{Limits: o.Limits}); err == nil && !r.OK() {
 			err = r.Findings[0]
 		}
 		return err
 	})
-	if r != nil && len(r.Findings) > 0 {
+	if r != nil && !r.OK() {
 		return r, nil
 	}
 	if err != nil {
-		return failed(err)
+		return failed("create", err)
 	}
-	return r, WriteSidecar(name, r.Archive.FileDigest)
+	r.Command = "create"
+	return r, WriteSidecar(name, r.FileDigest)
 }
 
-// Digest returns the digest of the tar stream that [Create] packs; the result
-// holds what is wrong with the source. No file is written, and the bundle as a
+// Digest tells the digest of the tar stream that [Create] packs, as Identity,
+// or what is wrong with the source. No file is written, and the bundle as a
 // whole is not judged.
-func Digest(ctx context.Context, src bundle.Source, o CreateOptions) (bundle.Digest, *Result, error) {
-	_, faults, err := sourceManifest(src, o.Limits)
-	if err != nil || len(faults) > 0 {
-		return bundle.Digest{}, &Result{Findings: faults}, err
+func Digest(ctx context.Context, src bundle.Source, f Format, o bundle.Options) (*Result, error) {
+	src = bundle.WithContext(ctx, src)
+	_, faults, err := sourceManifest(src, o.LimitsOr(DefaultLimits()))
+	r := NewResult("digest", faults...)
+	if err != nil || !r.OK() {
+		return r, err
 	}
 	entries, err := sourceEntries(src)
 	var done bundle.Written
 	if err == nil {
-		done, err = bundle.WriteTar(ctx, io.Discard, bundle.USTAR{ModTime: o.ModTime}, entries)
+		done, err = bundle.WriteTar(ctx, io.Discard, bundle.USTAR{ModTime: f.ModTime}, entries)
 	}
 	if err != nil {
-		r, err := failed(err)
-		return bundle.Digest{}, r, err
+		return failed("digest", err)
 	}
-	return done.TarDigest, &Result{}, nil
+	r.TarDigest, r.Identity = done.TarDigest, done.TarDigest
+	return r, nil
 }
 
 // WriteSidecar writes FILE.sha256 as sha256sum does (section 11).
 func WriteSidecar(name string, d bundle.Digest) error {
-	return bundle.WriteFile(name+".sha256", 0o644, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s  %s\n", d.Hex(), filepath.Base(name))
-		return err
-	}, nil)
+	return bundle.WriteBytes(name+".sha256", 0o644, fmt.Appendf(nil, "%s  %s\n", d.Hex(), filepath.Base(name)))
 }
 
 // failed makes a result of a finding that came as an error.
-func failed(err error) (*Result, error) {
+func failed(command string, err error) (*Result, error) {
 	if f := bundle.AsFinding(err); f != nil {
-		return &Result{Findings: []*bundle.Finding{f}}, nil
+		return NewResult(command, f), nil
 	}
 	return nil, err
 }

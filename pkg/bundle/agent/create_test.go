@@ -72,21 +72,15 @@ func plant(t *testing.T, order *rand.Rand, loose bool) string {
 	return root
 }
 
-func createFrom(t *testing.T, root string, o CreateOptions) (*Result, string) {
+func createFrom(t *testing.T, root string, f Format) (*Result, string) {
 	t.Helper()
-	if o.Limits == (bundle.Limits{}) {
-		o.Limits = DefaultLimits()
-	}
-	if o.Compression == bundle.Unknown {
-		o.Compression = bundle.Gzip
-	}
 	src, err := bundle.OpenDirSource(root)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer src.Close()
 	out := t.TempDir()
-	r, err := Create(t.Context(), src, out, o)
+	r, err := Create(t.Context(), src, out, f, bundle.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,8 +102,8 @@ func TestCreateIsDeterministic(t *testing.T) {
 				procs = 8
 			}
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-			r, _ := createFrom(t, plant(t, rand.New(rand.NewPCG(uint64(i), 1)), i > 0), CreateOptions{})
-			if r.Code() != "ok" {
+			r, _ := createFrom(t, plant(t, rand.New(rand.NewPCG(uint64(i), 1)), i > 0), Format{})
+			if r.Code != "ok" {
 				t.Fatal(r.Findings[0])
 			}
 			data, err := os.ReadFile(r.File)
@@ -131,11 +125,11 @@ func TestCreateIsDeterministic(t *testing.T) {
 	if !slices.IsSorted(names) || !slices.Contains(names, "void") || !slices.Contains(names, "dist.d") || len(names) != 17 {
 		t.Errorf("members %q", names)
 	}
-	later, _ := createFrom(t, plant(t, rand.New(rand.NewPCG(9, 9)), false), CreateOptions{ModTime: 1})
+	later, _ := createFrom(t, plant(t, rand.New(rand.NewPCG(9, 9)), false), Format{ModTime: 1})
 	if later.Archive.TarDigest == want.Archive.TarDigest {
 		t.Error("SOURCE_DATE_EPOCH has no influence")
 	}
-	z, _ := createFrom(t, plant(t, rand.New(rand.NewPCG(9, 9)), false), CreateOptions{Compression: bundle.Zstd})
+	z, _ := createFrom(t, plant(t, rand.New(rand.NewPCG(9, 9)), false), Format{Compression: bundle.Zstd})
 	if z.Archive.TarDigest != want.Archive.TarDigest || !strings.HasSuffix(z.File, "agent-bundle-demo-1.0.0-linux-amd64-glibc.tar.zst") {
 		t.Errorf("zstd: %s %s", z.File, z.Archive.TarDigest)
 	}
@@ -171,7 +165,7 @@ func TestCreateRefuses(t *testing.T) {
 			if err := c.spoil(root); err != nil {
 				t.Fatal(err)
 			}
-			r, out := createFrom(t, root, CreateOptions{})
+			r, out := createFrom(t, root, Format{})
 			checkResult(t, r, c.code, nil)
 			if entries, err := os.ReadDir(out); err != nil || len(entries) > 0 {
 				t.Errorf("left behind: %v %v", entries, err)
@@ -191,24 +185,24 @@ func TestRebuildMeansContent(t *testing.T) {
 		if rnd.IntN(2) == 0 {
 			members = alter(rnd, members)
 		}
-		a := Opened{"a.tar.gz", strings.NewReader(string(gzipOf(t, tarOf(t, first)))), 0}
-		b := Opened{"b.tar.gz", strings.NewReader(string(gzipOf(t, tarOf(t, members)))), 0}
+		a := bundle.Input{Name: "a.tar.gz", File: strings.NewReader(string(gzipOf(t, tarOf(t, first)))), Size: 0}
+		b := bundle.Input{Name: "b.tar.gz", File: strings.NewReader(string(gzipOf(t, tarOf(t, members)))), Size: 0}
 		a.Size, b.Size = a.File.(*strings.Reader).Size(), b.File.(*strings.Reader).Size()
-		d, err := Diff(t.Context(), a, b, DefaultLimits())
+		d, err := Diff(t.Context(), a, b, bundle.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := RebuildOptions{Limits: DefaultLimits(), TempDir: t.TempDir()}
-		ra, err := Rebuild(t.Context(), a, nil, o)
+		o := bundle.Options{Temp: t.TempDir()}
+		ra, err := Rebuild(t.Context(), a, bundle.Input{}, Format{}, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rb, err := Rebuild(t.Context(), b, nil, o)
+		rb, err := Rebuild(t.Context(), b, bundle.Input{}, Format{}, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rb.Code != "ok" && rb.Code != CodeTarDiffers {
-			t.Fatalf("%s: %v", rb.Code, rb.Source.Findings[0])
+		if rb.Code != "ok" && rb.Code != bundle.TarDiffers {
+			t.Fatalf("%s: %v", rb.Code, rb.Findings[0])
 		}
 		if d.SameContent != (ra.RebuiltTarDigest == rb.RebuiltTarDigest) {
 			t.Errorf("same content %v, rebuilt %s and %s: %v", d.SameContent, ra.RebuiltTarDigest, rb.RebuiltTarDigest, d.Changes)
@@ -296,21 +290,21 @@ func TestDiffChanges(t *testing.T) {
 		{"no manifest", base(), base()[1:], `[["removed","manifest.json"]]`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			in := func(name string, m []member) Opened {
+			in := func(name string, m []member) bundle.Input {
 				data := gzipOf(t, tarOf(t, m))
-				return Opened{name, strings.NewReader(string(data)), int64(len(data))}
+				return bundle.Input{Name: name, File: strings.NewReader(string(data)), Size: int64(len(data))}
 			}
-			d, err := Diff(t.Context(), in("a.tar.gz", c.a), in("b.tar.gz", c.b), DefaultLimits())
+			d, err := Diff(t.Context(), in("a.tar.gz", c.a), in("b.tar.gz", c.b), bundle.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := jsonOf(t, d.Changes); got != c.want || d.Code != CodeContentDiffers {
+			if got := jsonOf(t, d.Listed); got != c.want || d.Code != bundle.ContentDiffers {
 				t.Errorf("%s %s, want %s", d.Code, got, c.want)
 			}
 		})
 	}
 	bad := gzipOf(t, tarOf(t, base(symlink("l", "/x"))))
-	d, err := Diff(t.Context(), Opened{"a.tar.gz", strings.NewReader(string(bad)), int64(len(bad))}, Opened{"b.tar.gz", strings.NewReader(string(bad)), int64(len(bad))}, DefaultLimits())
+	d, err := Diff(t.Context(), bundle.Input{Name: "a.tar.gz", File: strings.NewReader(string(bad)), Size: int64(len(bad))}, bundle.Input{Name: "b.tar.gz", File: strings.NewReader(string(bad)), Size: int64(len(bad))}, bundle.Options{})
 	if err != nil || d.Code != "link-escape" {
 		t.Errorf("a side that breaks the rules: %v %v", err, d)
 	}
@@ -318,7 +312,7 @@ func TestDiffChanges(t *testing.T) {
 
 func TestCache(t *testing.T) {
 	build := t.TempDir()
-	made, _ := createFrom(t, plant(t, rand.New(rand.NewPCG(1, 1)), false), CreateOptions{Compression: bundle.Zstd})
+	made, _ := createFrom(t, plant(t, rand.New(rand.NewPCG(1, 1)), false), Format{Compression: bundle.Zstd})
 	data, err := os.ReadFile(made.File)
 	if err != nil {
 		t.Fatal(err)
@@ -345,7 +339,7 @@ func TestCache(t *testing.T) {
 		t.Error("a bundle came out of an empty cache")
 	}
 	r, f, err := c.Put(t.Context(), key, build, target, nil)
-	if err != nil || r.Code() != "ok" {
+	if err != nil || r.Code != "ok" {
 		t.Fatalf("%v %v", err, r)
 	}
 	f.Close()

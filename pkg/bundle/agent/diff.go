@@ -3,88 +3,88 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
 )
 
-// A Difference is what Diff found between two bundles.
+// A Difference is what Diff found between two bundles: Code is that of a side
+// which cannot be compared.
 type Difference struct {
-	Code        string // content-differs, "ok", or that of the side which cannot be compared
-	A, B        *Result
-	SameBytes   bool
-	SameTar     bool
-	SameContent bool
-	Changes     []Change
+	bundle.Result
+	SameBytes   bool     `json:"same_bytes"`
+	SameTar     bool     `json:"same_tar"` // of two sides that can be compared
+	SameContent bool     `json:"same_content"`
+	Listed      []Change `json:"changes"`
+	A           *Result  `json:"a"`
+	B           *Result  `json:"b"`
 }
 
-// A Change is one difference (section 16).
-type Change struct {
-	Kind string // added, removed, modified, mode, type, link, manifest or manifest-format
-	// Path of a member, or for manifest the field, as env.PATH.
-	Path string
-	// A and B are the values of mode, type, link and manifest: JSON.
-	A, B json.RawMessage
-	// Nodes of the two sides, nil where there is none.
-	NodeA, NodeB *bundle.Node
-}
+// A Change is one difference in the JSON form of section 16: an array of kind,
+// path and, of mode, type, link and manifest, the two values. The kind
+// manifest-format says that only the spelling differs.
+type Change bundle.Change
 
-// MarshalJSON writes the change as an array of kind, path and, where the kind
-// has them, the two values.
+// MarshalJSON writes the array.
 func (c Change) MarshalJSON() ([]byte, error) {
-	out := []any{c.Kind, c.Path}
-	if c.A != nil || c.B != nil {
-		out = append(out, c.A, c.B)
+	out := []any{c.Change, c.Path}
+	if c.Old != nil || c.New != nil {
+		out = append(out, c.Old, c.New)
 	}
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(out)
-	return []byte(b.String()), err
+	return bundle.WriteJSON(out)
 }
 
-// An Opened is a bundle file at hand.
-type Opened struct {
-	Name string
-	File io.ReaderAt
-	Size int64
+// listed are changes in their JSON form.
+func listed(changes []bundle.Change) []Change {
+	out := make([]Change, len(changes))
+	for i, c := range changes {
+		out[i] = Change(c)
+	}
+	return out
 }
 
 // Diff compares two bundle files. Rules of the container and its members hold
 // for both, else Code is that side's; what is wrong with manifest or entry is
 // listed in the results and does not stop it.
-func Diff(ctx context.Context, a, b Opened, limits bundle.Limits) (*Difference, error) {
-	ra, err := readTree(ctx, a, limits)
+func Diff(ctx context.Context, a, b bundle.Input, o bundle.Options) (*Difference, error) {
+	ra, err := readTree(ctx, "diff", a, o)
 	if err != nil {
 		return nil, err
 	}
-	rb, err := readTree(ctx, b, limits)
+	rb, err := readTree(ctx, "diff", b, o)
 	if err != nil {
 		return nil, err
 	}
-	d := &Difference{A: ra, B: rb, SameBytes: ra.Archive.FileDigest == rb.Archive.FileDigest}
+	d := &Difference{Result: bundle.NewResult("diff"), Listed: []Change{}, A: ra, B: rb, SameBytes: ra.FileDigest == rb.FileDigest}
 	for _, r := range []*Result{ra, rb} {
 		if !r.Comparable() {
-			d.Code = r.Code()
+			d.Differs(r.Code, "%s: %s", finding.Path(r.File), r.Message)
 			return d, nil
 		}
 	}
-	d.SameTar = ra.Archive.TarDigest == rb.Archive.TarDigest
 	d.Changes = compare(ra.Archive, rb.Archive)
-	d.SameContent = len(d.Changes) == 0
-	d.Code = CodeContentDiffers
-	if d.SameContent {
-		d.Code = "ok"
+	d.Listed = listed(d.Changes)
+	d.SameTar, d.SameContent = ra.TarDigest == rb.TarDigest, len(d.Changes) == 0
+	d.Message = "the contents are the same"
+	if !d.SameContent {
+		places := "places"
+		if len(d.Changes) == 1 {
+			places = "place"
+		}
+		d.Differs(bundle.ContentDiffers, "the contents differ in %d %s", len(d.Changes), places)
+	}
+	if o.Texts {
+		return d, bundle.DiffTexts(d.Changes, ra.Archive.Texts(ctx), rb.Archive.Texts(ctx))
 	}
 	return d, nil
 }
 
 // readTree reads a bundle for comparison: its file name and proof do not count.
-func readTree(ctx context.Context, in Opened, limits bundle.Limits) (*Result, error) {
-	r, err := scan(ctx, in.File, in.Size, in.Name, Options{Limits: limits})
+func readTree(ctx context.Context, command string, in bundle.Input, o bundle.Options) (*Result, error) {
+	r, err := scan(ctx, command, in, o)
 	if err != nil {
 		return nil, err
 	}
@@ -93,17 +93,16 @@ func readTree(ctx context.Context, in Opened, limits bundle.Limits) (*Result, er
 
 // compare lists the changes from a to b: those of the manifest by field, then
 // those of other members by path.
-func compare(a, b *bundle.Archive) []Change {
-	var changes []Change
+func compare(a, b *bundle.Archive) []bundle.Change {
+	var changes []bundle.Change
 	for _, c := range bundle.Compare(comparable(a), comparable(b)) {
-		change := Change{Kind: c.Change, Path: c.Path, NodeA: c.A, NodeB: c.B}
 		switch c.Change {
 		case "mode":
-			change.A, change.B = jsonText(c.ModeA), jsonText(c.ModeB)
+			c.Old, c.New = jsonText(c.ModeA), jsonText(c.ModeB)
 		case "type":
-			change.A, change.B = jsonText(c.A.Type.String()), jsonText(c.B.Type.String())
+			c.Old, c.New = jsonText(c.A.Type.String()), jsonText(c.B.Type.String())
 		case "link":
-			change.A, change.B = jsonText(c.A.Link), jsonText(c.B.Link)
+			c.Old, c.New = jsonText(c.A.Link), jsonText(c.B.Link)
 		case "modified":
 			if c.Path == ManifestName {
 				if fields, ok := compareManifests(a.Kept[ManifestName], b.Kept[ManifestName]); ok {
@@ -112,7 +111,7 @@ func compare(a, b *bundle.Archive) []Change {
 				}
 			}
 		}
-		changes = append(changes, change)
+		changes = append(changes, c)
 	}
 	return changes
 }
@@ -131,7 +130,7 @@ func comparable(a *bundle.Archive) []bundle.Node {
 
 // compareManifests lists the leaves that differ, or that only the spelling
 // does; not ok if one cannot be read.
-func compareManifests(a, b []byte) (changes []Change, ok bool) {
+func compareManifests(a, b []byte) (changes []bundle.Change, ok bool) {
 	va, err := parseJSON(a)
 	if err != nil {
 		return nil, false
@@ -144,15 +143,15 @@ func compareManifests(a, b []byte) (changes []Change, ok bool) {
 		return nil, false
 	}
 	compareFields(&changes, "", va, vb)
-	slices.SortStableFunc(changes, func(x, y Change) int { return strings.Compare(x.Path, y.Path) })
+	slices.SortStableFunc(changes, func(x, y bundle.Change) int { return strings.Compare(x.Path, y.Path) })
 	if len(changes) == 0 {
-		changes = []Change{{Kind: "manifest-format", Path: ManifestName}}
+		changes = []bundle.Change{{Change: "manifest-format", Path: ManifestName}}
 	}
 	return changes, true
 }
 
 // compareFields compares two objects; nil stands for one that is absent.
-func compareFields(changes *[]Change, prefix string, a, b *jsonValue) {
+func compareFields(changes *[]bundle.Change, prefix string, a, b *jsonValue) {
 	both := map[string][2]*jsonValue{}
 	for side, v := range []*jsonValue{a, b} {
 		if v == nil {
@@ -172,7 +171,7 @@ func compareFields(changes *[]Change, prefix string, a, b *jsonValue) {
 		case branch(x) && branch(y) && (filled(x) || filled(y)):
 			compareFields(changes, prefix+key+".", x, y)
 		case !x.equal(y):
-			*changes = append(*changes, Change{Kind: "manifest", Path: prefix + key, A: x.raw(), B: y.raw()})
+			*changes = append(*changes, bundle.Change{Change: bundle.ManifestChange, Path: prefix + key, Old: x.raw(), New: y.raw()})
 		}
 	}
 }
@@ -189,21 +188,21 @@ func jsonText(s string) json.RawMessage { return appendJSONString(nil, s) }
 
 // Renames pairs removed files with added ones of the same content, each path
 // at most once: from, to.
-func Renames(changes []Change) [][2]string {
+func Renames(changes []bundle.Change) [][2]string {
 	gone := map[bundle.Digest][]string{}
 	for _, c := range changes {
-		if c.Kind == "removed" && c.NodeA.Type == bundle.File && c.NodeA.Size > 0 {
-			gone[c.NodeA.SHA256] = append(gone[c.NodeA.SHA256], c.Path)
+		if c.Change == "removed" && c.A.Type == bundle.File && c.A.Size > 0 {
+			gone[c.A.SHA256] = append(gone[c.A.SHA256], c.Path)
 		}
 	}
 	var pairs [][2]string
 	for _, c := range changes {
-		if c.Kind != "added" || c.NodeB.Type != bundle.File {
+		if c.Change != "added" || c.B.Type != bundle.File {
 			continue
 		}
-		if from := gone[c.NodeB.SHA256]; len(from) > 0 {
+		if from := gone[c.B.SHA256]; len(from) > 0 {
 			pairs = append(pairs, [2]string{from[0], c.Path})
-			gone[c.NodeB.SHA256] = from[1:]
+			gone[c.B.SHA256] = from[1:]
 		}
 	}
 	return pairs

@@ -2,14 +2,22 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
 )
 
-// Format is this format as gates and the command see it.
-type Format struct{}
+// Format is this format as gates and the command see it, with what only it
+// asks for.
+type Format struct {
+	Target  *Target  // for which a bundle must be made (section 13), nil for any
+	Runtime *Runtime // with Target: what the base image brings
+	AnyName bool     // the file name is not judged
+
+	Compression bundle.Compression // of Create: Gzip or Zstd; Unknown goes by the output's name
+	ModTime     int64              // of all that is written, in seconds since 1970
+	Base        string             // of Install: the image that CheckBase accepts
+}
 
 // Name returns "agent".
 func (Format) Name() string { return "agent" }
@@ -33,37 +41,39 @@ func (Format) Recognize(p *bundle.Probe) bundle.Match {
 	return bundle.NoMatch
 }
 
-// Verify judges an archive by all rules that need no target and no signers.
-// The format has no starred notes, so that Strict changes nothing.
-func (Format) Verify(ctx context.Context, in bundle.Input, o bundle.VerifyOptions) (*bundle.Verdict, error) {
-	if in.File == nil {
-		return nil, fmt.Errorf("an agent bundle is an archive, not a directory")
-	}
-	limits := o.Limits
-	if limits == (bundle.Limits{}) {
-		limits = DefaultLimits()
-	}
-	r, err := Verify(ctx, in.File, in.Size, in.Name, Options{Limits: limits, Proof: Proof{Sidecar: in.Checksum, RequireChecksum: o.RequireChecksum}})
-	if err != nil {
-		return nil, err
-	}
-	return r.Verdict(), nil
+// Create implements bundle.Format.
+func (f Format) Create(ctx context.Context, src bundle.Input, output string, o bundle.Options) (*bundle.Result, error) {
+	return bundle.Base(Create(ctx, src.Tree, output, f, o))
 }
 
-// Verdict is the result in the form that all formats share.
-func (r *Result) Verdict() *bundle.Verdict {
-	v := &bundle.Verdict{Code: r.Code(), Message: "the bundle is accepted", Notes: r.Notes}
-	for _, f := range r.Findings {
-		v.Findings = append(v.Findings, *f)
+// Verify implements bundle.Format. There are no starred notes, so that Strict
+// changes nothing.
+func (f Format) Verify(ctx context.Context, in bundle.Input, o bundle.Options) (*bundle.Result, error) {
+	return bundle.Base(Verify(ctx, in, f, o))
+}
+
+// Digest implements bundle.Format. The bundle as a whole is not judged.
+func (f Format) Digest(ctx context.Context, src bundle.Input, o bundle.Options) (*bundle.Result, error) {
+	return bundle.Base(Digest(ctx, src.Tree, f, o))
+}
+
+// Diff implements bundle.Format.
+func (Format) Diff(ctx context.Context, a, b bundle.Input, o bundle.Options) (*bundle.Result, error) {
+	return bundle.Base(Diff(ctx, a, b, o))
+}
+
+// Rebuild implements bundle.Format. The source is a tree or a bundle; one that
+// is compared with nothing else is compared with itself.
+func (f Format) Rebuild(ctx context.Context, src, against bundle.Input, o bundle.Options) (*bundle.Result, error) {
+	return bundle.Base(Rebuild(ctx, src, against, f, o))
+}
+
+// Install implements bundle.Format: what is installed is the context of an
+// image build.
+func (f Format) Install(ctx context.Context, in bundle.Input, target string, o bundle.Options) (*bundle.Result, error) {
+	r, err := Verify(ctx, in, f, o)
+	if err == nil && r.OK() && !o.Plan {
+		err = Stage(ctx, r, StageOptions{Base: f.Base, Dir: target, ModTime: f.ModTime})
 	}
-	if len(r.Findings) > 0 {
-		v.Message = r.Findings[0].Message
-	}
-	if a := r.Archive; a != nil {
-		v.FileDigest, v.TarDigest = a.FileDigest, a.TarDigest
-	}
-	if m := r.Manifest; m != nil {
-		v.Name, v.Version = m.Name, m.Version
-	}
-	return v
+	return bundle.Base(r, err)
 }

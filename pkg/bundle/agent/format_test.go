@@ -36,15 +36,15 @@ func TestRecognize(t *testing.T) {
 func TestFormatVerify(t *testing.T) {
 	data := gzipOf(t, tarOf(t, base()))
 	in := bundle.Input{Name: "x.tar.gz", File: bytes.NewReader(data), Size: int64(len(data))}
-	v, err := Format{}.Verify(t.Context(), in, bundle.VerifyOptions{RequireChecksum: true})
+	v, err := Format{}.Verify(t.Context(), in, bundle.Options{RequireChecksum: true})
 	if err != nil || v.Code != "checksum-missing" || v.OK() || v.Name != "demo" || v.TarDigest == (bundle.Digest{}) {
 		t.Errorf("%v %+v", err, v)
 	}
 	in.Checksum = []byte(bundle.Sum(data).Hex())
-	if v, err = (Format{}).Verify(t.Context(), in, bundle.VerifyOptions{RequireChecksum: true}); err != nil || !v.OK() {
+	if v, err = (Format{}).Verify(t.Context(), in, bundle.Options{RequireChecksum: true}); err != nil || !v.OK() {
 		t.Errorf("%v %+v", err, v)
 	}
-	if _, err := (Format{}).Verify(t.Context(), bundle.Input{Name: "dir"}, bundle.VerifyOptions{}); err == nil {
+	if _, err := (Format{}).Verify(t.Context(), bundle.Input{Name: "dir"}, bundle.Options{}); err == nil {
 		t.Error("a directory was taken for a bundle")
 	}
 }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 
 	"github.com/rigward/rigward/pkg/bundle"
@@ -10,50 +11,63 @@ import (
 // An Overview is what inspect shows of a bundle, accepted or not, as far as it
 // could be read.
 type Overview struct {
-	Files     int   // regular members, hard links included
-	Dirs      int   // explicit directory members
-	Symlinks  int   // symlink members
-	Bytes     int64 // content of all regular members
-	TarBytes  int64 // decompressed stream
-	FileBytes int64 // the file itself
-	Largest   []bundle.Member
+	// ManifestText is the manifest as it was read, unknown fields included, as
+	// compact JSON; null if it is no JSON object.
+	ManifestText json.RawMessage `json:"manifest"`
+	Counts       Counts          `json:"counts"`
+	FileBytes    int64           `json:"file_size"`
+	TarBytes     int64           `json:"tar_size"` // decompressed stream
+	Largest      []Largest       `json:"largest"`
+}
+
+// Counts are the members of a bundle.
+type Counts struct {
+	Files    int   `json:"files"`       // regular members, hard links included
+	Dirs     int   `json:"directories"` // explicit ones
+	Symlinks int   `json:"symlinks"`
+	Bytes    int64 `json:"bytes"` // content of all regular members
+}
+
+// Largest is one of the largest members.
+type Largest struct {
+	Path string `json:"path"`
+	Size int64  `json:"size"`
 }
 
 // maxLargest is how many members inspect names.
 const maxLargest = 10
 
-// Overview counts and measures.
-func (r *Result) Overview() Overview {
+// Inspect counts and measures what Verify read, and sets Overview.
+func (r *Result) Inspect() {
 	a := r.Archive
-	o := Overview{TarBytes: a.TarSize, FileBytes: a.FileSize}
+	if a == nil {
+		return
+	}
+	o := &Overview{TarBytes: a.TarSize, FileBytes: a.FileSize, Largest: []Largest{}}
+	n := &o.Counts
 	var files []bundle.Member
 	for _, m := range a.Members {
 		switch m.Type {
 		case bundle.File:
-			o.Files++
-			o.Bytes += m.Size
+			n.Files++
+			n.Bytes += m.Size
 			files = append(files, m)
 		case bundle.Hardlink:
-			o.Files++
+			n.Files++
 		case bundle.Dir:
-			o.Dirs++
+			n.Dirs++
 		case bundle.Symlink:
-			o.Symlinks++
+			n.Symlinks++
 		}
 	}
 	slices.SortFunc(files, func(a, b bundle.Member) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), cmp.Compare(a.Name, b.Name))
 	})
-	o.Largest = slices.Clone(files[:min(len(files), maxLargest)])
-	return o
-}
-
-// ManifestJSON is the manifest as it was read, unknown fields included, as
-// compact JSON; nil if it is no JSON object.
-func (r *Result) ManifestJSON() []byte {
-	v, err := parseJSON(r.Archive.Kept[ManifestName])
-	if err != nil || v.kind != jsonObject {
-		return nil
+	for _, m := range files[:min(len(files), maxLargest)] {
+		o.Largest = append(o.Largest, Largest{bundle.EscapeLine(m.Name), m.Size})
 	}
-	return v.append(nil)
+	if v, err := parseJSON(a.Kept[ManifestName]); err == nil && v.kind == jsonObject {
+		o.ManifestText = v.append(nil)
+	}
+	r.Overview = o
 }

@@ -71,8 +71,8 @@ func TestNodeModules(t *testing.T) {
 	for _, c := range []bundle.Compression{bundle.Gzip, bundle.Zstd} {
 		t.Run(c.String(), func(t *testing.T) {
 			out := t.TempDir()
-			made, err := Create(t.Context(), src, out, CreateOptions{Limits: DefaultLimits(), Compression: c})
-			if err != nil || made.Code() != "ok" {
+			made, err := Create(t.Context(), src, out, Format{Compression: c}, bundle.Options{})
+			if err != nil || made.Code != "ok" {
 				t.Fatalf("create: %v %v", err, made.Findings)
 			}
 			sum, err := os.ReadFile(made.File + ".sha256")
@@ -80,19 +80,20 @@ func TestNodeModules(t *testing.T) {
 				t.Fatal(err)
 			}
 			in := open(t, made.File)
+			in.Checksum = sum
 			target := Target{"linux", "amd64", "glibc"}
-			r, err := Verify(t.Context(), in.File, in.Size, in.Name, Options{Limits: DefaultLimits(), Target: &target, Proof: Proof{Sidecar: sum, RequireChecksum: true}})
+			r, err := Verify(t.Context(), in, Format{Target: &target}, bundle.Options{RequireChecksum: true})
 			if err != nil {
 				t.Fatal(err)
 			}
 			checkResult(t, r, "ok", nil)
 			t.Logf("%d members, tar %d bytes, file %d bytes, %s", len(r.Archive.Members), r.Archive.TarSize, r.Archive.FileSize, r.Archive.TarDigest)
 
-			again, err := Rebuild(t.Context(), in, nil, RebuildOptions{Limits: DefaultLimits(), TempDir: t.TempDir()})
+			again, err := Rebuild(t.Context(), in, bundle.Input{}, Format{}, bundle.Options{Temp: t.TempDir()})
 			if err != nil || again.Code != "ok" || again.RebuiltTarDigest != made.Archive.TarDigest {
 				t.Fatalf("rebuild of the bundle: %v %+v", err, again)
 			}
-			again, err = RebuildTree(t.Context(), src, in, RebuildOptions{Limits: DefaultLimits(), TempDir: t.TempDir()})
+			again, err = Rebuild(t.Context(), bundle.Input{Tree: src}, in, Format{}, bundle.Options{Temp: t.TempDir()})
 			if err != nil || again.Code != "ok" || again.RebuiltTarDigest != made.Archive.TarDigest || len(again.Changes) > 0 {
 				t.Fatalf("rebuild of the tree: %v %+v", err, again)
 			}
@@ -131,7 +132,7 @@ func TestStage(t *testing.T) {
 	members := base(symlink("run", "bin/agent"), dir("empty"), file("a", "x"), hardlink("b", "a"), member{name: "secret", mode: 0o600, body: "s"})
 	members[0] = manifest(with("env", `{"B":"2","A":"q\"\\ $PATH `+"`x`"+` \tend","E":""}`))
 	data := gzipOf(t, tarOf(t, members))
-	r := verifyBytes(t, data, "x.tar.gz", Options{})
+	r := verifyBytes(t, data, "x.tar.gz", bundle.Options{})
 	checkResult(t, r, "ok", nil)
 	parent := t.TempDir()
 	if err := os.Mkdir(filepath.Join(parent, "two"), 0o755); err != nil { // an empty one is as good as none
@@ -179,7 +180,7 @@ func TestStage(t *testing.T) {
 	if err := Stage(t.Context(), r, StageOptions{Base: "base", Dir: filepath.Join(parent, "one")}); err == nil {
 		t.Error("a directory with content was taken")
 	}
-	bad := verifyBytes(t, data[:len(data)-1], "x.tar.gz", Options{})
+	bad := verifyBytes(t, data[:len(data)-1], "x.tar.gz", bundle.Options{})
 	if err := Stage(t.Context(), bad, StageOptions{Base: "base", Dir: filepath.Join(parent, "three")}); err == nil {
 		t.Error("a bundle that is not accepted was staged")
 	}

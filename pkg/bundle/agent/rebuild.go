@@ -10,113 +10,101 @@ import (
 	"github.com/rigward/rigward/pkg/bundle"
 )
 
-// A Rebuilt is what Rebuild found.
+// A Rebuilt is what Rebuild found. TarDigest is that of the bundle which
+// exists; Code, findings and file are those of a side that is not accepted.
 type Rebuilt struct {
-	Code             string  // tar-differs, "ok", or that of a side which is not accepted
-	Source           *Result // what was packed again
-	Against          *Result // what it was compared with
-	TarDigest        bundle.Digest
-	RebuiltTarDigest bundle.Digest
-	Changes          []Change // from Against to the rebuilt bundle
+	bundle.Result
+	RebuiltTarDigest bundle.Digest `json:"rebuilt_tar_digest,omitzero"`
+	Listed           []Change      `json:"changes"` // to the rebuilt bundle
 }
 
-// RebuildOptions say how Rebuild packs.
-type RebuildOptions struct {
-	Limits  bundle.Limits
-	ModTime int64  // of all members, in seconds since 1970
-	TempDir string // for the rebuilt stream; empty: the system's
-}
-
-// Rebuild packs a bundle again by section 10 and compares its tar digest with
-// that of against (nil: the bundle itself). Both are judged first.
-func Rebuild(ctx context.Context, src Opened, against *Opened, o RebuildOptions) (*Rebuilt, error) {
-	r, err := Verify(ctx, src.File, src.Size, src.Name, Options{Limits: o.Limits, Proof: Proof{Made: true}})
+// Rebuild packs a tree, or a bundle again, by section 10 and compares its tar
+// digest with that of against, which is the bundle itself if there is no
+// other. All are judged first.
+func Rebuild(ctx context.Context, src, against bundle.Input, f Format, o bundle.Options) (*Rebuilt, error) {
+	if src.File == nil && src.Tree == nil {
+		src, against = against, bundle.Input{}
+	}
+	out := &Rebuilt{Result: bundle.NewResult("rebuild"), Listed: []Change{}}
+	tmp, done, err := scratch(o.Temp)
 	if err != nil {
 		return nil, err
 	}
-	out := &Rebuilt{Source: r, Against: r}
-	if len(r.Findings) > 0 {
-		out.Code = r.Code()
+	defer done()
+	repack := packTree
+	if src.File != nil {
+		repack = packAgain
+	}
+	r, rebuilt, err := repack(ctx, src, tmp, f, o)
+	if err != nil {
+		return nil, err
+	}
+	if !r.OK() {
+		out.Result = r.Result
 		return out, nil
 	}
-	tmp, done, err := scratch(o.TempDir)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	entries, err := archiveEntries(ctx, r.Archive, tmp)
-	if err != nil {
-		return nil, err
-	}
-	written, err := bundle.WriteTar(ctx, io.Discard, bundle.USTAR{ModTime: o.ModTime}, entries)
-	if err != nil {
-		return nil, err
-	}
-	out.RebuiltTarDigest = written.TarDigest
-	return out, out.compare(ctx, r.Archive, against, o.Limits)
-}
-
-// RebuildTree packs a tree by section 10, judges the result, and compares its
-// tar digest with that of against.
-func RebuildTree(ctx context.Context, src bundle.Source, against Opened, o RebuildOptions) (*Rebuilt, error) {
-	tmp, done, err := scratch(o.TempDir)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	entries, err := sourceEntries(src)
-	if err == nil {
-		_, err = bundle.WriteTar(ctx, tmp, bundle.USTAR{ModTime: o.ModTime}, entries)
-	}
-	if err != nil {
-		r, err := failed(err)
+	out.RebuiltTarDigest, out.Identity, out.TarDigest = rebuilt, rebuilt, r.TarDigest
+	out.Name, out.Version = r.Name, r.Version
+	if against.File != nil {
+		old, err := readTree(ctx, "rebuild", against, o)
 		if err != nil {
 			return nil, err
 		}
-		return &Rebuilt{Source: r, Code: r.Code()}, nil
+		if !old.Comparable() {
+			out.Result = old.Result
+			return out, nil
+		}
+		out.Changes, out.TarDigest = compare(old.Archive, r.Archive), old.TarDigest
+		out.Listed = listed(out.Changes)
+	}
+	out.Message = "the rebuilt tar stream is the same"
+	if out.TarDigest != rebuilt {
+		changes := "changes"
+		if len(out.Changes) == 1 {
+			changes = "change"
+		}
+		out.Differs(bundle.TarDiffers, "the rebuilt tar stream differs, with %d %s of content", len(out.Changes), changes)
+	}
+	return out, nil
+}
+
+// packAgain judges a bundle and packs what it holds.
+func packAgain(ctx context.Context, src bundle.Input, tmp *os.File, f Format, o bundle.Options) (*Result, bundle.Digest, error) {
+	src.Made = true
+	r, err := Verify(ctx, src, Format{}, bundle.Options{Limits: o.Limits})
+	if err != nil || !r.OK() {
+		return r, bundle.Digest{}, err
+	}
+	entries, err := archiveEntries(ctx, r.Archive, tmp)
+	if err != nil {
+		return nil, bundle.Digest{}, err
+	}
+	written, err := bundle.WriteTar(ctx, io.Discard, bundle.USTAR{ModTime: f.ModTime}, entries)
+	return r, written.TarDigest, err
+}
+
+// packTree packs a tree and judges what comes out.
+func packTree(ctx context.Context, src bundle.Input, tmp *os.File, f Format, o bundle.Options) (*Result, bundle.Digest, error) {
+	entries, err := sourceEntries(bundle.WithContext(ctx, src.Tree))
+	if err == nil {
+		_, err = bundle.WriteTar(ctx, tmp, bundle.USTAR{ModTime: f.ModTime}, entries)
+	}
+	if err != nil {
+		r, err := failed("rebuild", err)
+		return r, bundle.Digest{}, err
 	}
 	size, err := tmp.Seek(0, io.SeekEnd)
 	if err != nil {
-		return nil, err
+		return nil, bundle.Digest{}, err
 	}
-	p := profile(o.Limits, []bundle.Compression{bundle.Tar})
-	a, err := bundle.Scan(ctx, tmp, size, p)
+	a, err := bundle.Scan(ctx, tmp, size, profile(o.LimitsOr(DefaultLimits()), []bundle.Compression{bundle.Tar}))
 	if err != nil {
-		return nil, err
+		return nil, bundle.Digest{}, err
 	}
-	r := &Result{Archive: a, Notes: a.Notes}
-	if err := r.judgeContent(ctx); err != nil {
-		return nil, err
-	}
-	out := &Rebuilt{Source: r, RebuiltTarDigest: a.TarDigest}
-	if len(r.Findings) > 0 {
-		out.Code = r.Code()
-		return out, nil
-	}
-	return out, out.compare(ctx, a, &against, o.Limits)
-}
-
-// compare sets what depends on the other side; rebuilt holds the content of
-// the rebuilt bundle.
-func (out *Rebuilt) compare(ctx context.Context, rebuilt *bundle.Archive, against *Opened, limits bundle.Limits) error {
-	if against != nil {
-		r, err := readTree(ctx, *against, limits)
-		if err != nil {
-			return err
-		}
-		out.Against = r
-		if !r.Comparable() {
-			out.Code = r.Code()
-			return nil
-		}
-		out.Changes = compare(r.Archive, rebuilt)
-	}
-	out.TarDigest = out.Against.Archive.TarDigest
-	out.Code = CodeTarDiffers
-	if out.TarDigest == out.RebuiltTarDigest {
-		out.Code = "ok"
-	}
-	return nil
+	r := NewResult("rebuild")
+	r.File = src.Name
+	r.read(a)
+	return r, a.TarDigest, r.judgeContent(ctx)
 }
 
 // archiveEntries lists an accepted archive as it is packed again: hard links

@@ -82,12 +82,9 @@ func gzipOf(t testing.TB, data []byte) []byte {
 	return b.Bytes()
 }
 
-func verifyBytes(t testing.TB, data []byte, name string, o Options) *Result {
+func verifyBytes(t testing.TB, data []byte, name string, o bundle.Options) *Result {
 	t.Helper()
-	if o.Limits == (bundle.Limits{}) {
-		o.Limits = DefaultLimits()
-	}
-	r, err := Verify(t.Context(), bytes.NewReader(data), int64(len(data)), name, o)
+	r, err := Verify(t.Context(), bundle.Input{Name: name, File: bytes.NewReader(data), Size: int64(len(data))}, Format{}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +93,7 @@ func verifyBytes(t testing.TB, data []byte, name string, o Options) *Result {
 
 func verifyMembers(t testing.TB, members []member) *Result {
 	t.Helper()
-	return verifyBytes(t, gzipOf(t, tarOf(t, members)), "x.tar.gz", Options{})
+	return verifyBytes(t, gzipOf(t, tarOf(t, members)), "x.tar.gz", bundle.Options{})
 }
 
 func elf(class, order byte, machine uint16) string {
@@ -301,7 +298,8 @@ func TestEntryNotKept(t *testing.T) {
 		if a.Kept["p"] == nil || a.Kept["bin/agent"] != nil {
 			t.Fatalf("kept %q", a.Kept)
 		}
-		r := &Result{Archive: a}
+		r := NewResult("verify")
+		r.Archive = a
 		if err := r.judgeContent(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +333,7 @@ func TestBytesAfterNUL(t *testing.T) {
 				copy(b[148:], "        ")
 				copy(b[148:], fmt.Sprintf("%06o\x00 ", bundle.BlockSum(b)))
 			}
-			checkResult(t, verifyBytes(t, gzipOf(t, data), "x.tar.gz", Options{}), c.code, nil)
+			checkResult(t, verifyBytes(t, gzipOf(t, data), "x.tar.gz", bundle.Options{}), c.code, nil)
 		})
 	}
 }

@@ -18,6 +18,13 @@ type StageOptions struct {
 	ModTime int64  // of all that is written, in seconds since 1970
 }
 
+// Staged is what stage adds to a result.
+type Staged struct {
+	Target string `json:"target"`
+	Base   string `json:"base"`
+	Out    string `json:"out"`
+}
+
 // staged is stage.json.
 type staged struct {
 	Name         string          `json:"name"`
@@ -36,13 +43,14 @@ type staged struct {
 // tree, Containerfile, stage.json. The same input gives the same bytes; an
 // error leaves nothing behind.
 func Stage(ctx context.Context, r *Result, o StageOptions) error {
-	if len(r.Findings) > 0 || r.Manifest == nil {
-		return fmt.Errorf("the bundle is not accepted: %s", r.Code())
+	if !r.OK() || r.Manifest == nil {
+		return fmt.Errorf("the bundle is not accepted: %s", r.Code)
 	}
 	if _, err := CheckBase(o.Base); err != nil {
 		return err
 	}
 	m := r.Manifest
+	r.Command, r.Staged = "stage", &Staged{m.Target(), o.Base, o.Dir}
 	about := staged{
 		Name: m.Name, Version: m.Version, Entry: m.Entry, Target: m.Target(), Base: o.Base,
 		FileDigest: r.Archive.FileDigest.String(), TarDigest: r.Archive.TarDigest.String(),

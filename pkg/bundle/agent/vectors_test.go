@@ -195,14 +195,11 @@ func vectors(t testing.TB) (dir string, e expectations) {
 	return dir, e
 }
 
-func verifyFile(t testing.TB, name string, o Options) *Result {
+func verifyFile(t testing.TB, name string, in bundle.Input, f Format, o bundle.Options) *Result {
 	t.Helper()
-	f, size, err := bundle.OpenFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	r, err := Verify(t.Context(), f, size, name, o)
+	at := open(t, name)
+	in.Name, in.File, in.Size = at.Name, at.File, at.Size
+	r, err := Verify(t.Context(), in, f, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,8 +208,8 @@ func verifyFile(t testing.TB, name string, o Options) *Result {
 
 func checkResult(t *testing.T, r *Result, code string, notes []string) {
 	t.Helper()
-	if r.Code() != code {
-		t.Errorf("code %s, want %s", r.Code(), code)
+	if r.Code != code {
+		t.Errorf("code %s, want %s", r.Code, code)
 	}
 	for _, f := range r.Findings {
 		t.Logf("%s %q: %s (%s)", f.Code, f.Path, f.Message, f.Hint)
@@ -228,7 +225,7 @@ func TestVectorsVerify(t *testing.T) {
 	dir, e := vectors(t)
 	for _, c := range e.Cases {
 		t.Run(c.ID, func(t *testing.T) {
-			o := Options{Limits: DefaultLimits()}
+			o := bundle.Options{Limits: DefaultLimits()}
 			for k, v := range c.Limits {
 				if err := o.Limits.Set(k + "=" + v); err != nil {
 					t.Fatal(err)
@@ -238,7 +235,7 @@ func TestVectorsVerify(t *testing.T) {
 			if file == "" {
 				file = filepath.Join("cases", c.ID, "agent-bundle-agent-demo-0.1.0-linux-amd64-glibc.tar.gz")
 			}
-			r := verifyFile(t, filepath.Join(dir, filepath.FromSlash(file)), o)
+			r := verifyFile(t, filepath.Join(dir, filepath.FromSlash(file)), bundle.Input{}, Format{}, o)
 			checkResult(t, r, c.Code, c.Notes)
 			if c.TarDigest != "" && r.Archive.TarDigest.String() != c.TarDigest {
 				t.Errorf("tar digest %s, want %s", r.Archive.TarDigest, c.TarDigest)
@@ -251,14 +248,14 @@ func TestVectorsSidecar(t *testing.T) {
 	dir, e := vectors(t)
 	for _, c := range e.Sidecar {
 		t.Run(c.ID, func(t *testing.T) {
-			o := Options{Limits: DefaultLimits(), Proof: Proof{RequireChecksum: c.Require}}
+			in, o := bundle.Input{}, bundle.Options{RequireChecksum: c.Require}
 			if c.File != "" {
 				var err error
-				if o.Proof.Sidecar, err = os.ReadFile(filepath.Join(dir, c.File)); err != nil {
+				if in.Checksum, err = os.ReadFile(filepath.Join(dir, c.File)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			checkResult(t, verifyFile(t, filepath.Join(dir, c.Bundle), o), c.Code, nil)
+			checkResult(t, verifyFile(t, filepath.Join(dir, c.Bundle), in, Format{}, o), c.Code, nil)
 		})
 	}
 }
@@ -267,20 +264,20 @@ func TestVectorsCompat(t *testing.T) {
 	dir, e := vectors(t)
 	for _, c := range e.Compat {
 		t.Run(c.ID, func(t *testing.T) {
-			o := Options{Limits: DefaultLimits()}
+			var f Format
 			target, err := ParseTarget(c.Target)
 			if err != nil {
 				t.Fatal(err)
 			}
-			o.Target = &target
+			f.Target = &target
 			if c.Runtime != "" {
 				runtime, err := ParseRuntime(c.Runtime)
 				if err != nil {
 					t.Fatal(err)
 				}
-				o.Runtime = &runtime
+				f.Runtime = &runtime
 			}
-			checkResult(t, verifyFile(t, filepath.Join(dir, c.File), o), c.Code, c.Notes)
+			checkResult(t, verifyFile(t, filepath.Join(dir, c.File), bundle.Input{}, f, bundle.Options{}), c.Code, c.Notes)
 		})
 	}
 }
@@ -378,28 +375,28 @@ func TestVectorsCacheKey(t *testing.T) {
 	}
 }
 
-func open(t testing.TB, name string) Opened {
+func open(t testing.TB, name string) bundle.Input {
 	t.Helper()
 	f, size, err := bundle.OpenFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	return Opened{Name: name, File: f, Size: size}
+	return bundle.Input{Name: name, File: f, Size: size}
 }
 
 func TestVectorsDiff(t *testing.T) {
 	dir, e := vectors(t)
 	for _, c := range e.Diff {
 		t.Run(c.ID, func(t *testing.T) {
-			d, err := Diff(t.Context(), open(t, filepath.Join(dir, c.A)), open(t, filepath.Join(dir, c.B)), DefaultLimits())
+			d, err := Diff(t.Context(), open(t, filepath.Join(dir, c.A)), open(t, filepath.Join(dir, c.B)), bundle.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if d.Code != c.Code || d.SameBytes != c.SameBytes || d.SameTar != c.SameTar || d.SameContent != c.SameContent {
 				t.Errorf("got %s %v %v %v, want %s %v %v %v", d.Code, d.SameBytes, d.SameTar, d.SameContent, c.Code, c.SameBytes, c.SameTar, c.SameContent)
 			}
-			if got, want := jsonOf(t, d.Changes), jsonOf(t, c.Changes); got != want {
+			if got, want := jsonOf(t, d.Listed), jsonOf(t, c.Changes); got != want {
 				t.Errorf("changes %s, want %s", got, want)
 			}
 		})
@@ -424,7 +421,7 @@ func TestVectorsRebuild(t *testing.T) {
 	dir, e := vectors(t)
 	for _, c := range e.Rebuild {
 		t.Run(c.ID, func(t *testing.T) {
-			r, err := Rebuild(t.Context(), open(t, filepath.Join(dir, c.File)), nil, RebuildOptions{Limits: DefaultLimits(), TempDir: t.TempDir()})
+			r, err := Rebuild(t.Context(), open(t, filepath.Join(dir, c.File)), bundle.Input{}, Format{}, bundle.Options{Temp: t.TempDir()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -439,22 +436,22 @@ func TestVectorsSignature(t *testing.T) {
 	dir, e := vectors(t)
 	for _, c := range e.Signature {
 		t.Run(c.ID, func(t *testing.T) {
-			o := Options{Limits: DefaultLimits(), Proof: Proof{Signed: bundle.SignatureRules{
+			in, o := bundle.Input{}, bundle.Options{Signed: bundle.SignatureRules{
 				Signer: c.Signer, Require: c.Require, Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-			}}}
+			}}
 			list, err := os.ReadFile(filepath.Join(dir, c.AllowedSigners))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if o.Proof.Signed.Signers, err = sshsign.ParseSigners(list); err != nil {
+			if o.Signed.Signers, err = sshsign.ParseSigners(list); err != nil {
 				t.Fatal(err)
 			}
 			if c.File != "" {
-				if o.Proof.Signature, err = os.ReadFile(filepath.Join(dir, c.File)); err != nil {
+				if in.Signature, err = os.ReadFile(filepath.Join(dir, c.File)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			checkResult(t, verifyFile(t, filepath.Join(dir, c.Bundle), o), c.Code, nil)
+			checkResult(t, verifyFile(t, filepath.Join(dir, c.Bundle), in, Format{}, o), c.Code, nil)
 		})
 	}
 }

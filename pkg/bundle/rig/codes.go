@@ -3,8 +3,6 @@ package rig
 // Codes of spec/rigbundle.md section 18.2 that this package adds to those of
 // package bundle.
 const (
-	OK = "ok"
-
 	SensitiveFile = "sensitive-file"
 
 	ManifestMissing        = "manifest-missing"
@@ -72,8 +70,6 @@ const (
 
 // Codes of the other commands (section 18.3).
 const (
-	ContentDiffers  = "content-differs"
-	TarDiffers      = "tar-differs"
 	InstallConflict = "install-conflict"
 	InstallSymlink  = "install-symlink"
 	InstallLegacy   = "install-legacy"

@@ -223,7 +223,7 @@ func (a *assembly) manifestEntry(e *bundle.Entry) error {
 // written under a temporary name, verified with all rules, and renamed; a
 // fault or an error leaves nothing behind. With strict, notes of StrictNotes
 // are faults too.
-func Create(ctx context.Context, src *Source, o Options, output string, v VerifyOptions) (*Result, error) {
+func Create(ctx context.Context, src *Source, o Options, output string, v bundle.Options) (*Result, error) {
 	if o.Form == "" {
 		o.Form = FormRigward
 	}
@@ -232,7 +232,8 @@ func Create(ctx context.Context, src *Source, o Options, output string, v Verify
 		return nil, err
 	}
 	if len(faults) > 0 {
-		r := NewResult("create").Fail(faults...)
+		r := newResult("create")
+		r.Fail(faults...)
 		a.addNotes(r)
 		return r, nil
 	}
@@ -244,8 +245,7 @@ func Create(ctx context.Context, src *Source, o Options, output string, v Verify
 			return err
 		},
 		func(f io.ReaderAt) error {
-			v.AllowMissingDigest = true
-			j, err := run(ctx, bundle.Input{Name: output, File: f, Size: -1}, v, false)
+			j, err := run(ctx, bundle.Input{Name: output, File: f, Size: -1, Made: true}, v, false)
 			if err != nil {
 				return err
 			}
@@ -258,19 +258,14 @@ func Create(ctx context.Context, src *Source, o Options, output string, v Verify
 			return nil
 		})
 	if err == errRefused {
-		r.FileDigest, r.TarDigest, r.Counts = "", "", nil
+		r.FileDigest, r.TarDigest, r.Identity, r.Counts = bundle.Digest{}, bundle.Digest{}, bundle.Digest{}, nil
 		return r, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	r.File, r.Form = output, o.Form
-	digest := []byte(r.FileDigest[len("sha256:"):])
-	err = bundle.WriteFile(output+".sha256", 0o644, func(w io.Writer) error { _, err := w.Write(digest); return err }, nil)
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return r, bundle.WriteBytes(output+".sha256", 0o644, []byte(r.FileDigest.Hex()))
 }
 
 // errRefused takes a verdict of the written file through WriteFile.
@@ -284,15 +279,8 @@ func (a *assembly) addNotes(r *Result) {
 }
 
 // absorb adds the notes of the assembly to those of the written file. The same
-// thing is told once, and not that the digest file is missing: it comes last.
+// thing is told once.
 func (j *judge) absorb(notes []note) {
-	own := j.notes[:0]
-	for _, n := range j.notes {
-		if n.Code != NoteNoChecksum {
-			own = append(own, n)
-		}
-	}
-	j.notes = own
 	told := map[string]bool{}
 	for _, n := range j.notes {
 		told[n.Code+"\x00"+n.Path] = true

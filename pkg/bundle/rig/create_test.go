@@ -44,7 +44,7 @@ func unpackInput(t testing.TB, vectors string, e *rigvectors.Expectation) string
 }
 
 // createIn runs Create on a directory as the command does.
-func createIn(t testing.TB, dir, spec, rigRoot string, o Options, output string, v VerifyOptions) *Result {
+func createIn(t testing.TB, dir, spec, rigRoot string, o Options, output string, v bundle.Options) *Result {
 	t.Helper()
 	tree, err := bundle.OpenDirSource(dir)
 	if err != nil {
@@ -89,16 +89,16 @@ func TestCreateVectors(t *testing.T) {
 			}
 			o := Options{Name: e.Name, Version: e.Version, CreatedAt: e.CreatedAt, Provenance: e.Provenance, Compatibility: e.Compat, DropServices: slices.Contains(e.Flags, "--drop-services")}
 			out := filepath.Join(t.TempDir(), "out.rigbundle")
-			r := createIn(t, root, spec, rigRoot, o, out, VerifyOptions{})
+			r := createIn(t, root, spec, rigRoot, o, out, bundle.Options{})
 			if r.Code != e.Code {
 				t.Fatalf("code %s, want %s: %s", r.Code, e.Code, r.Message)
 			}
 			if e.Strict != nil {
-				if r := createIn(t, root, spec, rigRoot, o, out+".strict", VerifyOptions{Strict: true}); r.Code != e.Strict.Code {
+				if r := createIn(t, root, spec, rigRoot, o, out+".strict", bundle.Options{Strict: true}); r.Code != e.Strict.Code {
 					t.Errorf("strict: code %s, want %s: %s", r.Code, e.Strict.Code, r.Message)
 				}
 			}
-			if e.Code != OK {
+			if e.Code != bundle.OK {
 				if left, _ := filepath.Glob(filepath.Join(filepath.Dir(out), "*")); len(left) > 0 {
 					t.Errorf("a failed create left %v", left)
 				}
@@ -109,10 +109,10 @@ func TestCreateVectors(t *testing.T) {
 					t.Errorf("note %s is missing among %v", want, r.Notes)
 				}
 			}
-			if want := e.TarSHA256 + e.SpecSHA256; want != "" && r.TarDigest != "sha256:"+want {
+			if want := e.TarSHA256 + e.SpecSHA256; want != "" && r.TarDigest.String() != "sha256:"+want {
 				t.Errorf("tar digest %s, want %s", r.TarDigest, want)
 			}
-			if e.FileSHA256 != "" && r.FileDigest != "sha256:"+e.FileSHA256 {
+			if e.FileSHA256 != "" && r.FileDigest.String() != "sha256:"+e.FileSHA256 {
 				t.Errorf("file digest %s, want %s: is klauspost/compress pinned at v1.20.4?", r.FileDigest, e.FileSHA256)
 			}
 			if e.Agents != nil {
@@ -124,11 +124,11 @@ func TestCreateVectors(t *testing.T) {
 			}
 			if want := e.Compat04; want != "" {
 				o.Form = FormOpenRig
-				if r := createIn(t, root, spec, rigRoot, o, out, VerifyOptions{}); r.TarDigest != "sha256:"+want {
+				if r := createIn(t, root, spec, rigRoot, o, out, bundle.Options{}); r.TarDigest.String() != "sha256:"+want {
 					t.Errorf("--form openrig-0.4: %s, tar digest %s, want %s", r.Code, r.TarDigest, want)
 				}
 			}
-			if v := verifyFile(t, out, VerifyOptions{Strict: e.Strict == nil}); !v.OK() && o.Form == "" {
+			if v := verifyFile(t, out, bundle.Options{Strict: e.Strict == nil, RequireChecksum: true}); !v.OK() && o.Form == "" {
 				t.Errorf("verify says %s: %s", v.Code, v.Message)
 			}
 		})

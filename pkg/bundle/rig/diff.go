@@ -3,30 +3,20 @@ package rig
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"slices"
 
 	"github.com/rigward/rigward/pkg/bundle"
 )
 
-// Comparison is what diff tells (spec/rigbundle.md section 16).
+// Comparison is what diff tells (spec/rigbundle.md section 16). Unified diffs
+// are those of at most maxTexts files.
 type Comparison struct {
-	Schema      string           `json:"schema_version"`
-	Command     string           `json:"command"`
-	Code        string           `json:"code"`
-	Message     string           `json:"message"`
-	Findings    []bundle.Finding `json:"findings"`
-	Notes       []bundle.Note    `json:"notes"`
-	SameFile    bool             `json:"same_file"`
-	SameTar     bool             `json:"same_tar"`
-	SameContent bool             `json:"same_content"`
-	Files       []bundle.Change  `json:"files"`
-	Manifest    []FieldChange    `json:"manifest"`
-
-	// Texts are the unified diffs of changed text files, by path; of at most
-	// maxTexts files.
-	Texts map[string][]byte `json:"-"`
+	bundle.Result
+	SameFile    bool            `json:"same_file"`
+	SameTar     bool            `json:"same_tar"`
+	SameContent bool            `json:"same_content"`
+	Files       []bundle.Change `json:"files"`
+	Manifest    []FieldChange   `json:"manifest"`
 }
 
 // FieldChange is one difference between two manifests; A or B is null where
@@ -37,26 +27,15 @@ type FieldChange struct {
 	B     json.RawMessage `json:"b"`
 }
 
-// DiffOptions say what Diff leaves out and adds.
-type DiffOptions struct {
-	Limits      *bundle.Limits
-	IgnoreStamp bool // leave out created_at, provenance and assembler
-	Texts       bool // make unified diffs
-}
-
-const (
-	maxTexts     = 50
-	maxTextBytes = 16 << 20
-)
-
 // Diff compares two bundles: path, mode and bytes of every member but the
 // manifest, and the manifests by meaning. Container and name rules hold for
 // both sides; faults of a manifest are listed but do not stop it.
-func Diff(ctx context.Context, a, b bundle.Input, o DiffOptions) (*Comparison, error) {
-	c := &Comparison{Schema: "1.0", Command: "diff", Code: OK, Message: "nothing differs", Findings: []bundle.Finding{}, Notes: []bundle.Note{}, Files: []bundle.Change{}, Manifest: []FieldChange{}}
+func Diff(ctx context.Context, a, b bundle.Input, ignoreStamp bool, o bundle.Options) (*Comparison, error) {
+	c := &Comparison{Result: bundle.NewResult("diff"), Files: []bundle.Change{}, Manifest: []FieldChange{}}
+	c.Message = "nothing differs"
 	var sides [2]*judge
 	for i, in := range []bundle.Input{a, b} {
-		j, err := run(ctx, in, VerifyOptions{Limits: o.Limits, AllowMissingDigest: true}, false)
+		j, err := run(ctx, in, bundle.Options{Limits: o.Limits}, false)
 		if err != nil {
 			return nil, err
 		}
@@ -65,32 +44,39 @@ func Diff(ctx context.Context, a, b bundle.Input, o DiffOptions) (*Comparison, e
 			for _, f := range l.faults {
 				f := *f
 				f.Message = []string{"first", "second"}[i] + " bundle: " + f.Message
-				c.Findings = append(c.Findings, f)
-				if (l.name == "container" || l.name == "names") && c.Code == OK {
+				c.Findings = append(c.Findings, &f)
+				if (l.name == "container" || l.name == "names") && c.OK() {
 					c.Code, c.Message = f.Code, f.Message
 				}
 			}
 		}
 	}
-	if c.Code != OK {
+	if !c.OK() {
 		return c, nil
 	}
 	aa, ba := sides[0].archive, sides[1].archive
 	c.SameFile = aa.FileDigest == ba.FileDigest
 	c.SameTar = aa.TarDigest == ba.TarDigest
 	c.Files = fileChanges(nodesOf(aa), nodesOf(ba))
-	c.Manifest = compareManifests(sides[0], sides[1], o.IgnoreStamp)
+	c.Manifest = compareManifests(sides[0], sides[1], ignoreStamp)
 	c.SameContent = len(c.Files) == 0 && len(c.Manifest) == 0
 	if !c.SameContent {
-		c.Code, c.Message = ContentDiffers, fmt.Sprintf("the bundles differ (files: %d, manifest fields: %d)", len(c.Files), len(c.Manifest))
+		c.Differs(bundle.ContentDiffers, "the bundles differ (files: %d, manifest fields: %d)", len(c.Files), len(c.Manifest))
 	}
+	c.Changes = append(fieldChanges(c.Manifest), c.Files...)
 	if o.Texts {
-		var err error
-		if c.Texts, err = texts(ctx, aa, ba, c.Files); err != nil {
-			return nil, err
-		}
+		return c, bundle.DiffTexts(c.Changes, aa.Texts(ctx), ba.Texts(ctx))
 	}
 	return c, nil
+}
+
+// fieldChanges are the changes of a manifest as all formats tell them.
+func fieldChanges(fields []FieldChange) []bundle.Change {
+	out := make([]bundle.Change, len(fields))
+	for i, f := range fields {
+		out[i] = bundle.Change{Change: bundle.ManifestChange, Path: f.Field, Old: f.A, New: f.B}
+	}
+	return out
 }
 
 // nodesOf are the members that diff compares as files.
@@ -109,51 +95,6 @@ func fileChanges(a, b []bundle.Node) []bundle.Change {
 		out = append(out, c)
 	}
 	return out
-}
-
-// texts makes the unified diffs of modified files.
-func texts(ctx context.Context, a, b *bundle.Archive, changes []bundle.Change) (map[string][]byte, error) {
-	want := map[string]bool{}
-	total := int64(0)
-	for _, c := range changes {
-		if c.Change != "modified" || *c.SizeA > bundle.MaxTextDiff || *c.SizeB > bundle.MaxTextDiff || len(want) == maxTexts || total+*c.SizeA+*c.SizeB > maxTextBytes {
-			continue
-		}
-		want[c.Path] = true
-		total += *c.SizeA + *c.SizeB
-	}
-	read := func(ar *bundle.Archive) (map[string][]byte, error) {
-		got := map[string][]byte{}
-		if len(want) == 0 {
-			return got, nil
-		}
-		err := ar.Walk(ctx, func(m *bundle.Member, r io.Reader) error {
-			if !want[m.Name] {
-				return nil
-			}
-			data, err := io.ReadAll(r)
-			if got[m.Name] = data; len(got) == len(want) && err == nil {
-				return bundle.ErrStop
-			}
-			return err
-		})
-		return got, err
-	}
-	ta, err := read(a)
-	if err != nil {
-		return nil, err
-	}
-	tb, err := read(b)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string][]byte{}
-	for p := range want {
-		if d := bundle.UnifiedDiff("a/"+p, ta[p], "b/"+p, tb[p]); d != nil {
-			out[p] = d
-		}
-	}
-	return out, nil
 }
 
 // compareManifests compares the manifests of two sides by meaning. One that

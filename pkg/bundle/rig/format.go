@@ -15,8 +15,14 @@ const Ext = ".rigbundle"
 // Namespace of detached signatures (spec/rigbundle.md section 4).
 const Namespace = "rigbundle"
 
-// Format is this format as gates and the command see it.
-type Format struct{}
+// Format is this format as gates and the command see it. Source and Options
+// say what is built; the tree of the source, and its RigSpec, are those of the
+// Input.
+type Format struct {
+	Source      Source
+	Options     Options
+	IgnoreStamp bool // Diff leaves out created_at, provenance and assembler
+}
 
 // Name implements bundle.Format.
 func (Format) Name() string { return "rig" }
@@ -38,23 +44,42 @@ func (Format) Recognize(p *bundle.Probe) bundle.Match {
 	return bundle.NoMatch
 }
 
+// source is the source that an input stands for.
+func (f Format) source(ctx context.Context, in bundle.Input) *Source {
+	s := f.Source
+	s.Tree, s.Spec = bundle.WithContext(ctx, in.Tree), in.Name
+	return &s
+}
+
+// Create implements bundle.Format.
+func (f Format) Create(ctx context.Context, src bundle.Input, output string, o bundle.Options) (*bundle.Result, error) {
+	return bundle.Base(Create(ctx, f.source(ctx, src), f.Options, output, o))
+}
+
 // Verify implements bundle.Format.
-func (Format) Verify(ctx context.Context, in bundle.Input, o bundle.VerifyOptions) (*bundle.Verdict, error) {
+func (Format) Verify(ctx context.Context, in bundle.Input, o bundle.Options) (*bundle.Result, error) {
 	if in.File == nil {
 		return nil, errors.New("a RigBundle is a file, not a directory")
 	}
-	v := VerifyOptions{AllowMissingDigest: !o.RequireChecksum, Strict: o.Strict, Only: o.Only}
-	if o.Limits != (bundle.Limits{}) {
-		v.Limits = &o.Limits
-	}
-	j, err := run(ctx, in, v, false)
-	if err != nil {
-		return nil, err
-	}
-	r := j.result("verify")
-	j.verdict(r, v)
-	return &bundle.Verdict{
-		Code: r.Code, Message: r.Message, Findings: r.Findings, Notes: r.Notes,
-		FileDigest: j.archive.FileDigest, TarDigest: j.archive.TarDigest, Name: r.Name, Version: r.Version,
-	}, nil
+	return bundle.Base(Verify(ctx, in, o))
+}
+
+// Digest implements bundle.Format.
+func (f Format) Digest(ctx context.Context, src bundle.Input, _ bundle.Options) (*bundle.Result, error) {
+	return bundle.Base(Digest(ctx, f.source(ctx, src), f.Options))
+}
+
+// Diff implements bundle.Format.
+func (f Format) Diff(ctx context.Context, a, b bundle.Input, o bundle.Options) (*bundle.Result, error) {
+	return bundle.Base(Diff(ctx, a, b, f.IgnoreStamp, o))
+}
+
+// Rebuild implements bundle.Format. There is no bundle without a source.
+func (f Format) Rebuild(ctx context.Context, src, against bundle.Input, o bundle.Options) (*bundle.Result, error) {
+	return bundle.Base(Rebuild(ctx, against, f.source(ctx, src), f.Options, o))
+}
+
+// Install implements bundle.Format.
+func (Format) Install(ctx context.Context, in bundle.Input, target string, o bundle.Options) (*bundle.Result, error) {
+	return bundle.Base(Install(ctx, in, target, o))
 }

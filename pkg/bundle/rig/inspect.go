@@ -22,11 +22,11 @@ type Inspection struct {
 	Legacy      bool       `json:"legacy"`
 
 	// For the text form.
-	Content        []string         `json:"-"` // content lists, as "skills: PATH"
-	Provenance     *node            `json:"-"`
-	StartupActions []string         `json:"-"`
-	Faults         []bundle.Finding `json:"-"` // of all layers
-	Largest        []FileInfo       `json:"-"`
+	Content        []string          `json:"-"` // content lists, as "skills: PATH"
+	Provenance     *node             `json:"-"`
+	StartupActions []string          `json:"-"`
+	Faults         []*bundle.Finding `json:"-"` // of all layers
+	Largest        []FileInfo        `json:"-"`
 }
 
 // Integrity tells how files and manifest fit together.
@@ -49,7 +49,7 @@ type FileInfo struct {
 
 // Inspect looks at all that Verify looks at, without stopping at the first
 // layer that fails. Code and exit status are those of Verify.
-func Inspect(ctx context.Context, in bundle.Input, o VerifyOptions) (*Inspection, error) {
+func Inspect(ctx context.Context, in bundle.Input, o bundle.Options) (*Inspection, error) {
 	j, err := run(ctx, in, o, true)
 	if err != nil {
 		return nil, err
@@ -66,9 +66,7 @@ func Inspect(ctx context.Context, in bundle.Input, o VerifyOptions) (*Inspection
 	}
 	ins := &Inspection{Result: *r, Files: []FileInfo{}, Canonical: j.archive.NotCanonical == "" && j.archive.Fault == nil}
 	for _, l := range j.layers {
-		for _, f := range l.faults {
-			ins.Faults = append(ins.Faults, *f)
-		}
+		ins.Faults = append(ins.Faults, l.faults...)
 	}
 	if in.Checksum != nil {
 		valid := len(j.layers[0].faults) == 0

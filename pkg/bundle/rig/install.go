@@ -129,25 +129,18 @@ type InstallResult struct {
 	Recovered      bool     `json:"-"` // an interrupted run was undone first
 }
 
-// InstallOptions say where and how to install.
-type InstallOptions struct {
-	Target string // "" with Plan: list the contents
-	Plan   bool   // write nothing
-	Backup bool   // move changed and foreign files aside
-	Verify VerifyOptions
-}
-
 // Install verifies a bundle and puts its listed files below a directory; the
 // manifest is not installed. The directory is in the old state or in the new
-// one, also after a crash: the next run finishes what a journal shows.
-func Install(ctx context.Context, in bundle.Input, o InstallOptions) (*InstallResult, error) {
-	j, err := run(ctx, in, o.Verify, false)
+// one, also after a crash: the next run finishes what a journal shows. Without
+// a target the plan lists the contents.
+func Install(ctx context.Context, in bundle.Input, target string, o bundle.Options) (*InstallResult, error) {
+	j, err := run(ctx, in, o, false)
 	if err != nil {
 		return nil, err
 	}
-	r := &InstallResult{Result: *j.result("install"), Target: o.Target}
+	r := &InstallResult{Result: *j.result("install"), Target: target}
 	r.File = in.Name
-	j.verdict(&r.Result, o.Verify)
+	j.verdict(&r.Result, o)
 	if !r.OK() {
 		return r, nil
 	}
@@ -157,23 +150,23 @@ func Install(ctx context.Context, in bundle.Input, o InstallOptions) (*InstallRe
 	}
 	r.RigSpec = j.man.rigSpec
 	r.Runtimes, r.StartupActions = j.runtimes(), j.actions()
-	if o.Target == "" {
+	if target == "" {
 		for _, f := range j.man.files {
 			r.Plan = append(r.Plan, Action{Action: "add", Path: f.path})
 		}
 		return r, nil
 	}
 	if o.Plan {
-		return r, planOnly(j, r, o)
+		return r, planOnly(j, r, target, o.Backup)
 	}
 	j.man.root, j.archive.Kept = nil, nil // of no use below, and much memory
-	made, err := bundle.TargetDir(o.Target)
+	made, err := bundle.TargetDir(target)
 	if err != nil {
 		return nil, err
 	}
-	err = install(ctx, j, r, o)
+	err = install(ctx, j, r, target, o.Backup)
 	if err != nil || !r.OK() {
-		bundle.RemoveMade(made, o.Target)
+		bundle.RemoveMade(made, target)
 	}
 	return r, err
 }
@@ -189,8 +182,8 @@ func (j *judge) runtimes() []string {
 	return sortedKeys(set)
 }
 
-func planOnly(j *judge, r *InstallResult, o InstallOptions) error {
-	d, err := bundle.OpenDirs(o.Target)
+func planOnly(j *judge, r *InstallResult, target string, backup bool) error {
+	d, err := bundle.OpenDirs(target)
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, f := range j.man.files {
 			r.Plan = append(r.Plan, Action{Action: "add", Path: f.path})
@@ -205,7 +198,7 @@ func planOnly(j *judge, r *InstallResult, o InstallOptions) error {
 	if err != nil {
 		return err
 	}
-	_, err = plan(d, lock, j, r, o.Backup)
+	_, err = plan(d, lock, j, r, backup)
 	return err
 }
 
@@ -349,8 +342,8 @@ func keysOf[V any](m map[string]V) map[string]bool {
 	return out
 }
 
-func install(ctx context.Context, j *judge, r *InstallResult, o InstallOptions) (err error) {
-	t, recovered, err := bundle.Begin(o.Target, areaName)
+func install(ctx context.Context, j *judge, r *InstallResult, target string, backup bool) (err error) {
+	t, recovered, err := bundle.Begin(target, areaName)
 	if err != nil {
 		return err
 	}
@@ -364,7 +357,7 @@ func install(ctx context.Context, j *judge, r *InstallResult, o InstallOptions) 
 	if err != nil {
 		return err
 	}
-	actions, err := plan(t.Dirs(), lock, j, r, o.Backup)
+	actions, err := plan(t.Dirs(), lock, j, r, backup)
 	if err != nil || !r.OK() {
 		return err
 	}
@@ -481,7 +474,7 @@ func (l *Lock) set(in Installed) {
 // were installed, then the directories that were made and are empty. Changed
 // files stay, are named, and stay in the lock.
 func Uninstall(ctx context.Context, name, target string) (r *InstallResult, err error) {
-	r = &InstallResult{Result: *NewResult("uninstall"), Target: target}
+	r = &InstallResult{Result: *newResult("uninstall"), Target: target}
 	r.Name = name
 	if _, err := os.Stat(target); errors.Is(err, fs.ErrNotExist) {
 		r.Fail(bundle.Faultf(InstallNotFound, "", "nothing is installed in %s", finding.QuoteMax(target, 200)))

@@ -100,9 +100,9 @@ func profileOf(l bundle.Limits) *bundle.Profile {
 
 // run judges all layers in order. With all set, later layers run although an
 // earlier one failed, as far as they can (section 14).
-func run(ctx context.Context, in bundle.Input, o VerifyOptions, all bool) (*judge, error) {
+func run(ctx context.Context, in bundle.Input, o bundle.Options, all bool) (*judge, error) {
 	j := &judge{ctx: ctx, dirs: map[string]bool{}, agents: map[string]*agentSpec{}, read: map[string]bool{}, seen: map[string]bool{}}
-	a, err := bundle.Scan(ctx, in.File, in.Size, profileOf(o.limits()))
+	a, err := bundle.Scan(ctx, in.File, in.Size, profileOf(o.LimitsOr(bundle.DefaultLimits())))
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +111,8 @@ func run(ctx context.Context, in bundle.Input, o VerifyOptions, all bool) (*judg
 		name string
 		run  func() error
 	}{
-		{"digest file", func() error { j.checksum(in, o); return nil }},
-		{"signature", func() error { return j.signature(in, o) }},
+		{"digest file", func() error { j.checksum(&in, o); return nil }},
+		{"signature", func() error { return j.signature(&in, o) }},
 		{"container", func() error { j.container(); return nil }},
 		{"names", func() error { j.names(); return nil }},
 		{"manifest", func() error { return j.manifest() }},
@@ -140,37 +140,25 @@ func run(ctx context.Context, in bundle.Input, o VerifyOptions, all bool) (*judg
 }
 
 // checksum is layer 1.
-func (j *judge) checksum(in bundle.Input, o VerifyOptions) {
-	if in.Checksum == nil {
-		if o.AllowMissingDigest {
-			j.note(NoteNoChecksum, "", "there is no digest file", false)
-			return
-		}
-		f := bundle.Faultf(bundle.ChecksumMissing, "", "there is no digest file %s", finding.QuoteMax(in.Name+".sha256", 200))
-		f.Hint = "accept that with --allow-missing-digest"
-		j.fault(f)
-		return
-	}
-	want, fault := bundle.ParseChecksum(in.Checksum, in.Name)
-	if fault != nil {
-		j.fault(fault)
-	} else if want != j.archive.FileDigest {
-		j.faultf(bundle.ChecksumMismatch, "", "the digest file says %s, the file has %s", want, j.archive.FileDigest)
-	}
+func (j *judge) checksum(in *bundle.Input, o bundle.Options) {
+	fault, notes := in.CheckDigest(j.archive.FileDigest, o.RequireChecksum)
+	j.found(fault, notes)
 }
 
 // signature judges the detached signature, which is no part of the format.
-func (j *judge) signature(in bundle.Input, o VerifyOptions) error {
-	rules := o.Signed
-	rules.Namespace = Namespace
-	fault, notes, err := rules.Check(io.NewSectionReader(in.File, 0, in.Size), in.Signature)
+func (j *judge) signature(in *bundle.Input, o bundle.Options) error {
+	fault, notes, err := in.CheckSignature(o.Signed, Namespace)
+	j.found(fault, notes)
+	return err
+}
+
+func (j *judge) found(fault *bundle.Finding, notes []bundle.Note) {
 	if fault != nil {
 		j.fault(fault)
 	}
 	for _, n := range notes {
 		j.note(n.Code, n.Path, n.Detail, false)
 	}
-	return err
 }
 
 // container is layer 2, which Scan has judged.

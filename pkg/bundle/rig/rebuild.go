@@ -8,18 +8,11 @@ import (
 
 // Rebuilt is what rebuild tells (spec/rigbundle.md section 17).
 type Rebuilt struct {
-	Schema    string           `json:"schema_version"`
-	Command   string           `json:"command"`
-	Code      string           `json:"code"`
-	Message   string           `json:"message"`
-	Findings  []bundle.Finding `json:"findings"`
-	Notes     []bundle.Note    `json:"notes"`
-	File      string           `json:"file,omitempty"`
-	TarDigest string           `json:"tar_digest,omitempty"`
-	Rebuilt   string           `json:"rebuilt_tar_digest,omitempty"`
-	Form      string           `json:"form,omitempty"`
-	Drift     []Drift          `json:"drift"`
-	Manifest  []FieldChange    `json:"manifest"`
+	bundle.Result
+	Rebuilt  bundle.Digest `json:"rebuilt_tar_digest,omitzero"`
+	Form     string        `json:"form,omitempty"`
+	Drift    []Drift       `json:"drift"`
+	Manifest []FieldChange `json:"manifest"`
 }
 
 // Drift is one difference from the committed bundle to the rebuilt one.
@@ -41,43 +34,42 @@ func (r *Result) Stamps() *Stamps {
 	return &Stamps{r.man}
 }
 
-// Digest assembles a bundle as [Create] does and returns the digest of its tar
-// stream, or the faults of the source. No file is written or verified.
-func Digest(ctx context.Context, src *Source, o Options) (d bundle.Digest, faults []bundle.Finding, err error) {
+// Digest assembles a bundle as [Create] does and tells the digest of its tar
+// stream as Identity, or the faults of the source. No file is written or
+// verified.
+func Digest(ctx context.Context, src *Source, o Options) (*Result, error) {
 	if o.Form == "" {
 		o.Form = FormRigward
 	}
-	a, found, err := assemble(ctx, src, &o)
+	a, faults, err := assemble(ctx, src, &o)
 	if err != nil {
-		return d, nil, err
+		return nil, err
 	}
-	for _, f := range found {
-		faults = append(faults, *f)
-	}
-	if len(faults) > 0 {
-		return d, faults, nil
+	r := newResult("digest")
+	if r.Fail(faults...); !r.OK() {
+		return r, nil
 	}
 	done, err := a.tarDigest(ctx)
-	return done.TarDigest, nil, err
+	r.TarDigest, r.Identity = done.TarDigest, done.TarDigest
+	return r, err
 }
 
 // Rebuild verifies a committed bundle, assembles its source with the stamps
 // and unknown fields of its manifest, and compares the tar digests: first in
 // the default form, then in the older one; form tries one only.
-func Rebuild(ctx context.Context, against bundle.Input, src *Source, o Options, v VerifyOptions) (*Rebuilt, error) {
-	r := &Rebuilt{Schema: "1.0", Command: "rebuild", Code: OK, Findings: []bundle.Finding{}, Notes: []bundle.Note{}, File: against.Name, Drift: []Drift{}, Manifest: []FieldChange{}}
-	if against.Checksum == nil {
-		v.AllowMissingDigest = true
-	}
+func Rebuild(ctx context.Context, against bundle.Input, src *Source, o Options, v bundle.Options) (*Rebuilt, error) {
+	r := &Rebuilt{Result: bundle.NewResult("rebuild"), Drift: []Drift{}, Manifest: []FieldChange{}}
+	r.File = against.Name
+	v.RequireChecksum = false
 	j, err := run(ctx, against, v, false)
 	if err != nil {
 		return nil, err
 	}
 	res := j.result("rebuild")
 	j.verdict(res, v)
-	r.TarDigest, r.Notes = res.TarDigest, res.Notes
-	if !res.OK() {
-		r.Code, r.Message, r.Findings = res.Code, res.Message, res.Findings
+	r.FileDigest, r.TarDigest, r.Name, r.Version, r.Notes = res.FileDigest, res.TarDigest, res.Name, res.Version, res.Notes
+	if r.Fail(res.Findings...); !res.OK() {
+		r.Message = res.Message
 		return r, nil
 	}
 	o.Stamps = &Stamps{j.man}
@@ -95,10 +87,7 @@ func Rebuild(ctx context.Context, against bundle.Input, src *Source, o Options, 
 			if i > 0 { // the default form was assembled: its drift stands
 				break
 			}
-			r.Code, r.Message = faults[0].Code, faults[0].Message
-			for _, f := range faults {
-				r.Findings = append(r.Findings, *f)
-			}
+			r.Fail(faults...)
 			return r, nil
 		}
 		done, err := a.tarDigest(ctx)
@@ -106,13 +95,13 @@ func Rebuild(ctx context.Context, against bundle.Input, src *Source, o Options, 
 			return nil, err
 		}
 		if done.TarDigest == j.archive.TarDigest {
-			r.Form, r.Rebuilt = form, done.TarDigest.String()
-			r.Drift, r.Manifest = []Drift{}, []FieldChange{}
-			r.Code, r.Message, r.Findings = OK, "the bundle matches its source, form "+form, []bundle.Finding{}
+			r.Form, r.Rebuilt, r.Identity = form, done.TarDigest, done.TarDigest
+			r.Drift, r.Manifest, r.Changes = []Drift{}, []FieldChange{}, nil
+			r.Code, r.Message, r.Findings = bundle.OK, "the bundle matches its source, form "+form, []*bundle.Finding{}
 			return r, nil
 		}
 		if i == 0 {
-			r.Form, r.Rebuilt = form, done.TarDigest.String()
+			r.Form, r.Rebuilt, r.Identity = form, done.TarDigest, done.TarDigest
 			r.differs(j, a)
 		}
 	}
@@ -132,19 +121,20 @@ func (r *Rebuilt) differs(j *judge, a *assembly) {
 		}
 	}
 	modesOnly := true
-	for _, c := range fileChanges(nodesOf(j.archive), rebuilt) {
+	r.Changes = fileChanges(nodesOf(j.archive), rebuilt)
+	for _, c := range r.Changes {
 		r.Drift = append(r.Drift, Drift{c.Change, c.Path})
 		modesOnly = modesOnly && c.Change == "mode"
 	}
 	r.Manifest = diffManifests(j.man.root, a.manifestNode(), false)
+	r.Changes = append(fieldChanges(r.Manifest), r.Changes...)
 	if len(r.Drift) == 0 && len(r.Manifest) == 0 {
 		r.Drift = append(r.Drift, Drift{"container", manifestName})
 		modesOnly = false
 	}
-	f := bundle.Faultf(TarDiffers, "", "the source gives another bundle (files that differ: %d, manifest fields: %d)", len(r.Drift), len(r.Manifest))
+	f := bundle.Faultf(bundle.TarDiffers, "", "the source gives another bundle (files that differ: %d, manifest fields: %d)", len(r.Drift), len(r.Manifest))
 	if modesOnly && len(r.Manifest) == 0 && len(r.Drift) > 0 {
 		f.Hint = "only modes differ; --form openrig-0.4 rebuilds the form without them"
 	}
-	r.Code, r.Message = f.Code, f.Message
-	r.Findings = append(r.Findings, *f)
+	r.Fail(f)
 }

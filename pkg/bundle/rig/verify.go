@@ -8,43 +8,13 @@ import (
 	"github.com/rigward/rigward/pkg/bundle"
 )
 
-// VerifyOptions say how a bundle is judged.
-type VerifyOptions struct {
-	Limits             *bundle.Limits // nil: bundle.DefaultLimits
-	AllowMissingDigest bool           // the digest file may be absent: note no-checksum
-	Strict             bool           // notes of StrictNotes become findings
-	Only               []string       // with Strict: only these notes; nil for all
-
-	// Signed says whose detached signature the file must carry; its zero value
-	// asks for none.
-	Signed bundle.SignatureRules
-}
-
-func (o *VerifyOptions) limits() bundle.Limits {
-	if o.Limits != nil {
-		return *o.Limits
-	}
-	return bundle.DefaultLimits()
-}
-
-// Result is what verify, create, inspect and install tell about a bundle. Keys
-// that are absent from JSON are unknown.
+// Result is what verify, create, inspect and install tell about a bundle.
 type Result struct {
-	Schema     string           `json:"schema_version"`
-	Command    string           `json:"command"`
-	Code       string           `json:"code"`
-	Message    string           `json:"message"`
-	Findings   []bundle.Finding `json:"findings"`
-	Notes      []bundle.Note    `json:"notes"`
-	File       string           `json:"file,omitempty"`
-	FileDigest string           `json:"file_digest,omitempty"`
-	TarDigest  string           `json:"tar_digest,omitempty"`
-	Name       string           `json:"name,omitempty"`
-	Version    string           `json:"version,omitempty"`
-	CreatedAt  string           `json:"created_at,omitempty"`
-	Agents     []Agent          `json:"agents,omitempty"`
-	Form       string           `json:"form,omitempty"`
-	Counts     *Counts          `json:"counts,omitempty"`
+	bundle.Result
+	CreatedAt string  `json:"created_at,omitempty"`
+	Agents    []Agent `json:"agents,omitempty"`
+	Form      string  `json:"form,omitempty"`
+	Counts    *Counts `json:"counts,omitempty"`
 
 	man *manifest
 }
@@ -62,30 +32,16 @@ type Counts struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// OK reports whether nothing was found.
-func (r *Result) OK() bool { return r.Code == OK }
-
-// NewResult returns an accepted result without content for a command.
-func NewResult(command string) *Result {
-	return &Result{Schema: "1.0", Command: command, Code: OK, Message: "ok", Findings: []bundle.Finding{}, Notes: []bundle.Note{}}
-}
-
-// Fail sets the code of a result to the first of the faults.
-func (r *Result) Fail(faults ...*bundle.Finding) *Result {
-	for _, f := range faults {
-		r.Findings = append(r.Findings, *f)
-	}
-	if len(faults) > 0 && r.Code == OK {
-		r.Code, r.Message = faults[0].Code, faults[0].Message
-	}
-	return r
+// newResult returns an accepted result without content.
+func newResult(command string) *Result {
+	return &Result{Result: bundle.NewResult(command)}
 }
 
 // Verify judges a bundle file by all rules (spec/rigbundle.md section 12) and
 // writes nothing. Findings are those of the first layer that failed; the
 // message says when later layers were not run. The error means that nothing
 // could be decided.
-func Verify(ctx context.Context, in bundle.Input, o VerifyOptions) (*Result, error) {
+func Verify(ctx context.Context, in bundle.Input, o bundle.Options) (*Result, error) {
 	j, err := run(ctx, in, o, false)
 	if err != nil {
 		return nil, err
@@ -98,8 +54,8 @@ func Verify(ctx context.Context, in bundle.Input, o VerifyOptions) (*Result, err
 
 // result fills in what is known of the bundle.
 func (j *judge) result(command string) *Result {
-	r := NewResult(command)
-	r.FileDigest, r.TarDigest = j.archive.FileDigest.String(), j.archive.TarDigest.String()
+	r := newResult(command)
+	r.FileDigest, r.TarDigest, r.Identity = j.archive.FileDigest, j.archive.TarDigest, j.archive.TarDigest
 	if m := j.man; m != nil {
 		r.man = m
 		r.Name, r.Version, r.CreatedAt = m.name, m.version, m.createdAt
@@ -121,7 +77,7 @@ func (j *judge) result(command string) *Result {
 
 // verdict sets code, findings and notes by the first layer that failed, then
 // by the notes that --strict makes errors.
-func (j *judge) verdict(r *Result, o VerifyOptions) {
+func (j *judge) verdict(r *Result, o bundle.Options) {
 	for _, n := range j.notes {
 		r.Notes = append(r.Notes, n.Note)
 	}

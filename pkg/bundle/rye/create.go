@@ -1,10 +1,13 @@
 package rye
 
 import (
+	"context"
 	"crypto/ed25519"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -28,12 +31,18 @@ type CreateOptions struct {
 // A Creation is what Create made. Nothing is written yet: Items first, then the
 // manifest.
 type Creation struct {
-	Manifest *Manifest
-	Path     string            // of the manifest below the root
-	Text     []byte            // of the manifest file
-	Items    map[string][]byte // newly signed items by path
-	LeftOut  []string          // what the manifest does not list and verify will call extra; folders with a slash
-	Binary   []string          // listed files that are not UTF-8: old verifiers call them tampered
+	bundle.Result
+	Status  string   `json:"status"` // "created" or "refused"
+	ID      string   `json:"bundle_id"`
+	Path    string   `json:"manifest"` // of the manifest below the root
+	Digest  string   `json:"manifest_digest"`
+	Files   int      `json:"files"`
+	Signed  []string `json:"signed"`   // items that are newly signed
+	LeftOut []string `json:"left_out"` // what the manifest does not list and verify will call extra; folders with a slash
+
+	Manifest *Manifest         `json:"-"` // nil if it was refused
+	Text     []byte            `json:"-"` // of the manifest file
+	Items    map[string][]byte `json:"-"` // the newly signed items by path
 }
 
 // createFolders hold what create lists, in this order.
@@ -42,11 +51,28 @@ var createFolders = []string{".ai/directives", ".ai/tools", ".ai/knowledge", ".a
 // leftOutFolders are left out wherever below the root they stand.
 var leftOutFolders = []string{"__pycache__", ".venv", "node_modules", ".git", "dist", "build", ".ruff_cache", ".pytest_cache", ".mypy_cache"}
 
-// Create makes a signed manifest for the items of a tree. It returns nil and
-// findings if it cannot: a link, an unsafe path, a signature line that is wrong.
-// The error is one of reading.
-func Create(t bundle.Source, o CreateOptions) (*Creation, []*bundle.Finding, error) {
-	c := &creator{t: t, o: o, out: &Creation{Items: map[string][]byte{}}}
+// Create makes a signed manifest for the items of a tree. Findings say why it
+// cannot: a link, an unsafe path, a signature line that is wrong. The error is
+// one of reading.
+func Create(ctx context.Context, t bundle.Source, o CreateOptions) (*Creation, error) {
+	t = bundle.WithContext(ctx, t)
+	c := &creator{t: t, o: o, out: &Creation{Result: bundle.NewResult("create"), Status: "created", ID: o.ID, Signed: []string{}, LeftOut: []string{}, Items: map[string][]byte{}}}
+	if err := c.create(); err != nil {
+		return nil, err
+	}
+	out := c.out
+	out.Name, out.Version = o.ID, o.Version
+	if len(c.faults) > 0 {
+		out = &Creation{Result: out.Result, Status: "refused", ID: o.ID, Signed: []string{}, LeftOut: []string{}}
+		out.Notes = []bundle.Note{}
+		out.Fail(addHints(c.faults)...)
+	}
+	out.Finish()
+	return out, nil
+}
+
+func (c *creator) create() error {
+	o, t := c.o, c.t
 	if c.o.Keys == nil {
 		c.o.Keys = &Keyring{Bundle: t}
 	}
@@ -57,20 +83,32 @@ func Create(t bundle.Source, o CreateOptions) (*Creation, []*bundle.Finding, err
 		c.add(bundle.Faultf(VersionInvalid, "", "the version %s is not SemVer 2.0.0, as 1.0.0 would be", finding.QuoteMax(o.Version, 80)))
 	}
 	if len(c.faults) > 0 {
-		return nil, addHints(c.faults), nil
+		return nil
 	}
 	for _, top := range createFolders {
 		if err := c.folder(top); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
-	if err := c.finish(); err != nil {
-		return nil, nil, err
+	return c.finish()
+}
+
+// Write writes the newly signed items in place, then the manifest.
+func (out *Creation) Write(root string) error {
+	for _, p := range out.Signed {
+		if err := bundle.ReplaceFile(filepath.Join(root, filepath.FromSlash(p)), out.Items[p]); err != nil {
+			return err
+		}
 	}
-	if len(c.faults) > 0 {
-		return nil, addHints(c.faults), nil
+	dirs, err := bundle.OpenDirs(root)
+	if err != nil {
+		return err
 	}
-	return c.out, nil, nil
+	defer dirs.Close()
+	if _, err := dirs.MkdirAll(path.Dir(out.Path)); err != nil {
+		return err
+	}
+	return bundle.WriteBytes(filepath.Join(root, filepath.FromSlash(out.Path)), 0o644, out.Text)
 }
 
 type creator struct {
@@ -155,7 +193,7 @@ func (c *creator) file(p string, it bundle.Item) error {
 	e := Entry{Path: p, ObjectHash: objectHash(p, data, sum), ItemType: string(TypeOf(p)), hasItemType: true}
 	switch {
 	case !utf8.Valid(data):
-		c.out.Binary = append(c.out.Binary, p)
+		c.out.Note(NotUTF8, p, "it is covered, but verifiers before rigward call it tampered")
 	case ok:
 		fault, err := c.signed(p, data, f)
 		if err != nil {
@@ -226,7 +264,8 @@ func (c *creator) finish() error {
 	if len(c.faults) > 0 {
 		return nil
 	}
-	c.out.Manifest, c.out.Path = m, p
+	c.out.Manifest, c.out.Path, c.out.Digest, c.out.Files = m, p, m.Digest, len(m.Entries)
+	c.out.Identity, c.out.Signed = identity(m.Digest), append(c.out.Signed, slices.Sorted(maps.Keys(c.out.Items))...)
 	c.out.Text = append([]byte(signatureLine(hashLine, body, c.o.Key, c.o.Time)), body...)
 	if len(c.out.Text) > MaxManifest {
 		c.add(bundle.Faultf(LimitExceeded, p, "the manifest has %d bytes, the limit is %d", len(c.out.Text), MaxManifest))

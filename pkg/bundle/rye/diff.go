@@ -1,19 +1,21 @@
 package rye
 
 import (
+	"context"
+	"encoding/json"
+
 	"github.com/rigward/rigward/pkg/bundle"
 )
 
-// A Difference is what Diff found between two bundles.
+// A Difference is what Diff found between two bundles. Findings say why a side
+// cannot be compared.
 type Difference struct {
+	bundle.Result
 	Status  string          `json:"status"` // "equal", "different" or "failed"
 	Fields  []FieldChange   `json:"fields"` // of the manifests
 	Files   []bundle.Change `json:"files"`  // of the listed files as they are, not as they are listed
 	DigestA string          `json:"manifest_digest_a,omitempty"`
 	DigestB string          `json:"manifest_digest_b,omitempty"`
-	Code    []string        `json:"code"` // why a side cannot be compared
-
-	Findings []*bundle.Finding `json:"-"`
 }
 
 // A FieldChange is one value of a manifest that differs: a field of the bundle
@@ -25,9 +27,11 @@ type FieldChange struct {
 }
 
 // Diff compares the manifests and the listed files of two bundles. Neither is
-// verified; an id "" takes the only bundle of a side.
-func Diff(a bundle.Source, idA string, b bundle.Source, idB string) (*Difference, error) {
-	d := &Difference{Status: "failed", Fields: []FieldChange{}, Files: []bundle.Change{}, Code: []string{}}
+// verified; an id "" takes the only bundle of a side. texts asks for unified
+// diffs.
+func Diff(ctx context.Context, a bundle.Source, idA string, b bundle.Source, idB string, texts bool) (*Difference, error) {
+	d := &Difference{Result: bundle.NewResult("diff"), Status: "failed", Fields: []FieldChange{}, Files: []bundle.Change{}}
+	a, b = bundle.WithContext(ctx, a), bundle.WithContext(ctx, b)
 	ma, _, fa, err := readBundle(a, idA)
 	if err != nil {
 		return nil, err
@@ -36,10 +40,9 @@ func Diff(a bundle.Source, idA string, b bundle.Source, idB string) (*Difference
 	if err != nil {
 		return nil, err
 	}
-	if d.Findings = append(fa, fb...); len(d.Findings) > 0 {
-		for _, f := range d.Findings {
-			d.Code = append(d.Code, f.Code)
-		}
+	d.Fail(fa...)
+	d.Fail(fb...)
+	if d.Finish(); !d.OK() {
 		return d, nil
 	}
 	d.DigestA, d.DigestB = ma.digest(), mb.digest()
@@ -56,8 +59,41 @@ func Diff(a bundle.Source, idA string, b bundle.Source, idB string) (*Difference
 	d.Status = "equal"
 	if len(d.Fields)+len(d.Files) > 0 {
 		d.Status = "different"
+		d.Differs(bundle.ContentDiffers, "the bundles differ (files: %d, manifest fields: %d)", len(d.Files), len(d.Fields))
 	}
-	return d, nil
+	for _, f := range d.Fields {
+		d.Changes = append(d.Changes, bundle.Change{Change: bundle.ManifestChange, Path: f.Field, Old: jsonText(f.A), New: jsonText(f.B)})
+	}
+	d.Changes = append(d.Changes, d.Files...)
+	if texts {
+		err = bundle.DiffTexts(d.Changes, listedTexts(a), listedTexts(b))
+	}
+	return d, err
+}
+
+func jsonText(s string) json.RawMessage {
+	b, err := bundle.WriteJSON(s)
+	if err != nil { // no text gives one
+		return nil
+	}
+	return b
+}
+
+// listedTexts reads files for DiffTexts.
+func listedTexts(t bundle.Source) func([]string) (map[string][]byte, error) {
+	return func(names []string) (map[string][]byte, error) {
+		got := map[string][]byte{}
+		for _, p := range names {
+			data, code, err := listedFile(t, p)
+			if err != nil {
+				return nil, err
+			}
+			if code == "" {
+				got[p] = data
+			}
+		}
+		return got, nil
+	}
 }
 
 // compareFields lists the values that differ between two manifests, hashes

@@ -69,7 +69,7 @@ func (v *verifier) report(e *Entry, c *checked) {
 	case len(c.faults) > 0:
 		r.FilesTampered = append(r.FilesTampered, e.Path)
 	case c.unsigned:
-		v.note(InlineUnsigned, e.Path, "only the manifest vouches for the item, it has no signature of its own")
+		v.r.Note(InlineUnsigned, e.Path, "only the manifest vouches for the item, it has no signature of its own")
 	}
 	v.add(c.faults...)
 }

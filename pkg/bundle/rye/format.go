@@ -7,11 +7,13 @@ import (
 	"github.com/rigward/rigward/pkg/bundle"
 )
 
-// Format is this format as gates and the command see it. Stores and pins say
-// whom it trusts: at a git gate the project's store is that of the old tip.
+// Format is this format as gates and the command see it, with what only it
+// asks for: which bundle, by whose word, and what create writes. At a git gate
+// the project's store among the keys is that of the old tip. Inputs are trees.
 type Format struct {
-	Stores []Store
-	Pins   []Pin
+	Options
+	New            CreateOptions // Keys and ID are those of Options
+	AllowDowngrade bool          // of Install
 }
 
 // Name returns "rye".
@@ -34,30 +36,66 @@ func (*Format) Recognize(p *bundle.Probe) bundle.Match {
 	return bundle.NoMatch
 }
 
-// Verify judges the only bundle of a tree by all rules of the format.
-func (f *Format) Verify(ctx context.Context, in bundle.Input, _ bundle.VerifyOptions) (*bundle.Verdict, error) {
-	if in.Tree == nil {
-		return nil, errors.New("a Rye bundle is a folder, not a file")
+func (f *Format) options(in bundle.Input) Options {
+	o := f.Options
+	keys := Keyring{}
+	if o.Keys != nil {
+		keys = *o.Keys
 	}
-	r, err := Verify(in.Tree, Options{Keys: &Keyring{Pins: f.Pins, Stores: f.Stores, Bundle: in.Tree}})
-	if err != nil {
-		return nil, err
-	}
-	return r.Verdict(), ctx.Err()
+	keys.Bundle, o.Keys = in.Tree, &keys
+	return o
 }
 
-// Verdict is the report in the form that all formats share. The format has no
-// archive, so there is no digest of one.
-func (r *Report) Verdict() *bundle.Verdict {
-	v := &bundle.Verdict{Code: "ok", Message: "the bundle is verified", Notes: r.Notes, Name: r.ID}
-	for _, f := range r.Findings {
-		v.Findings = append(v.Findings, *f)
+func (f *Format) create(ctx context.Context, src bundle.Input) (*Creation, error) {
+	if src.Tree == nil {
+		return nil, errNoTree
 	}
-	if len(r.Findings) > 0 {
-		v.Code, v.Message = r.Findings[0].Code, r.Findings[0].Message
+	o := f.New
+	o.ID, o.Keys = f.ID, f.options(src).Keys
+	return Create(ctx, src.Tree, o)
+}
+
+// Create implements bundle.Format: output is the root whose tree the source is.
+func (f *Format) Create(ctx context.Context, src bundle.Input, output string, _ bundle.Options) (*bundle.Result, error) {
+	out, err := f.create(ctx, src)
+	if err == nil && out.OK() {
+		err = out.Write(output)
 	}
-	if r.Manifest != nil {
-		v.Version = r.Manifest.Version
+	return bundle.Base(out, err)
+}
+
+// Verify implements bundle.Format.
+func (f *Format) Verify(ctx context.Context, in bundle.Input, _ bundle.Options) (*bundle.Result, error) {
+	if in.Tree == nil {
+		return nil, errNoTree
 	}
-	return v
+	return bundle.Base(Verify(ctx, in.Tree, f.options(in)))
+}
+
+var errNoTree = errors.New("a Rye bundle is a folder, not a file")
+
+// Digest implements bundle.Format: the Identity is manifest_digest.
+func (f *Format) Digest(ctx context.Context, src bundle.Input, _ bundle.Options) (*bundle.Result, error) {
+	return bundle.Base(f.create(ctx, src))
+}
+
+// Diff implements bundle.Format.
+func (f *Format) Diff(ctx context.Context, a, b bundle.Input, o bundle.Options) (*bundle.Result, error) {
+	return bundle.Base(Diff(ctx, a.Tree, f.ID, b.Tree, f.ID, o.Texts))
+}
+
+// Rebuild implements bundle.Format. Source and bundle are one tree.
+func (f *Format) Rebuild(ctx context.Context, src, against bundle.Input, _ bundle.Options) (*bundle.Result, error) {
+	if src.Tree == nil {
+		src = against
+	}
+	return bundle.Base(Rebuild(ctx, src.Tree, f.ID))
+}
+
+// Install implements bundle.Format.
+func (f *Format) Install(ctx context.Context, in bundle.Input, target string, o bundle.Options) (*bundle.Result, error) {
+	if in.Tree == nil {
+		return nil, errNoTree
+	}
+	return bundle.Base(Install(ctx, in.Tree, target, InstallOptions{Verify: f.options(in), AllowDowngrade: f.AllowDowngrade, DryRun: o.Plan, Now: o.Now}))
 }

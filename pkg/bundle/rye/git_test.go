@@ -94,7 +94,7 @@ func TestCommittedBundle(t *testing.T) {
 		t.Helper()
 		tree := source(commit, "bundles/notes")
 		k := &Keyring{Stores: []Store{{TrustProject, source(store, "")}}, Bundle: tree}
-		rep, err := Verify(tree, Options{Keys: k})
+		rep, err := Verify(t.Context(), tree, Options{Keys: k})
 		if err != nil {
 			t.Fatal(name, err)
 		}

@@ -41,14 +41,14 @@ func (v *verifier) runHead() error {
 		v.add(faults...)
 		return nil
 	}
-	v.note(NoFileList, headManifest, "this generation lists no files: whether signed items were lost, added or swapped cannot be seen")
+	v.r.Note(NoFileList, headManifest, "this generation lists no files: whether signed items were lost, added or swapped cannot be seen")
 	if v.o.ID != "" && name != v.o.ID {
 		faults = append(faults, bundle.Faultf(BundleIDMismatch, headManifest, "the manifest is that of %s, expected %s", finding.QuoteMax(name, 200), finding.QuoteMax(v.o.ID, 200)))
 	}
 	if !semver().MatchString(version) {
 		faults = append(faults, bundle.Faultf(VersionInvalid, headManifest, "the version %s is not SemVer 2.0.0, as 1.0.0 would be", finding.QuoteMax(version, 80)))
 	}
-	v.r.ID, v.r.headVersion = name, version
+	v.r.Name, v.r.Version = name, version
 	v.r.ManifestValid = len(faults) == 0
 	v.add(faults...)
 	return walkFiles(v.t, ".ai", bundle.Item{Name: ".ai", Kind: bundle.KindDir}, func(p string, it bundle.Item) error {

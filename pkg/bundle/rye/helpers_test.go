@@ -100,9 +100,9 @@ func writeBundle(t testing.TB, version string, files map[string]string) string {
 
 func createBundle(t testing.TB, dir, version string) {
 	t.Helper()
-	c, faults, err := Create(openDir(t, dir), CreateOptions{ID: notesID, Version: version, Time: when, Key: ownKey, SignItems: true})
-	if err != nil || len(faults) > 0 {
-		t.Fatal(err, messages(faults))
+	c, err := Create(t.Context(), openDir(t, dir), CreateOptions{ID: notesID, Version: version, Time: when, Key: ownKey, SignItems: true})
+	if err != nil || len(c.Findings) > 0 {
+		t.Fatal(err, messages(c.Findings))
 	}
 	for p, data := range c.Items {
 		put(t, dir, p, string(data))
@@ -142,7 +142,7 @@ func pin(t testing.TB, keys ...ed25519.PrivateKey) *Keyring {
 
 func verify(t testing.TB, dir string, o Options) *Report {
 	t.Helper()
-	r, err := Verify(openDir(t, dir), o)
+	r, err := Verify(t.Context(), openDir(t, dir), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,8 +154,8 @@ func wantCodes(t testing.TB, r *Report, want ...string) {
 	if want == nil {
 		want = []string{}
 	}
-	if !slices.Equal(r.Code, want) {
-		t.Errorf("code %v, want %v: %v", r.Code, want, messages(r.Findings))
+	if !slices.Equal(r.Codes, want) {
+		t.Errorf("code %v, want %v: %v", r.Codes, want, messages(r.Findings))
 	}
 }
 

@@ -1,6 +1,7 @@
 package rye
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/rigward/rigward/pkg/bundle"
@@ -9,17 +10,15 @@ import (
 )
 
 // An Inspection is a manifest as it says of itself. Nothing in it is verified,
-// and there is no verdict.
+// and there is no verdict: findings say why something is missing.
 type Inspection struct {
+	bundle.Result
 	Generation string      `json:"generation"` // "object_hash", "sha256" or "head"
 	Path       string      `json:"path"`       // of the manifest below the root
 	Unverified *Unverified `json:"unverified"` // null if the manifest cannot be parsed
 	// ManifestDigest is computed from what the manifest lists.
-	ManifestDigest string   `json:"manifest_digest,omitempty"`
-	SignerClaim    *Claim   `json:"signer_claim"` // null if there is no signature line
-	Code           []string `json:"code"`         // why something is missing above
-
-	Findings []*bundle.Finding `json:"-"`
+	ManifestDigest string `json:"manifest_digest,omitempty"`
+	SignerClaim    *Claim `json:"signer_claim"` // null if there is no signature line
 }
 
 // Unverified are the values of a manifest, none of which is proven.
@@ -53,13 +52,14 @@ type Claim struct {
 
 // Inspect reads the manifest of a bundle without judging it. id "" takes the
 // only one. The manifest must exist; the error is one of reading.
-func Inspect(t bundle.Source, id string) (*Inspection, error) {
+func Inspect(ctx context.Context, t bundle.Source, id string) (*Inspection, error) {
+	t = bundle.WithContext(ctx, t)
 	v := newVerifier(t, Options{ID: id})
 	head, err := v.choose()
 	if err != nil {
 		return nil, err
 	}
-	in := &Inspection{Code: []string{}, Generation: "object_hash", Path: ManifestPath(v.r.ID)}
+	in := &Inspection{Result: bundle.NewResult("inspect"), Generation: "object_hash", Path: ManifestPath(v.r.Name)}
 	if head {
 		in.Generation, in.Path = "head", headManifest
 	}
@@ -95,9 +95,9 @@ func (in *Inspection) fault(fs ...*bundle.Finding) {
 		if f.Path == "" {
 			f.Path = in.Path
 		}
-		in.Findings = append(in.Findings, f)
-		in.Code = append(in.Code, f.Code)
+		in.Fail(f)
 	}
+	in.Finish()
 }
 
 func (in *Inspection) read(data []byte, head bool) {
@@ -162,7 +162,7 @@ func readBundle(t bundle.Source, id string) (*Manifest, []byte, []*bundle.Findin
 	if len(v.r.Findings) > 0 {
 		return nil, nil, v.r.Findings, nil
 	}
-	p := ManifestPath(v.r.ID)
+	p := ManifestPath(v.r.Name)
 	if head {
 		return nil, nil, []*bundle.Finding{bundle.Faultf(FormatUnsupported, headManifest, "a bundle of this generation does not say which files it has")}, nil
 	}

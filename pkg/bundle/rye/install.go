@@ -24,21 +24,18 @@ type InstallOptions struct {
 }
 
 // An InstallResult is the outcome of Install, with the keys of
-// spec/ryebundle.md section 10.
+// spec/ryebundle.md section 10. Version is absent if the bundle did not verify.
 type InstallResult struct {
+	bundle.Result
 	Status       string   `json:"status"` // "installed", "upgraded", "unchanged" or "refused"
 	ID           string   `json:"bundle_id"`
-	Version      *string  `json:"version"` // null if the bundle did not verify
 	FilesWritten int      `json:"files_written"`
 	FilesRemoved int      `json:"files_removed"`
 	FilesKept    []string `json:"files_kept"`    // dropped by this version, but changed since: left alone
 	FilesSkipped []string `json:"files_skipped"` // key documents: installing must not widen the space's trust
-	Code         []string `json:"code"`
 
-	Report   *Report           `json:"-"` // of the verification
-	Plan     []Step            `json:"-"` // what was done, or would be in a dry run
-	Findings []*bundle.Finding `json:"-"`
-	Notes    []bundle.Note     `json:"-"`
+	Report *Report `json:"-"` // of the verification
+	Plan   []Step  `json:"-"` // what was done, or would be in a dry run
 }
 
 // A Step is what the plan has in mind for one path.
@@ -56,24 +53,24 @@ const area = ".rigward-rye"
 // leaves the space as it was; so does a crash, once the next run has undone
 // what it left.
 func Install(ctx context.Context, src bundle.Source, space string, o InstallOptions) (*InstallResult, error) {
-	in := &installer{src: src, o: o, r: &InstallResult{Status: "refused", FilesKept: []string{}, FilesSkipped: []string{}, Code: []string{}}}
-	report, err := Verify(src, o.Verify)
+	in := &installer{src: src, o: o, r: &InstallResult{Result: bundle.NewResult("install"), Status: "refused", FilesKept: []string{}, FilesSkipped: []string{}}}
+	report, err := Verify(ctx, src, o.Verify)
 	if err != nil {
 		return nil, err
 	}
-	in.r.Report, in.r.ID = report, report.ID
+	in.r.Report, in.r.ID = report, report.Name
 	if in.r.ID == "" {
 		in.r.ID = o.Verify.ID
 	}
 	switch {
 	case !report.Verified():
-		in.r.Code, in.r.Findings, in.r.Notes = report.Code, report.Findings, report.Notes
-		return in.r, nil
+		in.add(report.Findings...)
+		return in.conclude(), nil
 	case report.Manifest == nil:
 		in.add(bundle.Faultf(FormatUnsupported, headManifest, "bundles of this generation are read and verified only, for they do not say which files they have"))
 		return in.conclude(), nil
 	}
-	in.r.Version = &report.Manifest.Version
+	in.r.Version = report.Version
 	in.r.Notes = slices.Clone(report.Notes)
 	if err := in.into(ctx, space); err != nil {
 		return nil, err
@@ -94,7 +91,7 @@ type installer struct {
 	gone  []string     // paths to be removed
 }
 
-func (in *installer) add(fs ...*bundle.Finding) { in.r.Findings = append(in.r.Findings, fs...) }
+func (in *installer) add(fs ...*bundle.Finding) { in.r.Fail(fs...) }
 
 func (in *installer) conclude() *InstallResult {
 	r := in.r
@@ -103,14 +100,8 @@ func (in *installer) conclude() *InstallResult {
 		r.Status, r.FilesWritten, r.FilesRemoved = "refused", 0, 0
 		r.FilesKept, r.FilesSkipped, r.Notes = []string{}, []string{}, r.Report.Notes
 	}
-	for _, f := range r.Findings {
-		r.Code = append(r.Code, f.Code)
-	}
-	for _, n := range r.Notes {
-		r.Code = append(r.Code, n.Code)
-	}
-	slices.Sort(r.Code)
-	r.Code = slices.Compact(r.Code)
+	r.Name = r.ID
+	r.Finish()
 	return r
 }
 
@@ -489,7 +480,7 @@ func (in *installer) planDropped(same func(string, []byte) bool, step func(p, wh
 			continue
 		}
 		in.r.FilesKept = append(in.r.FilesKept, p)
-		in.r.Notes = append(in.r.Notes, bundle.Note{Code: UserModified, Path: p, Detail: "the new version drops the file, but it was changed since it was installed"})
+		in.r.Note(UserModified, p, "the new version drops the file, but it was changed since it was installed")
 		step(p, "keep")
 	}
 	return nil

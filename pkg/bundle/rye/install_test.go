@@ -32,7 +32,7 @@ func install(t testing.TB, dir, space string, change func(o *InstallOptions)) *I
 
 func installed(t testing.TB, space string) *Report {
 	t.Helper()
-	r, err := VerifyInstalled(openDir(t, space), Options{ID: notesID, Keys: pin(t, ownKey)})
+	r, err := VerifyInstalled(t.Context(), openDir(t, space), Options{ID: notesID, Keys: pin(t, ownKey)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +75,8 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	if err := os.Remove(filepath.Join(space, ".ai/tools/team/notes/show.ts")); err != nil {
 		t.Fatal(err)
 	}
-	if r := installed(t, space); !slices.Equal(r.Code, []string{FileMissing}) {
-		t.Errorf("%v", r.Code)
+	if r := installed(t, space); !slices.Equal(r.Codes, []string{FileMissing}) {
+		t.Errorf("%v", r.Codes)
 	}
 	if r := install(t, one, space, nil); r.Status != "installed" || r.FilesWritten != 1 {
 		t.Errorf("a lost file: %+v", r)
@@ -105,7 +105,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(space, ".ai/tools/team/notes-extra")); !os.IsNotExist(err) {
 		t.Error("an empty folder stays")
 	}
-	if r := install(t, one, space, nil); r.Status != "refused" || !slices.Equal(r.Code, []string{VersionNotNewer}) {
+	if r := install(t, one, space, nil); r.Status != "refused" || !slices.Equal(r.Codes, []string{VersionNotNewer}) {
 		t.Errorf("%+v", r)
 	}
 	if r := install(t, one, space, func(o *InstallOptions) { o.AllowDowngrade = true }); r.Status != "upgraded" {
@@ -185,8 +185,8 @@ func TestInstallRefusals(t *testing.T) {
 			c.do(t, space)
 			before := treeOf(t, space)
 			r := install(t, two, space, nil)
-			if r.Status != "refused" || !slices.Equal(r.Code, strings.Fields(c.codes)) {
-				t.Errorf("%s %v, want %s: %v", r.Status, r.Code, c.codes, messages(r.Findings))
+			if r.Status != "refused" || !slices.Equal(r.Codes, strings.Fields(c.codes)) {
+				t.Errorf("%s %v, want %s: %v", r.Status, r.Codes, c.codes, messages(r.Findings))
 			}
 			if got := treeOf(t, space); !reflect.DeepEqual(got, before) {
 				t.Errorf("files changed:\n%v\n%v", before, got)
@@ -224,7 +224,7 @@ func TestUninstallRefusals(t *testing.T) {
 			c.do(space)
 			before := treeOf(t, space)
 			r, err := Uninstall(t.Context(), notesID, space)
-			if err != nil || r.Status != "refused" || !slices.Equal(r.Code, []string{c.codes}) {
+			if err != nil || r.Status != "refused" || !slices.Equal(r.Codes, []string{c.codes}) {
 				t.Errorf("%+v %v %v", r, messages(r.Findings), err)
 			}
 			if got := treeOf(t, space); !reflect.DeepEqual(got, before) {
@@ -315,9 +315,9 @@ func TestKeysAreNotInstalled(t *testing.T) {
 	name, doc, _ := OwnDocument(otherKey, "mallory", when)
 	files[name] = string(doc)
 	dir := writeFiles(t, files)
-	c, faults, err := Create(openDir(t, dir), CreateOptions{ID: notesID, Version: "1.0.0", Time: when, Key: ownKey})
-	if err != nil || len(faults) > 0 {
-		t.Fatal(messages(faults), err)
+	c, err := Create(t.Context(), openDir(t, dir), CreateOptions{ID: notesID, Version: "1.0.0", Time: when, Key: ownKey})
+	if err != nil || len(c.Findings) > 0 {
+		t.Fatal(messages(c.Findings), err)
 	}
 	put(t, dir, c.Path, string(c.Text))
 	space := t.TempDir()
@@ -334,33 +334,33 @@ func TestKeysAreNotInstalled(t *testing.T) {
 
 func TestDiffRebuildInspect(t *testing.T) {
 	one, two := writeBundle(t, "1.0.0", notesFiles()), newer(t)
-	d, err := Diff(openDir(t, one), "", openDir(t, one), notesID)
+	d, err := Diff(t.Context(), openDir(t, one), "", openDir(t, one), notesID, false)
 	if err != nil || d.Status != "equal" || d.DigestA != d.DigestB {
 		t.Errorf("%+v %v", d, err)
 	}
-	if d, err = Diff(openDir(t, one), "", openDir(t, two), ""); err != nil || d.Status != "different" || len(d.Fields) != 1 || len(d.Files) != 3 {
+	if d, err = Diff(t.Context(), openDir(t, one), "", openDir(t, two), "", false); err != nil || d.Status != "different" || len(d.Fields) != 1 || len(d.Files) != 3 {
 		t.Errorf("%+v %v", d, err)
 	}
-	r, err := Rebuild(openDir(t, one), "")
+	r, err := Rebuild(t.Context(), openDir(t, one), "")
 	if err != nil || r.Status != "identical" || !r.SameBody || r.Digest != r.RebuiltDigest {
 		t.Errorf("%+v %v", r, err)
 	}
 	put(t, two, ".ai/tools/team/notes/added.py", "x\n")
 	put(t, two, savePy, "x\n")
 	os.Remove(filepath.Join(two, ".ai/config/notes/notes.yaml"))
-	if r, err = Rebuild(openDir(t, two), notesID); err != nil || r.Status != "differs" || len(r.Added) != 1 || len(r.Removed) != 1 || len(r.Modified) != 1 || r.Digest == r.RebuiltDigest {
+	if r, err = Rebuild(t.Context(), openDir(t, two), notesID); err != nil || r.Status != "differs" || len(r.Added) != 1 || len(r.Removed) != 1 || len(r.Modified) != 1 || r.Digest == r.RebuiltDigest {
 		t.Errorf("%+v %v", r, err)
 	}
-	in, err := Inspect(openDir(t, one), "")
+	in, err := Inspect(t.Context(), openDir(t, one), "")
 	if err != nil || in.Unverified == nil || in.Unverified.ManifestDigest != in.ManifestDigest || in.SignerClaim.Fingerprint != Fingerprint(public(ownKey)) || len(in.Unverified.Files) != 9 {
 		t.Errorf("%+v %v", in, err)
 	}
 	resign(t, one, otherKey, nil) // nobody is asked whether the signer is trusted
-	if in, err = Inspect(openDir(t, one), ""); err != nil || in.SignerClaim.Fingerprint != Fingerprint(public(otherKey)) || len(in.Code) > 0 {
+	if in, err = Inspect(t.Context(), openDir(t, one), ""); err != nil || in.SignerClaim.Fingerprint != Fingerprint(public(otherKey)) || len(in.Codes) > 0 {
 		t.Errorf("%+v %v", in, err)
 	}
 	put(t, one, ManifestPath(notesID), "a: [")
-	if in, err = Inspect(openDir(t, one), ""); err != nil || in.Unverified != nil || !slices.Equal(in.Code, []string{ManifestUnsigned, YAMLInvalid}) {
+	if in, err = Inspect(t.Context(), openDir(t, one), ""); err != nil || in.Unverified != nil || !slices.Equal(in.Codes, []string{ManifestUnsigned, YAMLInvalid}) {
 		t.Errorf("%+v %v", in, err)
 	}
 }
@@ -376,12 +376,12 @@ func TestList(t *testing.T) {
 		}
 		return s, pin(t, ownKey), s.Close, nil
 	}
-	l, err := List([]Root{{Path: one, Categories: []string{"team/notes"}}, {Path: two}, {Path: bad}, {Path: filepath.Join(one, "none")}, {Path: one, ID: notesID, Version: "2.0.0"}}, open)
+	l, err := List(t.Context(), []Root{{Path: one, Categories: []string{"team/notes"}}, {Path: two}, {Path: bad}, {Path: filepath.Join(one, "none")}, {Path: one, ID: notesID, Version: "2.0.0"}}, open)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{HashMismatch, ManifestMissing, VersionInvalid}; !slices.Equal(l.Code, want) {
-		t.Errorf("%v, want %v", l.Code, want)
+	if want := []string{HashMismatch, ManifestMissing, VersionInvalid}; !slices.Equal(l.Codes, want) {
+		t.Errorf("%v, want %v", l.Codes, want)
 	}
 	var states []string
 	for _, b := range l.Bundles {
@@ -475,9 +475,9 @@ func TestCreateRefusals(t *testing.T) {
 			dir := writeFiles(t, notesFiles())
 			o := CreateOptions{ID: notesID, Version: "1.0.0", Time: when, Key: ownKey}
 			c.do(dir, &o)
-			out, faults, err := Create(openDir(t, dir), o)
-			if err != nil || out != nil || !slices.Equal(codes(faults), []string{c.codes}) {
-				t.Errorf("%v %v %v", out, messages(faults), err)
+			out, err := Create(t.Context(), openDir(t, dir), o)
+			if err != nil || out.Manifest != nil || !slices.Equal(out.Codes, []string{c.codes}) {
+				t.Errorf("%v %v %v", out, messages(out.Findings), err)
 			}
 		})
 	}
@@ -496,17 +496,17 @@ func TestCreateLeavesOut(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, ".ai"), filepath.Join(filepath.Dir(root), ".ai")); err != nil {
 		t.Fatal(err)
 	}
-	c, faults, err := Create(openDir(t, filepath.Dir(root)), CreateOptions{ID: notesID, Version: "1.0.0", Time: when, Key: ownKey})
-	if err != nil || len(faults) > 0 {
-		t.Fatal(messages(faults), err)
+	c, err := Create(t.Context(), openDir(t, filepath.Dir(root)), CreateOptions{ID: notesID, Version: "1.0.0", Time: when, Key: ownKey})
+	if err != nil || len(c.Findings) > 0 {
+		t.Fatal(messages(c.Findings), err)
 	}
 	if want := []string{".ai/tools/build/", ".ai/tools/team/notes/__pycache__/", ".ai/trusted_keys/k.toml"}; !slices.Equal(c.LeftOut, want) {
 		t.Errorf("%q, want %q", c.LeftOut, want)
 	}
-	if want := []string{".ai/tools/team/notes/paper.png"}; !slices.Equal(c.Binary, want) {
-		t.Errorf("%q", c.Binary)
+	if len(c.Notes) != 1 || c.Notes[0].Code != NotUTF8 || c.Notes[0].Path != ".ai/tools/team/notes/paper.png" {
+		t.Errorf("%q", c.Notes)
 	}
-	again, _, _ := Create(openDir(t, filepath.Dir(root)), CreateOptions{ID: notesID, Version: "1.0.0", Time: when, Key: ownKey})
+	again, _ := Create(t.Context(), openDir(t, filepath.Dir(root)), CreateOptions{ID: notesID, Version: "1.0.0", Time: when, Key: ownKey})
 	if !bytes.Equal(c.Text, again.Text) {
 		t.Error("equal input gives other bytes")
 	}
@@ -516,12 +516,14 @@ func TestResultKeys(t *testing.T) {
 	one := writeBundle(t, "1.0.0", notesFiles())
 	space := t.TempDir()
 	data, _ := json.Marshal(install(t, one, space, nil))
-	if want := `{"status":"installed","bundle_id":"team/notes","version":"1.0.0","files_written":9,"files_removed":0,"files_kept":[],"files_skipped":[],"code":[]}`; string(data) != want {
+	if want := `{"schema_version":"1.0","command":"install","code":"ok","message":"ok","findings":[],"notes":[],"codes":[],"name":"team/notes","version":"1.0.0",` +
+		`"status":"installed","bundle_id":"team/notes","files_written":9,"files_removed":0,"files_kept":[],"files_skipped":[]}`; string(data) != want {
 		t.Errorf("%s", data)
 	}
 	r, _ := Uninstall(t.Context(), notesID, space)
 	data, _ = json.Marshal(r)
-	if want := `{"status":"uninstalled","bundle_id":"team/notes","files_removed":9,"files_kept":[],"code":[]}`; string(data) != want {
+	if want := `{"schema_version":"1.0","command":"uninstall","code":"ok","message":"ok","findings":[],"notes":[],"codes":[],"name":"team/notes",` +
+		`"status":"uninstalled","bundle_id":"team/notes","files_removed":9,"files_kept":[]}`; string(data) != want {
 		t.Errorf("%s", data)
 	}
 }

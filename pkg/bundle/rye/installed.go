@@ -1,6 +1,8 @@
 package rye
 
 import (
+	"context"
+
 	"github.com/rigward/rigward/pkg/bundle"
 )
 
@@ -9,9 +11,9 @@ import (
 // manifest if the lockfile is an old one (spec/ryebundle.md section 10). Files
 // that the bundle does not own are nobody's concern. Keys may have the space
 // itself as a store: installing never writes into it.
-func VerifyInstalled(space bundle.Source, o Options) (*Report, error) {
-	v := newVerifier(space, o)
-	v.r.ID = o.ID
+func VerifyInstalled(ctx context.Context, space bundle.Source, o Options) (*Report, error) {
+	v := newVerifier(bundle.WithContext(ctx, space), o)
+	v.r.Name = o.ID
 	if err := v.installed(); err != nil {
 		return nil, err
 	}
@@ -24,12 +26,12 @@ func (v *verifier) installed() error {
 	if err != nil || len(v.r.Findings) > 0 {
 		return err
 	}
-	l, fault, err := readLock(v.t, v.r.ID)
+	l, fault, err := readLock(v.t, v.r.Name)
 	if err != nil {
 		return err
 	}
 	if fault == nil && (l == nil || head) {
-		fault = notInstalled(v.r.ID)
+		fault = notInstalled(v.r.Name)
 	}
 	if fault != nil {
 		v.add(fault)
@@ -46,14 +48,14 @@ func (v *verifier) installed() error {
 	}
 	if l.ManifestHash != "" && l.ManifestHash != v.r.sum {
 		v.r.ManifestValid = false
-		v.add(bundle.Faultf(HashMismatch, ManifestPath(v.r.ID), "the stored manifest is not the one that was installed"))
+		v.add(bundle.Faultf(HashMismatch, ManifestPath(v.r.Name), "the stored manifest is not the one that was installed"))
 	}
 	same, err := l.recorded(v.t)
 	if err != nil {
 		return err
 	}
 	if same == nil {
-		v.add(bundle.Faultf(LockNoHashes, LockPath(v.r.ID), "the lockfile has no hashes and there is no manifest to compare the files with"))
+		v.add(bundle.Faultf(LockNoHashes, LockPath(v.r.Name), "the lockfile has no hashes and there is no manifest to compare the files with"))
 		return nil
 	}
 	for _, p := range l.Files {

@@ -230,7 +230,7 @@ func TestSignRoundTrip(t *testing.T) {
 			t.Errorf("%s %q: %v %v", c.name, signed, messages(r.Findings), err)
 			continue
 		}
-		if got := slices.Contains(r.Code, PartialCoverage); got != c.partial {
+		if got := slices.Contains(r.Codes, PartialCoverage); got != c.partial {
 			t.Errorf("%s %q: partial %v", c.name, c.text, got)
 		}
 		again, fault := Sign(c.name, signed, c.typ, ownKey, when)

@@ -1,6 +1,7 @@
 package rye
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"path"
@@ -24,11 +25,9 @@ type Root struct {
 
 // A Listing is what List found.
 type Listing struct {
+	bundle.Result
 	Bundles []ListedBundle `json:"bundles"`
 	Items   []ListedItem   `json:"items"` // visible items of the verified bundles
-	Code    []string       `json:"code"`  // sorted set
-
-	Findings []*bundle.Finding `json:"-"`
 }
 
 // A ListedBundle is one bundle of a root.
@@ -60,22 +59,19 @@ type OpenRoot func(r Root) (t bundle.Source, keys *Keyring, close func() error, 
 
 // List verifies the bundles of all roots and lists their items. A root that is
 // missing, empty or not verified is a finding.
-func List(roots []Root, open OpenRoot) (*Listing, error) {
-	l := &lister{out: &Listing{Bundles: []ListedBundle{}, Items: []ListedItem{}, Code: []string{}}, first: map[string]string{}}
+func List(ctx context.Context, roots []Root, open OpenRoot) (*Listing, error) {
+	l := &lister{ctx: ctx, out: &Listing{Result: bundle.NewResult("list"), Bundles: []ListedBundle{}, Items: []ListedItem{}}, first: map[string]string{}}
 	for _, r := range roots {
 		if err := l.root(r, open); err != nil {
 			return nil, err
 		}
 	}
-	for _, f := range l.out.Findings {
-		l.out.Code = append(l.out.Code, f.Code)
-	}
-	slices.Sort(l.out.Code)
-	l.out.Code = slices.Compact(l.out.Code)
+	l.out.Finish()
 	return l.out, nil
 }
 
 type lister struct {
+	ctx   context.Context
 	out   *Listing
 	first map[string]string // path to the bundle that has it first
 }
@@ -84,7 +80,7 @@ func (l *lister) add(root string, fs ...*bundle.Finding) {
 	for _, f := range fs {
 		c := *f
 		c.Path = path.Join(root, f.Path)
-		l.out.Findings = append(l.out.Findings, &c)
+		l.out.Fail(&c)
 	}
 }
 
@@ -128,20 +124,20 @@ func (l *lister) root(r Root, open OpenRoot) error {
 }
 
 func (l *lister) bundle(r Root, id string, t bundle.Source, keys *Keyring, own map[string]string) error {
-	report, err := Verify(t, Options{ID: id, Keys: keys})
+	report, err := Verify(l.ctx, t, Options{ID: id, Keys: keys})
 	if err != nil {
 		return err
 	}
-	faults := report.Findings
+	faults := slices.Clone(report.Findings)
 	if m := report.Manifest; m != nil {
 		if r.Version != "" && r.Version != m.Version {
 			faults = append(faults, m.fault(VersionInvalid, "version", "the bundle has version %s, the list of roots says %s", finding.QuoteMax(m.Version, 80), finding.QuoteMax(r.Version, 80)))
 		}
-		if r.Manifest != "" && r.Manifest != ManifestPath(report.ID) {
-			faults = append(faults, m.fault(ManifestMissing, "id", "the list of roots places the manifest at %s, it stands at %s", finding.QuoteMax(r.Manifest, 200), finding.QuoteMax(ManifestPath(report.ID), 200)))
+		if r.Manifest != "" && r.Manifest != ManifestPath(report.Name) {
+			faults = append(faults, m.fault(ManifestMissing, "id", "the list of roots places the manifest at %s, it stands at %s", finding.QuoteMax(r.Manifest, 200), finding.QuoteMax(ManifestPath(report.Name), 200)))
 		}
 	}
-	b := ListedBundle{ID: report.ID, Status: "verified", Signer: report.Signer, Trust: report.Trust, Root: r.Path, Categories: slices.Clone(r.Categories), Code: []string{}}
+	b := ListedBundle{ID: report.Name, Status: "verified", Signer: report.Signer, Trust: report.Trust, Root: r.Path, Categories: slices.Clone(r.Categories), Code: []string{}}
 	if b.Categories == nil {
 		b.Categories = []string{}
 	}
@@ -168,8 +164,8 @@ func (l *lister) bundle(r Root, id string, t bundle.Source, keys *Keyring, own m
 		if !Visible(p, r.Categories) {
 			continue
 		}
-		it := ListedItem{Path: p, ItemType: TypeOf(p), ItemID: ItemID(p), Category: Category(p), BundleID: report.ID, Root: r.Path, ShadowedBy: l.first[p]}
-		own[p] = report.ID
+		it := ListedItem{Path: p, ItemType: TypeOf(p), ItemID: ItemID(p), Category: Category(p), BundleID: report.Name, Root: r.Path, ShadowedBy: l.first[p]}
+		own[p] = report.Name
 		l.out.Items = append(l.out.Items, it)
 	}
 	return nil
@@ -177,11 +173,10 @@ func (l *lister) bundle(r Root, id string, t bundle.Source, keys *Keyring, own m
 
 // itemPaths returns the files of a verified bundle and sets its version.
 func itemPaths(t bundle.Source, r *Report, b *ListedBundle) (paths []string, err error) {
+	b.Version = &r.Version
 	if r.Manifest != nil {
-		b.Version = &r.Manifest.Version
 		return r.Manifest.paths(), nil
 	}
-	b.Version = &r.headVersion
 	err = walkFiles(t, ".ai", bundle.Item{Name: ".ai", Kind: bundle.KindDir}, func(p string, it bundle.Item) error {
 		if p != headManifest && p != headSource {
 			paths = append(paths, p)

@@ -1,14 +1,15 @@
 package rye
 
 import (
+	"context"
 	"slices"
-	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
 )
 
 // A Rebuilt is what Rebuild found.
 type Rebuilt struct {
+	bundle.Result
 	Status        string   `json:"status"` // "identical", "differs" or "failed"
 	ID            string   `json:"bundle_id"`
 	Digest        string   `json:"manifest_digest"`         // of the manifest that is there
@@ -17,9 +18,6 @@ type Rebuilt struct {
 	Added         []string `json:"added"`                   // create would list them, the manifest does not
 	Removed       []string `json:"removed"`                 // listed, but create would not
 	Modified      []string `json:"modified"`                // listed otherwise than create would
-	Code          []string `json:"code"`
-
-	Findings []*bundle.Finding `json:"-"`
 }
 
 // Rebuild makes the manifest of a bundle anew from its files, with the id,
@@ -27,17 +25,19 @@ type Rebuilt struct {
 // compares the two by manifest_digest, which does not depend on time and signer
 // (spec/ryebundle.md section 8). No key is needed and no signature is made or
 // checked: that is what Verify is for.
-func Rebuild(t bundle.Source, id string) (*Rebuilt, error) {
-	r := &Rebuilt{Status: "failed", ID: id, Added: []string{}, Removed: []string{}, Modified: []string{}, Code: []string{}}
+func Rebuild(ctx context.Context, t bundle.Source, id string) (*Rebuilt, error) {
+	t = bundle.WithContext(ctx, t)
+	r := &Rebuilt{Result: bundle.NewResult("rebuild"), Status: "failed", ID: id, Added: []string{}, Removed: []string{}, Modified: []string{}}
 	m, body, faults, err := readBundle(t, id)
 	if err != nil {
 		return nil, err
 	}
 	if len(faults) > 0 {
-		r.fail(faults)
+		r.Fail(faults...)
+		r.Finish()
 		return r, nil
 	}
-	r.ID, r.Digest = m.ID, m.digest()
+	r.ID, r.Name, r.Version, r.Digest = m.ID, m.ID, m.Version, m.digest()
 	c := &creator{t: t, out: &Creation{}, unchecked: true}
 	for _, top := range createFolders {
 		if err := c.folder(top); err != nil {
@@ -45,7 +45,8 @@ func Rebuild(t bundle.Source, id string) (*Rebuilt, error) {
 		}
 	}
 	if len(c.faults) > 0 {
-		r.fail(c.faults)
+		r.Fail(c.faults...)
+		r.Finish()
 		return r, nil
 	}
 	again := *m
@@ -76,26 +77,31 @@ func Rebuild(t bundle.Source, id string) (*Rebuilt, error) {
 		r.Removed = append(r.Removed, p)
 	}
 	r.RebuiltDigest = again.digest()
+	r.Identity = identity(r.RebuiltDigest)
 	if again.hasDigest {
 		again.Digest = r.RebuiltDigest
 	}
 	text, fault := again.emit()
 	r.SameBody = fault == nil && string(text) == string(body)
-	r.Status = "differs"
-	if r.Digest == r.RebuiltDigest && len(r.Added)+len(r.Removed)+len(r.Modified) == 0 {
-		r.Status = "identical"
+	for _, list := range []struct {
+		kind  string
+		paths []string
+	}{{"added", r.Added}, {"removed", r.Removed}, {"modified", r.Modified}} {
+		slices.Sort(list.paths)
+		for _, p := range list.paths {
+			r.Changes = append(r.Changes, bundle.Change{Change: list.kind, Path: p})
+		}
 	}
-	for _, list := range [][]string{r.Added, r.Removed, r.Modified} {
-		slices.SortFunc(list, strings.Compare)
+	r.Status, r.Message = "identical", "the manifest is what its files give"
+	if r.Digest != r.RebuiltDigest || len(r.Changes) > 0 {
+		r.Status = "differs"
+		r.Differs(bundle.ContentDiffers, "the files give another manifest (files that differ: %d)", len(r.Changes))
 	}
 	return r, nil
 }
 
-func (r *Rebuilt) fail(fs []*bundle.Finding) {
-	r.Findings = fs
-	for _, f := range fs {
-		r.Code = append(r.Code, f.Code)
-	}
-	slices.Sort(r.Code)
-	r.Code = slices.Compact(r.Code)
+// identity is the digest of a manifest as results hold it.
+func identity(hex string) bundle.Digest {
+	d, _ := bundle.ParseHex(hex) // what digest returns
+	return d
 }

@@ -419,13 +419,13 @@ func TestItemsOfTwoSigners(t *testing.T) {
 	files[savePy] = string(text)
 	dir := writeFiles(t, files)
 	o := CreateOptions{ID: notesID, Version: "1.0.0", Time: when, Key: ownKey}
-	if _, faults, err := Create(openDir(t, dir), o); err != nil || !slices.Equal(codes(faults), []string{UntrustedKey}) {
-		t.Errorf("a signature that cannot be checked: %v %v", messages(faults), err)
+	if c, err := Create(t.Context(), openDir(t, dir), o); err != nil || !slices.Equal(c.Codes, []string{UntrustedKey}) {
+		t.Errorf("a signature that cannot be checked: %v %v", messages(c.Findings), err)
 	}
 	o.Keys = pin(t, otherKey)
-	c, faults, err := Create(openDir(t, dir), o)
-	if err != nil || len(faults) > 0 {
-		t.Fatal(messages(faults), err)
+	c, err := Create(t.Context(), openDir(t, dir), o)
+	if err != nil || len(c.Findings) > 0 {
+		t.Fatal(messages(c.Findings), err)
 	}
 	put(t, dir, c.Path, string(c.Text))
 	r := verify(t, dir, Options{ID: notesID, Keys: pin(t, ownKey)})
@@ -433,8 +433,8 @@ func TestItemsOfTwoSigners(t *testing.T) {
 	r = verify(t, dir, Options{ID: notesID, Keys: pin(t, ownKey, otherKey)})
 	wantCodes(t, r, InlineUnsigned)
 	put(t, dir, savePy, strings.Replace(files[savePy], "saved", "sawed", 1))
-	if _, faults, _ := Create(openDir(t, dir), o); !slices.Equal(codes(faults), []string{ContentModified}) {
-		t.Errorf("a stale signature: %v", messages(faults))
+	if c, _ := Create(t.Context(), openDir(t, dir), o); !slices.Equal(c.Codes, []string{ContentModified}) {
+		t.Errorf("a stale signature: %v", messages(c.Findings))
 	}
 }
 

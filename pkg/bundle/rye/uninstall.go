@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
@@ -13,21 +12,20 @@ import (
 
 // An UninstallResult is the outcome of Uninstall.
 type UninstallResult struct {
+	bundle.Result
 	Status       string   `json:"status"` // "uninstalled" or "refused"
 	ID           string   `json:"bundle_id"`
 	FilesRemoved int      `json:"files_removed"`
 	FilesKept    []string `json:"files_kept"` // changed since: they are the user's now
-	Code         []string `json:"code"`
-
-	Findings []*bundle.Finding `json:"-"`
-	Notes    []bundle.Note     `json:"-"`
 }
 
 // Uninstall removes an installed bundle from a space: the files that are still
 // as they were installed, empty folders, manifest and lockfile. One fault in the
 // lockfile's paths, and nothing is removed.
 func Uninstall(ctx context.Context, id, space string) (*UninstallResult, error) {
-	r := &UninstallResult{Status: "refused", ID: id, FilesKept: []string{}, Code: []string{}}
+	r := &UninstallResult{Result: bundle.NewResult("uninstall"), Status: "refused", ID: id, FilesKept: []string{}}
+	r.Name = id
+	defer r.Finish()
 	if !ValidID(id) {
 		r.refuse(bundle.Faultf(BundleIDInvalid, "", "the bundle id %s %s", finding.QuoteMax(id, 200), idGrammar))
 		return r, nil
@@ -63,14 +61,7 @@ func notInstalled(id string) *bundle.Finding {
 	return bundle.Faultf(NotInstalled, LockPath(id), "the space has no lockfile of bundle %s", finding.QuoteMax(id, 200))
 }
 
-func (r *UninstallResult) refuse(fs ...*bundle.Finding) {
-	r.Findings = append(r.Findings, addHints(fs)...)
-	for _, f := range fs {
-		r.Code = append(r.Code, f.Code)
-	}
-	slices.Sort(r.Code)
-	r.Code = slices.Compact(r.Code)
-}
+func (r *UninstallResult) refuse(fs ...*bundle.Finding) { r.Fail(addHints(fs)...) }
 
 func (r *UninstallResult) within(ctx context.Context, s bundle.Source, txn *bundle.Txn) error {
 	l, fault, err := readLock(s, r.ID)
@@ -151,10 +142,7 @@ func (r *UninstallResult) within(ctx context.Context, s bundle.Source, txn *bund
 	r.Status, r.FilesRemoved = "uninstalled", files
 	for _, p := range kept {
 		r.FilesKept = append(r.FilesKept, p)
-		r.Notes = append(r.Notes, bundle.Note{Code: UserModified, Path: p, Detail: "the file is no longer the installed one and was kept"})
-	}
-	if len(kept) > 0 {
-		r.Code = append(r.Code, UserModified)
+		r.Note(UserModified, p, "the file is no longer the installed one and was kept")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package rye
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,29 +15,26 @@ import (
 )
 
 // A Report is the outcome of a verification, with the keys of
-// spec/ryebundle.md section 9 in their order. Paths in it are unquoted.
+// spec/ryebundle.md section 9 in their order after those of every result. Name
+// is the folder below .ai/bundles, or the name of a HEAD bundle. Paths in it
+// are unquoted.
 type Report struct {
+	bundle.Result
 	Status        string   `json:"status"`         // "verified" or "failed"
 	ManifestValid bool     `json:"manifest_valid"` // layers 1 to 6 passed
 	FilesChecked  int      `json:"files_checked"`  // entries looked at, 0 after a stop
 	FilesOK       int      `json:"files_ok"`
 	FilesMissing  []string `json:"files_missing"`  // listed, not there; in manifest order
 	FilesTampered []string `json:"files_tampered"` // listed, there, any other failure
-	Code          []string `json:"code"`           // sorted set, notes included
 	FilesExtra    []string `json:"files_extra"`    // there, not listed; sorted
 	Signer        *string  `json:"signer"`         // fingerprint in the manifest's line, null unless layer 1 passed
 	Trust         Trust    `json:"trust"`          // TrustNone unless layers 1 to 4 passed
 
-	ID       string            `json:"-"` // the folder below .ai/bundles, or the name of a HEAD bundle
-	Manifest *Manifest         `json:"-"` // nil after a stop, and for the HEAD generation
-	Line     *Line             `json:"-"` // signature line of the manifest, nil unless layer 1 passed
-	Findings []*bundle.Finding `json:"-"` // errors, in the order found
-	Notes    []bundle.Note     `json:"-"` // what does not change the verdict
+	Manifest *Manifest `json:"-"` // nil after a stop, and for the HEAD generation
+	Line     *Line     `json:"-"` // signature line of the manifest, nil unless layer 1 passed
 
 	hashes map[string]string // SHA-256 of each file that was read, by path
 	sum    string            // SHA-256 of the manifest file
-
-	headVersion string // of a HEAD bundle
 }
 
 // Verified reports whether the bundle passed.
@@ -62,8 +60,8 @@ var ErrBundles = errors.New("expected exactly one manifest below .ai/bundles, or
 // Verify goes through the layers of spec/ryebundle.md section 9, or of section
 // 12 for the HEAD generation. It reads only what the layer reached needs, and
 // writes nothing. The error is one of reading: no verdict.
-func Verify(t bundle.Source, o Options) (*Report, error) {
-	v := newVerifier(t, o)
+func Verify(ctx context.Context, t bundle.Source, o Options) (*Report, error) {
+	v := newVerifier(bundle.WithContext(ctx, t), o)
 	if err := v.run(); err != nil {
 		return nil, err
 	}
@@ -73,9 +71,10 @@ func Verify(t bundle.Source, o Options) (*Report, error) {
 
 func newVerifier(t bundle.Source, o Options) *verifier {
 	v := &verifier{t: t, o: o, folders: map[string]string{}, r: &Report{
-		Status: "failed", Trust: TrustNone, FilesMissing: []string{}, FilesTampered: []string{}, Code: []string{}, FilesExtra: []string{},
+		Result: bundle.NewResult("verify"), Status: "failed", Trust: TrustNone, FilesMissing: []string{}, FilesTampered: []string{}, FilesExtra: []string{},
 		hashes: map[string]string{},
 	}}
+	v.r.Message = "the bundle is verified"
 	if v.o.Keys == nil {
 		v.o.Keys = &Keyring{}
 	}
@@ -89,23 +88,12 @@ type verifier struct {
 	folders map[string]string // what folderAt said of a folder
 }
 
-func (v *verifier) add(fs ...*bundle.Finding) { v.r.Findings = append(v.r.Findings, fs...) }
-
-func (v *verifier) note(code, path, detail string) {
-	v.r.Notes = append(v.r.Notes, bundle.Note{Code: code, Path: path, Detail: detail})
-}
+func (v *verifier) add(fs ...*bundle.Finding) { v.r.Fail(fs...) }
 
 func (v *verifier) conclude() {
 	r := v.r
 	addHints(r.Findings)
-	for _, f := range r.Findings {
-		r.Code = append(r.Code, f.Code)
-	}
-	for _, n := range r.Notes {
-		r.Code = append(r.Code, n.Code)
-	}
-	slices.Sort(r.Code)
-	r.Code = slices.Compact(r.Code)
+	r.Finish()
 	slices.Sort(r.FilesExtra)
 	r.FilesOK = r.FilesChecked - len(r.FilesMissing) - len(r.FilesTampered)
 	if len(r.Findings) == 0 {
@@ -133,7 +121,7 @@ func (v *verifier) run() error {
 
 // manifest runs layers 1 to 6. It returns nil after a stop.
 func (v *verifier) manifest() (*Manifest, error) {
-	p := ManifestPath(v.r.ID)
+	p := ManifestPath(v.r.Name)
 	body, err := v.authenticate(p, hashLine)
 	if body == nil || err != nil {
 		return nil, err
@@ -148,8 +136,8 @@ func (v *verifier) manifest() (*Manifest, error) {
 		v.add(faults...)
 		return nil, nil
 	}
-	v.r.Manifest = m
-	faults = m.check(v.r.ID, p)
+	v.r.Manifest, v.r.Version = m, m.Version
+	faults = m.check(v.r.Name, p)
 	v.r.ManifestValid = len(faults) == 0
 	v.add(faults...)
 	return m, nil
@@ -159,7 +147,7 @@ func (v *verifier) manifest() (*Manifest, error) {
 // generation.
 func (v *verifier) choose() (head bool, err error) {
 	if v.o.ID != "" {
-		v.r.ID = v.o.ID
+		v.r.Name = v.o.ID
 		if !ValidID(v.o.ID) {
 			v.add(bundle.Faultf(BundleIDInvalid, "", "the bundle id %s %s", finding.QuoteMax(v.o.ID, 200), idGrammar))
 			return false, nil
@@ -178,7 +166,7 @@ func (v *verifier) choose() (head bool, err error) {
 	case head && len(ids) == 0:
 		return true, nil
 	case !head && len(ids) == 1:
-		v.r.ID = ids[0]
+		v.r.Name = ids[0]
 		if !ValidID(ids[0]) {
 			v.add(bundle.Faultf(BundleIDInvalid, ManifestPath(ids[0]), "the folder %s below .ai/bundles %s", finding.QuoteMax(ids[0], 200), idGrammar))
 		}
@@ -347,11 +335,11 @@ func (v *verifier) extra(m *Manifest) error {
 	if v.o.Extra != nil {
 		t = v.o.Extra
 	}
-	found, err := extraFiles(t, m, v.r.ID)
+	found, err := extraFiles(t, m, v.r.Name)
 	for _, x := range found {
 		v.r.FilesExtra = append(v.r.FilesExtra, x.path)
 		if v.o.AllowExtra {
-			v.note(ExtraFile, x.path, "the manifest does not list it")
+			v.r.Note(ExtraFile, x.path, "the manifest does not list it")
 		} else {
 			v.add(bundle.Faultf(ExtraFile, x.path, "the manifest does not list %s", finding.QuoteMax(x.path, 200)))
 		}

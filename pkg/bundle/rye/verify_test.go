@@ -267,7 +267,7 @@ func TestVerifyKinds(t *testing.T) {
 			before := treeOf(t, dir)
 			tree := openDir(t, dir)
 			o.Keys.Bundle = tree
-			r, err := Verify(tree, o)
+			r, err := Verify(t.Context(), tree, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -377,14 +377,14 @@ func TestSha256Generation(t *testing.T) {
 func TestChoice(t *testing.T) {
 	dir := writeBundle(t, "1.0.0", notesFiles())
 	o := Options{Keys: pin(t, ownKey)}
-	if r := verify(t, dir, o); !r.Verified() || r.ID != notesID {
+	if r := verify(t, dir, o); !r.Verified() || r.Name != notesID {
 		t.Errorf("the only bundle was not taken: %+v", r)
 	}
 	put(t, dir, ".ai/bundles/second/manifest.yaml", "x")
-	if _, err := Verify(openDir(t, dir), o); err != ErrBundles {
+	if _, err := Verify(t.Context(), openDir(t, dir), o); err != ErrBundles {
 		t.Errorf("two bundles: %v", err)
 	}
-	if _, err := Verify(openDir(t, t.TempDir()), o); err != ErrBundles {
+	if _, err := Verify(t.Context(), openDir(t, t.TempDir()), o); err != ErrBundles {
 		t.Errorf("no bundle: %v", err)
 	}
 }
@@ -395,8 +395,10 @@ func TestReportKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"status":"verified","manifest_valid":true,"files_checked":9,"files_ok":9,"files_missing":[],"files_tampered":[],` +
-		`"code":[],"files_extra":[],"signer":"` + Fingerprint(public(ownKey)) + `","trust":"pinned"}`
+	want := `{"schema_version":"1.0","command":"verify","code":"ok","message":"the bundle is verified","findings":[],"notes":[],"codes":[],` +
+		`"name":"team/notes","version":"1.0.0",` +
+		`"status":"verified","manifest_valid":true,"files_checked":9,"files_ok":9,"files_missing":[],"files_tampered":[],` +
+		`"files_extra":[],"signer":"` + Fingerprint(public(ownKey)) + `","trust":"pinned"}`
 	if string(data) != want {
 		t.Errorf("got  %s\nwant %s", data, want)
 	}
@@ -478,7 +480,7 @@ func TestHead(t *testing.T) {
 				}
 				k.Pins = []Pin{p}
 			}
-			r, err := Verify(tree, Options{ID: c.id, Keys: k})
+			r, err := Verify(t.Context(), tree, Options{ID: c.id, Keys: k})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -490,7 +492,7 @@ func TestHead(t *testing.T) {
 	}
 	t.Run("a shebang is not covered", func(t *testing.T) {
 		r, err := VerifyItem("b.py", []byte(files()[".ai/tools/notes/lib/b.py"]), Tool, pin(t, ownKey))
-		if err != nil || r.Status != "verified" || !reflect.DeepEqual(r.Code, []string{PartialCoverage}) {
+		if err != nil || r.Status != "verified" || !reflect.DeepEqual(r.Codes, []string{PartialCoverage}) {
 			t.Errorf("%+v %v", r, err)
 		}
 	})
@@ -542,7 +544,7 @@ func TestForeignStoreInsideBundle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Verify(tree, Options{ID: notesID, Keys: &Keyring{Stores: []Store{s}, Bundle: tree}})
+		r, err := Verify(t.Context(), tree, Options{ID: notesID, Keys: &Keyring{Stores: []Store{s}, Bundle: tree}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -557,7 +559,7 @@ func TestForeignStoreInsideBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Verify(tree, Options{ID: notesID, Keys: &Keyring{Stores: []Store{s}, Bundle: tree}})
+	r, err := Verify(t.Context(), tree, Options{ID: notesID, Keys: &Keyring{Stores: []Store{s}, Bundle: tree}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -565,7 +567,7 @@ func TestForeignStoreInsideBundle(t *testing.T) {
 	if s, err = OpenStore(TrustProject, project, t.TempDir()); err != nil { // control: the same store for another bundle
 		t.Fatal(err)
 	}
-	if r, err = Verify(tree, Options{ID: notesID, Keys: &Keyring{Stores: []Store{s}, Bundle: tree}}); err != nil {
+	if r, err = Verify(t.Context(), tree, Options{ID: notesID, Keys: &Keyring{Stores: []Store{s}, Bundle: tree}}); err != nil {
 		t.Fatal(err)
 	}
 	wantCodes(t, r)

@@ -2,7 +2,6 @@ package rye
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
@@ -11,14 +10,12 @@ import (
 
 // An ItemReport is the outcome of [VerifyItem].
 type ItemReport struct {
-	Status string   `json:"status"` // "verified" or "failed"
-	Code   []string `json:"code"`   // sorted set, notes included
-	Signer *string  `json:"signer"` // fingerprint, null unless verified
-	Trust  Trust    `json:"trust"`  // TrustNone unless verified
+	bundle.Result
+	Status string  `json:"status"` // "verified" or "failed"
+	Signer *string `json:"signer"` // fingerprint, null unless verified
+	Trust  Trust   `json:"trust"`  // TrustNone unless verified
 
-	Line     *Line             `json:"-"` // signature line, nil if none can be read
-	Findings []*bundle.Finding `json:"-"`
-	Notes    []bundle.Note     `json:"-"`
+	Line *Line `json:"-"` // signature line, nil if none can be read
 }
 
 // VerifyItem judges one file on its own: name is its path, of which the
@@ -28,7 +25,7 @@ func VerifyItem(name string, data []byte, t Type, keys *Keyring) (*ItemReport, e
 	if keys == nil {
 		keys = &Keyring{}
 	}
-	r := &ItemReport{Status: "failed", Trust: TrustNone, Code: []string{}}
+	r := &ItemReport{Result: bundle.NewResult("verify"), Status: "failed", Trust: TrustNone}
 	f, faults := itemLineFormat(name, data, t)
 	if len(faults) == 0 && len(data) > MaxFile {
 		faults = []*bundle.Finding{bundle.Faultf(LimitExceeded, name, "the file has more than %d bytes", MaxFile)}
@@ -45,7 +42,7 @@ func VerifyItem(name string, data []byte, t Type, keys *Keyring) (*ItemReport, e
 		if len(faults) == 0 {
 			r.Status, r.Signer, r.Trust = "verified", &s.line.Fingerprint, trust
 			if s.partial {
-				r.Notes = append(r.Notes, bundle.Note{Code: PartialCoverage, Path: name, Detail: "the signature does not cover the whole file"})
+				r.Note(PartialCoverage, name, "the signature does not cover the whole file")
 			}
 		}
 	}
@@ -53,14 +50,9 @@ func VerifyItem(name string, data []byte, t Type, keys *Keyring) (*ItemReport, e
 		if f.Path == "" {
 			f.Path = name
 		}
-		r.Code = append(r.Code, f.Code)
 	}
-	for _, n := range r.Notes {
-		r.Code = append(r.Code, n.Code)
-	}
-	r.Findings = addHints(faults)
-	slices.Sort(r.Code)
-	r.Code = slices.Compact(r.Code)
+	r.Fail(addHints(faults)...)
+	r.Finish()
 	return r, nil
 }
 

@@ -1,0 +1,125 @@
+package bundle
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Codes of a Result that are no faults of a bundle.
+const (
+	OK             = "ok"
+	ContentDiffers = "content-differs" // diff: the contents are not the same
+	TarDiffers     = "tar-differs"     // rebuild: another identity
+)
+
+// A Result is what a verb of any format tells of a bundle. The types with more
+// to tell embed it, so that every verb has the same keys in JSON and its own
+// ones after them; keys that are absent are unknown.
+type Result struct {
+	Schema     string     `json:"schema_version"`
+	Command    string     `json:"command"`
+	Code       string     `json:"code"` // OK, that of the first finding, or what a comparison came to
+	Message    string     `json:"message"`
+	Findings   []*Finding `json:"findings"`
+	Notes      []Note     `json:"notes"`
+	Codes      []string   `json:"codes"` // sorted set of the codes of findings and notes, see Finish
+	File       string     `json:"file,omitempty"`
+	FileDigest Digest     `json:"file_digest,omitzero"`
+	TarDigest  Digest     `json:"tar_digest,omitzero"` // identity of an archive
+	Name       string     `json:"name,omitempty"`      // of the manifest, as far as it could be read
+	Version    string     `json:"version,omitempty"`
+
+	// Identity is what Digest and Rebuild compare: the digest of the tar stream,
+	// or that of the manifest for a format without archives.
+	Identity Digest `json:"-"`
+	// Changes are those that Diff and Rebuild found.
+	Changes []Change `json:"-"`
+	// Whole is the value that embeds this one, set by Base.
+	Whole any `json:"-"`
+}
+
+// NewResult returns an accepted result without content for a verb.
+func NewResult(command string) Result {
+	return Result{Schema: "1.0", Command: command, Code: OK, Message: "ok", Findings: []*Finding{}, Notes: []Note{}, Codes: []string{}}
+}
+
+// Base returns the Result that a value embeds, and links the two: what the
+// verbs of a Format return.
+func Base[T interface{ base() *Result }](r T, err error) (*Result, error) {
+	if err != nil {
+		return nil, err
+	}
+	b := r.base()
+	b.Whole = r
+	return b, nil
+}
+
+func (r *Result) base() *Result { return r }
+
+// OK reports whether nothing was found.
+func (r *Result) OK() bool { return r.Code == OK }
+
+// Fail adds findings, of which nil is none. The first one of all decides code
+// and message.
+func (r *Result) Fail(faults ...*Finding) {
+	for _, f := range faults {
+		if f == nil {
+			continue
+		}
+		if r.Findings = append(r.Findings, f); r.Code == OK {
+			r.Code, r.Message = f.Code, f.Message
+		}
+	}
+}
+
+// Note adds a note.
+func (r *Result) Note(code, path, detail string) {
+	r.Notes = append(r.Notes, Note{code, path, detail})
+}
+
+// Differs sets code and message of a comparison that found differences.
+func (r *Result) Differs(code, format string, args ...any) {
+	r.Code, r.Message = code, fmt.Sprintf(format, args...)
+}
+
+// Finish sets Codes.
+func (r *Result) Finish() {
+	r.Codes = make([]string, 0, len(r.Findings)+len(r.Notes))
+	for _, f := range r.Findings {
+		r.Codes = append(r.Codes, f.Code)
+	}
+	for _, n := range r.Notes {
+		r.Codes = append(r.Codes, n.Code)
+	}
+	slices.Sort(r.Codes)
+	r.Codes = slices.Compact(r.Codes)
+}
+
+// WriteJSON is the JSON form of v without HTML escapes, and without a line
+// feed at its end.
+func WriteJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// MarshalText is String.
+func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// MarshalJSON escapes what a terminal would obey in the path.
+func (f Finding) MarshalJSON() ([]byte, error) {
+	type plain Finding
+	f.Path = EscapeLine(f.Path)
+	return WriteJSON(plain(f))
+}
+
+// MarshalJSON escapes what a terminal would obey in the path.
+func (n Note) MarshalJSON() ([]byte, error) {
+	type plain Note
+	n.Path = EscapeLine(n.Path)
+	return WriteJSON(plain(n))
+}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -56,19 +55,25 @@ func formats() []bundle.Format {
 	return []bundle.Format{rig.Format{}, agent.Format{}, &rye.Format{}}
 }
 
-// verbs is the table of verbs. Several formats may bring a verb of one name.
+// verbs is the table of verbs. Of verbs with one name, one a format, the first
+// is taken where nothing tells which is meant.
 func verbs() []*verb {
-	return slices.Concat(rigVerbs(), agentVerbs(), ryeVerbs())
+	return slices.Concat(createVerbs(), inspectVerbs(), verifyVerbs(), lsVerbs(), diffVerbs(), rebuildVerbs(), installVerbs(), uninstallVerbs(),
+		upVerbs(), signVerbs(), stageVerbs(), listVerbs(), trustVerbs())
 }
 
 // A verb is one command of one format.
 type verb struct {
 	name   string
-	format string // "" for a verb that all formats share
+	format string
 	args   string // for the usage line, as "FILE…"
+	least  int    // number of args
+	most   int    // -1 for any number
 	short  string // one line for help
 	flags  []flagSpec
-	run    func(ctx context.Context, c *call) int
+	// run returns the exit status. An error that is a finding, as of a
+	// reference, is told as a result; any other one is exit 2.
+	run func(ctx context.Context, c *call) (int, error)
 }
 
 // A flagSpec is one flag. Parser, help, completions and man pages read it.
@@ -82,18 +87,24 @@ type flagSpec struct {
 	help     string
 }
 
-// jsonFlag and limitFlag belong to nearly every verb.
-var (
-	jsonFlag  = flagSpec{name: "--json", help: "print one JSON object on standard output"}
-	limitFlag = flagSpec{name: "--limit", value: "NAME=VALUE", many: true, help: "change one limit, such as total-size=2GiB"}
-)
-
 // call is one run of a verb.
 type call struct {
 	Env
-	verb *verb
-	args []string            // positional
-	set  map[string][]string // flag to its values
+	verb    *verb
+	args    []string            // positional
+	set     map[string][]string // flag to its values
+	subject string              // the argument that is being worked on
+	closers []func()
+}
+
+// after runs fn once the work is done, before the result is told.
+func (c *call) after(fn func()) { c.closers = append(c.closers, fn) }
+
+func (c *call) release() {
+	for i := len(c.closers) - 1; i >= 0; i-- {
+		c.closers[i]()
+	}
+	c.closers = nil
 }
 
 func (c *call) has(flag string) bool     { return len(c.set[flag]) > 0 }
@@ -115,16 +126,6 @@ func (c *call) path(p string) string {
 	return filepath.Join(c.Dir, p)
 }
 
-// limits applies --limit to a format's defaults.
-func (c *call) limits(l bundle.Limits) (bundle.Limits, error) {
-	for _, v := range c.all("--limit") {
-		if err := l.Set(v); err != nil {
-			return l, usagef("%v", err)
-		}
-	}
-	return l, nil
-}
-
 // say writes a line of narrative to standard error.
 func (c *call) say(format string, args ...any) { fmt.Fprintf(c.Stderr, format+"\n", args...) }
 
@@ -133,9 +134,11 @@ func (c *call) print(format string, args ...any) { fmt.Fprintf(c.Stdout, format+
 
 // json writes one object and a line feed to standard output.
 func (c *call) json(v any) {
-	enc := json.NewEncoder(c.Stdout)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	b, err := bundle.WriteJSON(v)
+	if err == nil {
+		_, err = c.Stdout.Write(append(b, '\n'))
+	}
+	if err != nil {
 		if o, ok := c.Stdout.(*output); ok && o.err == nil {
 			o.err = err // Main tells it
 		}
@@ -159,6 +162,19 @@ type codedError struct {
 
 func (e *codedError) Error() string { return e.err.Error() }
 func (e *codedError) Unwrap() error { return e.err }
+
+// stop reports the error of a verb: a finding as its result, anything else as
+// what kept it from deciding.
+func (c *call) stop(err error) int {
+	if f := bundle.AsFinding(err); f != nil {
+		r := bundle.NewResult(c.verb.name)
+		r.Fail(f)
+		r.File = c.subject
+		status, _ := c.tell(&r, nil)
+		return status
+	}
+	return c.fail(err)
+}
 
 // fail reports what kept a verb from deciding: exit 2, in text or as JSON.
 func (c *call) fail(err error) int {
@@ -288,13 +304,21 @@ func run(ctx context.Context, env Env) int {
 	if err == nil {
 		err = c.parse(rest)
 	}
+	if err == nil {
+		err = c.words(v.least, v.most)
+	}
 	if err != nil {
 		if slices.Contains(rest, "--json") {
 			c.set["--json"] = []string{"true"}
 		}
 		return c.fail(err)
 	}
-	return v.run(ctx, c)
+	status, err := v.run(ctx, c)
+	c.release()
+	if err != nil {
+		return c.stop(err)
+	}
+	return status
 }
 
 func named(all []*verb, name string) (vs []*verb) {
@@ -328,7 +352,7 @@ func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*ver
 		}
 		rest := slices.Delete(slices.Clone(args), i, i+n)
 		for _, v := range candidates {
-			if v.format == value || v.format == "" {
+			if v.format == value {
 				return v, rest, nil
 			}
 		}

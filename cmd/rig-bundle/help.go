@@ -30,9 +30,6 @@ func (f *flagSpec) spelled() string {
 }
 
 func (v *verb) label() string {
-	if v.format == "" {
-		return v.short
-	}
 	return v.short + " (" + v.format + ")"
 }
 

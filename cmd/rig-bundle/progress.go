@@ -3,47 +3,90 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // progressDelay is how long a command works before it says so.
 const progressDelay = time.Second
 
-// countingReader counts how far a file was read.
+// countingReader counts what was read of a file.
 type countingReader struct {
 	io.ReaderAt
-	most atomic.Int64
+	read atomic.Int64
 }
 
 func (r *countingReader) ReadAt(p []byte, off int64) (int, error) {
 	n, err := r.ReaderAt.ReadAt(p, off)
-	if end := off + int64(n); end > r.most.Load() {
-		r.most.Store(end)
-	}
+	r.read.Add(int64(n))
 	return n, err
 }
 
-// progress shows on a terminal how far a file was read, once that takes long.
-func (c *call) progress(what string, f io.ReaderAt, size int64) (io.ReaderAt, func()) {
+// watchFile shows on a terminal how far an archive was read, once that takes
+// long. Every verb reads it to judge it; what it reads again is its own work.
+func (c *call) watchFile(f *os.File, size int64) io.ReaderAt {
 	if !c.Terminal || size == 0 {
-		return f, func() {}
+		return f
 	}
 	r := &countingReader{ReaderAt: f}
-	return r, c.ticking(func() string { return fmt.Sprintf("%s %d%%", what, r.most.Load()*100/size) })
+	base := finding.Path(filepath.Base(f.Name()))
+	c.ticking(func() string {
+		what, read := "verify", r.read.Load()
+		if read > size {
+			what, read = c.verb.name, read-size
+		}
+		return fmt.Sprintf("%s %s %d%%", what, base, min(read, size)*100/size)
+	})
+	return r
 }
 
-// spin shows on a terminal that work goes on, once that takes long.
-func (c *call) spin(what string) func() {
-	if !c.Terminal {
-		return func() {}
+// countingTree counts the files that were opened, and what was read of them.
+type countingTree struct {
+	bundle.Source
+	files, bytes atomic.Int64
+}
+
+func (t *countingTree) Open(name string) (io.ReadCloser, error) {
+	r, err := t.Source.Open(name)
+	if err != nil {
+		return nil, err
 	}
-	seconds := 0
-	return c.ticking(func() string { seconds++; return fmt.Sprintf("%s, %d s", what, seconds) })
+	t.files.Add(1)
+	return &countedFile{r, t}, nil
 }
 
-func (c *call) ticking(line func() string) (stop func()) {
+type countedFile struct {
+	io.ReadCloser
+	t *countingTree
+}
+
+func (f *countedFile) Read(p []byte) (int, error) {
+	n, err := f.ReadCloser.Read(p)
+	f.t.bytes.Add(int64(n))
+	return n, err
+}
+
+// watchTree shows on a terminal how much of a tree was read, once that takes
+// long.
+func (c *call) watchTree(src bundle.Source) bundle.Source {
+	if !c.Terminal {
+		return src
+	}
+	t, subject := &countingTree{Source: src}, finding.Path(c.subject)
+	c.ticking(func() string {
+		return fmt.Sprintf("%s %s: %s, %d MiB", c.verb.name, subject, count(t.files.Load(), "file"), t.bytes.Load()>>20)
+	})
+	return t
+}
+
+// ticking shows a line every second until release.
+func (c *call) ticking(line func() string) {
 	done, gone := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -64,5 +107,5 @@ func (c *call) ticking(line func() string) (stop func()) {
 		}
 	}()
 	var once sync.Once
-	return func() { once.Do(func() { close(done); <-gone }) }
+	c.after(func() { once.Do(func() { close(done); <-gone }) })
 }

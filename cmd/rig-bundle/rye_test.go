@@ -130,7 +130,8 @@ func TestRyeCommands(t *testing.T) {
 	r.want(1, "key-signer-untrusted", "trust", "add", "--key", "other.pem", filepath.Join(r.ownDocument("own.pem")))
 	r.want(0, "added", "trust", "add", "--key", "own.pem", "--owner", "me")
 	out := r.want(0, `"status":"verified"`, "verify", "b", "--json")
-	if !strings.HasPrefix(out, `{"status":"verified","manifest_valid":true,"files_checked":2,"files_ok":2,"files_missing":[],"files_tampered":[],"code":[],"files_extra":[],"signer":"`) ||
+	if !strings.HasPrefix(out, `{"schema_version":"1.0","command":"verify","code":"ok","message":"the bundle is verified","findings":[],"notes":[],"codes":[],"name":"team/notes","version":"1.0.0",`+
+		`"status":"verified","manifest_valid":true,"files_checked":2,"files_ok":2,"files_missing":[],"files_tampered":[],"files_extra":[],"signer":"`) ||
 		!strings.HasSuffix(out, "\"trust\":\"user\"}\n") {
 		t.Errorf("report %s", out)
 	}

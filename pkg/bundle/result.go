@@ -34,6 +34,8 @@ type Result struct {
 	// Identity is what Digest and Rebuild compare: the digest of the tar stream,
 	// or that of the manifest for a format without archives.
 	Identity Digest `json:"-"`
+	// Archive is what was read of a file, nil if there is none.
+	Archive *Archive `json:"-"`
 	// Changes are those that Diff and Rebuild found.
 	Changes []Change `json:"-"`
 	// Whole is the value that embeds this one, set by Base.
@@ -76,7 +78,7 @@ func (r *Result) Fail(faults ...*Finding) {
 
 // Note adds a note.
 func (r *Result) Note(code, path, detail string) {
-	r.Notes = append(r.Notes, Note{code, path, detail})
+	r.Notes = append(r.Notes, Note{Code: code, Path: path, Detail: detail})
 }
 
 // Differs sets code and message of a comparison that found differences.

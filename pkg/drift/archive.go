@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/bundle/agent"
+	"github.com/rigward/rigward/pkg/bundle/rig"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -27,52 +29,103 @@ type builder interface {
 	whole() bool
 	// output is the path of the bundle that a tree is to hold.
 	output(tree string) (string, error)
-	// digest tells what bundle a commit's sources give, without its file. like is
-	// the accepted bundle whose stamps are taken over, nil for none.
-	digest(c *gitrepo.Commit, under conditions, like *file) (*built, error)
-	// build makes that bundle in the directory dir.
-	build(c *gitrepo.Commit, dir string, like *file) (*built, error)
-	// verify judges a committed bundle by all rules of the format.
-	verify(f *file) (*bundle.Verdict, error)
-	// diff lists the changes from a to b, with old nil all members of b.
-	diff(a, b *file) ([]report.MemberChange, error)
+	// inputs are what a build of a commit's sources takes. like is the accepted
+	// bundle whose stamps are taken over, nil for none.
+	inputs(c *gitrepo.Commit, under conditions, like *file) (bundle.Format, *source, bundle.Input, error)
 	// repair is the command that writes the bundle anew.
 	repair(output string) string
 }
 
 // A file is a bundle at hand.
 type file struct {
-	name                string // base name
-	data                io.ReaderAt
-	size                int64
-	checksum, signature []byte
-	tar                 string // digest of the tar stream
+	bundle.Input
+	judged *bundle.Result // nil if it is not accepted
 }
 
-func (f *file) input() bundle.Input {
-	return bundle.Input{Name: f.name, File: f.data, Size: f.size, Checksum: f.checksum, Signature: f.signature}
-}
+// tar is the digest of an accepted bundle's tar stream.
+func (f *file) tar() string { return f.judged.TarDigest.String() }
 
 // built is what a build gave: faults of its source, or the digest of the tar
 // stream, with the file if one was asked for.
 type built struct {
 	*file
 	tar    string
-	faults []bundle.Finding
+	faults []*bundle.Finding
 	src    *source
 	close  func()
+}
+
+// limits are a format's, with no more in all than a gate builds.
+func limits(f bundle.Format) bundle.Limits {
+	l := bundle.DefaultLimits()
+	if _, ok := f.(agent.Format); ok {
+		l = agent.DefaultLimits()
+		l.TotalSize = min(l.TotalSize, maxBytes)
+	}
+	return l
+}
+
+// digest tells what bundle a commit's sources give, without its file.
+func (s *side) digest(b builder, c *gitrepo.Commit, under conditions, like *file) (*built, error) {
+	f, src, in, err := b.inputs(c, under, like)
+	if err != nil {
+		return nil, err
+	}
+	r, err := f.Digest(s.ctx, in, bundle.Options{Limits: limits(f)})
+	if err != nil {
+		return nil, err
+	}
+	return &built{tar: r.TarDigest.String(), faults: r.Findings, src: src}, nil
+}
+
+// verify judges a committed bundle by all rules of its format.
+func (s *side) verify(p policy.Bundle, b builder, in *file) (*bundle.Result, error) {
+	f, _, _, err := b.inputs(s.tip, conditions{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	o := bundle.Options{Limits: limits(f)}
+	if o.Signed, err = s.signed(p); err != nil {
+		return nil, err
+	}
+	r, err := f.Verify(s.ctx, in.Input, o)
+	if err == nil && r.OK() {
+		in.judged = r
+	}
+	return r, err
+}
+
+// diff lists the changes from a to b, without a all members of b.
+func (s *side) diff(with builder, a, b *file) ([]report.MemberChange, error) {
+	f, _, _, err := with.inputs(s.tip, conditions{}, nil)
+	if err != nil {
+		return nil, err
+	}
+	o := bundle.Options{Limits: limits(f), Texts: true}
+	if a == nil {
+		r, err := f.Verify(s.ctx, b.Input, o)
+		if err != nil {
+			return nil, err
+		}
+		return memberChanges(bundle.Compare(nil, r.Archive.Nodes())), nil
+	}
+	r, err := f.Diff(s.ctx, a.Input, b.Input, o)
+	if err != nil {
+		return nil, err
+	}
+	return memberChanges(r.Changes), nil
 }
 
 // bundleOf gives the bundle of a commit's sources. Nothing is packed if its
 // tar stream is that of the accepted bundle like, which is the file then.
 func (s *side) bundleOf(f builder, c *gitrepo.Commit, like *file) (*built, error) {
-	out, err := f.digest(c, conditions{}, like)
+	out, err := s.digest(f, c, conditions{}, like)
 	switch {
 	case err != nil:
 		return nil, err
 	case len(out.faults) > 0:
 		return out, nil
-	case like != nil && like.tar == out.tar:
+	case like != nil && like.tar() == out.tar:
 		out.file = like
 		return out, nil
 	}
@@ -80,24 +133,35 @@ func (s *side) bundleOf(f builder, c *gitrepo.Commit, like *file) (*built, error
 }
 
 // build runs one build in a scratch directory of its own.
-func (s *side) build(f builder, c *gitrepo.Commit, like *file) (*built, error) {
+func (s *side) build(b builder, c *gitrepo.Commit, like *file) (*built, error) {
+	f, src, in, err := b.inputs(c, conditions{}, like)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := os.MkdirTemp(s.Temp, "rigward-bundle-*")
 	if err != nil {
 		return nil, err
 	}
-	remove := func() { os.RemoveAll(dir) }
-	out, err := f.build(c, dir, like)
+	out := &built{src: src, close: func() { os.RemoveAll(dir) }}
+	to := dir // a bundle root gives the file its name
+	if b.kind() == bundle.KindFile {
+		to = filepath.Join(dir, "built"+rig.Ext)
+	}
+	r, err := f.Create(s.ctx, in, to, bundle.Options{Limits: limits(f)})
 	if err != nil {
-		remove()
+		out.close()
 		return nil, err
 	}
-	inner := out.close
-	out.close = func() {
-		if inner != nil {
-			inner()
-		}
-		remove()
+	if out.faults = r.Findings; !r.OK() {
+		return out, nil
 	}
+	made, size, err := bundle.OpenFile(r.File)
+	if err != nil {
+		out.close()
+		return nil, err
+	}
+	out.file = &file{Input: bundle.Input{Name: filepath.Base(r.File), File: made, Size: size, Made: true}, judged: r}
+	out.tar, out.close = r.TarDigest.String(), func() { made.Close(); os.RemoveAll(dir) }
 	return out, nil
 }
 
@@ -122,7 +186,7 @@ func (s *side) archive(b policy.Bundle, f builder) error {
 		if wrong, err := s.source(b, s.tip.Tree, f.kind()); wrong != "" || err != nil {
 			return err
 		}
-		probe, err := f.digest(s.tip, conditions{}, nil)
+		probe, err := s.digest(f, s.tip, conditions{}, nil)
 		if err != nil {
 			return err
 		}
@@ -158,14 +222,13 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 	}
 	var like *file
 	if old != nil {
-		v, err := f.verify(old)
+		v, err := s.verify(b, f, old)
 		if err != nil {
 			return err
 		}
 		rep.Committed, rep.Name = v.TarDigest.String(), v.Name
 		if v.OK() {
 			like = old
-			like.tar = v.TarDigest.String()
 			s.names(b, out, v)
 		} else {
 			rep.Drift = true
@@ -187,7 +250,7 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 		return nil
 	}
 	rep.Rebuilt = now.tar
-	second, err := f.digest(s.tip, again, like)
+	second, err := s.digest(f, s.tip, again, like)
 	if err != nil {
 		return err
 	}
@@ -203,9 +266,9 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 			hint = "mkdir -p " + finding.Word(dir) + " && " + hint
 		}
 		s.add(out, wrong, hint)
-	case like != nil && like.tar != now.tar:
+	case like != nil && like.tar() != now.tar:
 		rep.Drift = true
-		changes, err := f.diff(like, now.file)
+		changes, err := s.diff(f, like, now.file)
 		if err != nil {
 			return err
 		}
@@ -232,10 +295,10 @@ func (s *side) fromBase(b policy.Bundle, f builder, rep *report.Bundle, now *bui
 		if old, _, err := s.committed(s.base.Tree, out); err != nil {
 			return err
 		} else if old != nil {
-			if v, err := f.verify(old); err != nil {
+			if v, err := s.verify(b, f, old); err != nil {
 				return err
 			} else if v.OK() {
-				like, old.tar = old, v.TarDigest.String()
+				like = old
 			}
 		}
 		base, err := s.bundleOf(f, s.base, like)
@@ -248,7 +311,7 @@ func (s *side) fromBase(b policy.Bundle, f builder, rep *report.Bundle, now *bui
 		}
 		before, rep.Base = base.file, base.tar
 	}
-	changes, err := f.diff(before, now.file)
+	changes, err := s.diff(f, before, now.file)
 	rep.FromBase = limit(changes, &rep.Truncated)
 	return err
 }
@@ -276,9 +339,9 @@ func (s *side) committed(tree, output string) (f *file, wrong string, err error)
 	if isPointer(data) {
 		return nil, "the commit holds a Git LFS pointer instead of the bundle", nil
 	}
-	f = &file{name: path.Base(output), data: bytes.NewReader(data), size: it.Size}
-	if f.checksum, err = small(src, output+".sha256"); err == nil {
-		f.signature, err = small(src, output+".sig")
+	f = &file{Input: bundle.Input{Name: path.Base(output), File: bytes.NewReader(data), Size: it.Size}}
+	if f.Checksum, err = small(src, output+".sha256"); err == nil {
+		f.Signature, err = small(src, output+".sig")
 	}
 	return f, "", err
 }
@@ -304,7 +367,7 @@ func small(src bundle.Source, name string) ([]byte, error) {
 }
 
 // names holds what a bundle calls itself against the policy.
-func (s *side) names(b policy.Bundle, out string, v *bundle.Verdict) {
+func (s *side) names(b policy.Bundle, out string, v *bundle.Result) {
 	for _, field := range []struct{ what, want, got string }{{"name", b.Name, v.Name}, {"version", b.Version, v.Version}} {
 		if field.want != "" && field.want != field.got {
 			s.add(out, fmt.Sprintf("the bundle's %s is %s, the policy says %s", field.what, finding.QuoteMax(field.got, 100), finding.QuoteMax(field.want, 100)), "build it with the policy's "+field.what+", or change the policy first")

@@ -146,7 +146,7 @@ func (s *side) add(p, message, hint string) {
 const maxFindings = 20
 
 // addAll keeps what a format found in a bundle or in its source.
-func (s *side) addAll(p string, fs []bundle.Finding, hint string) {
+func (s *side) addAll(p string, fs []*bundle.Finding, hint string) {
 	for i, f := range fs {
 		if i == maxFindings {
 			s.Findings[len(s.Findings)-1].Message += fmt.Sprintf(", and %d more", len(fs)-i)

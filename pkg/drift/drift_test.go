@@ -118,8 +118,8 @@ func commitBundle(t *testing.T, r *gittest.Repo, b policy.Bundle) string {
 	if out.file == nil {
 		t.Fatal(out.faults)
 	}
-	data := make([]byte, out.size)
-	if _, err := out.data.ReadAt(data, 0); err != nil {
+	data := make([]byte, out.Size)
+	if _, err := out.File.ReadAt(data, 0); err != nil {
 		t.Fatal(err)
 	}
 	return put(r, map[string]string{b.Output: string(data)})
@@ -212,18 +212,25 @@ func TestUses(t *testing.T) {
 	}
 }
 
-// unstable builds another bundle each time.
-type unstable struct {
-	builder
-	n int
+// unstable builds another bundle under other conditions.
+type unstable struct{ builder }
+
+func (u unstable) inputs(c *gitrepo.Commit, under conditions, like *file) (bundle.Format, *source, bundle.Input, error) {
+	f, src, in, err := u.builder.inputs(c, under, like)
+	if under != (conditions{}) {
+		f = other{f}
+	}
+	return f, src, in, err
 }
 
-func (u *unstable) digest(c *gitrepo.Commit, under conditions, like *file) (*built, error) {
-	out, err := u.builder.digest(c, under, like)
-	if u.n++; err == nil && under != (conditions{}) {
-		out.tar = "sha256:other"
+type other struct{ bundle.Format }
+
+func (o other) Digest(ctx context.Context, src bundle.Input, opt bundle.Options) (*bundle.Result, error) {
+	r, err := o.Format.Digest(ctx, src, opt)
+	if err == nil {
+		r.TarDigest = bundle.Digest{1}
 	}
-	return out, err
+	return r, err
 }
 
 func TestNotDeterministic(t *testing.T) {
@@ -242,7 +249,7 @@ func TestNotDeterministic(t *testing.T) {
 		s := &side{Judge: &Judge{Repo: repo, Temp: t.TempDir()}, ctx: t.Context(), tip: c, r: policy.Range{Policy: policy.Default()}}
 		var f builder = &agentBuilder{side: s, b: agentBundle}
 		if !stable {
-			f = &unstable{builder: f}
+			f = unstable{f}
 		}
 		if err := s.archive(agentBundle, f); err != nil {
 			t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
+	"reflect"
 	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
@@ -77,7 +77,7 @@ func (s *side) judgeRye(b policy.Bundle, rep *report.Bundle) error {
 	if s.trusted != "" {
 		keys.Stores = []rye.Store{{Trust: rye.TrustProject, Tree: newSource(s.ctx, s.Repo, s.trusted, "", conditions{})}}
 	}
-	verdict, err := rye.Verify(src, rye.Options{ID: ryeID(b), Keys: keys})
+	verdict, err := rye.Verify(s.ctx, src, rye.Options{ID: ryeID(b), Keys: keys})
 	if errors.Is(err, rye.ErrBundles) {
 		rep.Drift = true
 		s.add(b.Output, "the source "+finding.Path(root(b.Source))+" holds no manifest, or more than one", "name the manifest as the policy's output, or "+s.ryeRepair(b, nil))
@@ -86,14 +86,15 @@ func (s *side) judgeRye(b policy.Bundle, rep *report.Bundle) error {
 	if err != nil {
 		return err
 	}
-	if rep.Name = verdict.ID; verdict.Manifest != nil && b.Version != "" && b.Version != verdict.Manifest.Version {
-		s.add(b.Output, fmt.Sprintf("the bundle's version is %s, the policy says %s", finding.QuoteMax(verdict.Manifest.Version, 100), finding.QuoteMax(b.Version, 100)), "build it with the policy's version, or change the policy first")
+	rep.Name = verdict.Name
+	if verdict.Manifest != nil {
+		s.names(policy.Bundle{Version: b.Version}, b.Output, &verdict.Result)
 	}
-	s.addAll(root(b.Source), verdict.Verdict().Findings, s.ryeRepair(b, verdict))
+	s.addAll(root(b.Source), verdict.Findings, s.ryeRepair(b, verdict))
 	if s.pointers(b, src) || len(verdict.Findings) > 0 {
 		rep.Drift = true
 	}
-	first, err := rye.Rebuild(src, ryeID(b))
+	first, err := rye.Rebuild(s.ctx, src, ryeID(b))
 	if err != nil {
 		return err
 	}
@@ -101,36 +102,25 @@ func (s *side) judgeRye(b policy.Bundle, rep *report.Bundle) error {
 	if err != nil {
 		return err
 	}
-	second, err := rye.Rebuild(other, ryeID(b))
+	second, err := rye.Rebuild(s.ctx, other, ryeID(b))
 	if err != nil {
 		return err
 	}
 	if first.Status == "failed" {
 		if len(verdict.Findings) == 0 {
 			rep.Drift = true
-			for _, f := range first.Findings {
-				s.addAll(root(b.Source), []bundle.Finding{*f}, "")
-			}
+			s.addAll(root(b.Source), first.Findings, "")
 		}
 		return nil
 	}
 	rep.Committed, rep.Rebuilt = sha(first.Digest), sha(first.RebuiltDigest)
-	rep.Deterministic = first.RebuiltDigest == second.RebuiltDigest && first.SameBody == second.SameBody && first.Status == second.Status &&
-		slices.Equal(first.Added, second.Added) && slices.Equal(first.Removed, second.Removed) && slices.Equal(first.Modified, second.Modified)
+	rep.Deterministic = reflect.DeepEqual(first, second)
 	if !rep.Deterministic {
 		s.add(root(b.Source), fmt.Sprintf("two builds of the bundle %s from the same commit differ, so that no rebuild can prove it", finding.Path(b.Output)), "please report it with the two digests: "+rep.Rebuilt+" "+sha(second.RebuiltDigest))
 	}
 	if first.Status != "identical" {
 		rep.Drift = true
-		var changes []report.MemberChange
-		for _, list := range []struct {
-			kind  string
-			paths []string
-		}{{"added", first.Added}, {"removed", first.Removed}, {"changed", first.Modified}} {
-			for _, p := range list.paths {
-				changes = append(changes, report.MemberChange{Path: p, Kind: list.kind})
-			}
-		}
+		changes := memberChanges(first.Changes)
 		if len(verdict.Findings) == 0 {
 			s.add(b.Output, "the committed manifest differs from what its files give: "+summary(changes), s.ryeRepair(b, verdict))
 		}
@@ -158,7 +148,7 @@ func (s *side) ryeFromBase(b policy.Bundle, rep *report.Bundle, now *source) err
 	if err != nil {
 		return err
 	}
-	old, err := rye.Rebuild(before, ryeID(b))
+	old, err := rye.Rebuild(s.ctx, before, ryeID(b))
 	if errors.Is(err, rye.ErrBundles) || err == nil && old.Status == "failed" {
 		return nil
 	}
@@ -166,32 +156,11 @@ func (s *side) ryeFromBase(b policy.Bundle, rep *report.Bundle, now *source) err
 		return err
 	}
 	rep.Base = sha(old.RebuiltDigest)
-	d, err := rye.Diff(before, ryeID(b), now, ryeID(b))
+	d, err := rye.Diff(s.ctx, before, ryeID(b), now, ryeID(b), true)
 	if err != nil || d.Status == "failed" {
 		return err
 	}
-	var changes []report.MemberChange
-	for _, f := range d.Fields {
-		changes = append(changes, report.MemberChange{Path: f.Field, Kind: "manifest", Old: f.A, New: f.B})
-	}
-	total := int64(0)
-	for _, c := range d.Files {
-		m := member(c.Change, c.Path, c.A, c.B)
-		if c.Change == "modified" && c.A.Size <= bundle.MaxTextDiff && c.B.Size <= bundle.MaxTextDiff && total+c.A.Size+c.B.Size <= maxRead {
-			total += c.A.Size + c.B.Size
-			a, err := bundle.ReadFile(before, c.Path, c.A.Size)
-			if err != nil {
-				return err
-			}
-			z, err := bundle.ReadFile(now, c.Path, c.B.Size)
-			if err != nil {
-				return err
-			}
-			m.Diff = string(bundle.UnifiedDiff("a/"+c.Path, a, "b/"+c.Path, z))
-		}
-		changes = append(changes, m)
-	}
-	rep.FromBase = limit(changes, &rep.Truncated)
+	rep.FromBase = limit(memberChanges(d.Changes), &rep.Truncated)
 	return nil
 }
 
@@ -199,7 +168,7 @@ func (s *side) ryeFromBase(b policy.Bundle, rep *report.Bundle, now *source) err
 func (s *side) ryeRepair(b policy.Bundle, r *rye.Report) string {
 	id, version, rest := ryeID(b), b.Version, ""
 	if r != nil {
-		id = r.ID
+		id = r.Name
 		if m := r.Manifest; m != nil {
 			if version == "" {
 				version = m.Version

@@ -59,9 +59,9 @@ func makeBundle(tb testing.TB, n int, key ed25519.PrivateKey) (root string, jobs
 		tb.Fatal(err)
 	}
 	defer src.Close()
-	out, faults, err := rye.Create(src, rye.CreateOptions{ID: "team/bench", Version: "1.0.0", Time: at, Key: key})
-	if err != nil || len(faults) > 0 {
-		tb.Fatal(faults, err)
+	out, err := rye.Create(tb.Context(), src, rye.CreateOptions{ID: "team/bench", Version: "1.0.0", Time: at, Key: key})
+	if err != nil || !out.OK() {
+		tb.Fatal(out.Findings, err)
 	}
 	put(tb, root, out.Path, out.Text)
 	return root, append(jobs, jobOf(tb, out.Text))
@@ -108,7 +108,7 @@ func verify(tb testing.TB, n int, root string, pin rye.Pin) {
 		tb.Fatal(err)
 	}
 	defer src.Close()
-	r, err := rye.Verify(src, rye.Options{ID: "team/bench", Keys: &rye.Keyring{Pins: []rye.Pin{pin}, Bundle: src}})
+	r, err := rye.Verify(tb.Context(), src, rye.Options{ID: "team/bench", Keys: &rye.Keyring{Pins: []rye.Pin{pin}, Bundle: src}})
 	if err != nil || !r.Verified() || r.FilesOK != n {
 		tb.Fatalf("%+v %v", r, err)
 	}

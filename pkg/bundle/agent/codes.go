@@ -31,7 +31,7 @@ const (
 	codeRefSyntax    = "ref-syntax"
 	codeRefScheme    = "ref-scheme"
 	codeRefDigest    = "ref-digest"
-	codeRefNotFound  = "ref-not-found"
+	RefNotFound      = "ref-not-found"
 	codeRefAmbiguous = "ref-ambiguous"
 )
 

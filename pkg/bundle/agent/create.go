@@ -35,9 +35,9 @@ func ParseEpoch(s string) (int64, error) {
 // accepted, Findings says why and nothing is left behind. The same tree gives
 // the same tar stream everywhere.
 func Create(ctx context.Context, src bundle.Source, output string, f Format, o bundle.Options) (*Result, error) {
-	dir, want := output, ""
+	dir, want := OutputDir(output), ""
 	if kindOf(output) != "" {
-		dir, want = filepath.Split(output)
+		want = filepath.Base(output)
 	}
 	ext, zip := extGzip, func(w io.Writer) (io.WriteCloser, error) { return bundle.NewFastGzipWriter(w), nil }
 	if f.Compression == bundle.Zstd || f.Compression == bundle.Unknown && kindOf(want) == extZstd {
@@ -79,6 +79,14 @@ func Create(ctx context.Context, src bundle.Source, output string, f Format, o b
 	}
 	r.Command = "create"
 	return r, WriteSidecar(name, r.FileDigest)
+}
+
+// OutputDir is the directory that Create writes to.
+func OutputDir(output string) string {
+	if kindOf(output) != "" {
+		return filepath.Dir(output)
+	}
+	return output
 }
 
 // Digest tells the digest of the tar stream that [Create] packs, as Identity,

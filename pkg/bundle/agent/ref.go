@@ -192,7 +192,7 @@ func (r Ref) Resolve(mirror string, target *Target) (string, *bundle.Finding, er
 		return r.Path, nil, nil
 	}
 	if mirror == "" {
-		return "", &bundle.Finding{Code: codeRefNotFound,
+		return "", &bundle.Finding{Code: RefNotFound,
 			Message: fmt.Sprintf("%s is looked up in a mirror only, and none is given", finding.QuoteMax(r.String(), 200)),
 			Hint:    "--mirror DIR, with the release's files in DIR/" + finding.Path(r.Owner+"/"+r.Repo+"/"+r.Tag) + "/"}, nil
 	}
@@ -251,6 +251,6 @@ func (r Ref) Resolve(mirror string, target *Target) (string, *bundle.Finding, er
 }
 
 func (r Ref) notFound(what string) *bundle.Finding {
-	return &bundle.Finding{Code: codeRefNotFound,
+	return &bundle.Finding{Code: RefNotFound,
 		Message: fmt.Sprintf("the mirror has %s at %s/%s/%s", what, r.Owner, r.Repo, finding.Path(r.Tag))}
 }

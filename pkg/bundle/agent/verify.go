@@ -15,11 +15,10 @@ const Namespace = "agent-bundle"
 // empty; else the first finding decides (section 8).
 type Result struct {
 	bundle.Result
-	Member    string          `json:"member,omitempty"` // path of the first finding
-	*Overview                 // of inspect
-	*Staged                   // of stage
-	Archive   *bundle.Archive `json:"-"`
-	Manifest  *Manifest       `json:"-"` // nil if it could not be read
+	Member    string    `json:"member,omitempty"` // path of the first finding
+	*Overview           // of inspect
+	*Staged             // of stage
+	Manifest  *Manifest `json:"-"` // nil if it could not be read
 
 	treeOK bool // the rules of container and members hold
 }

@@ -143,7 +143,7 @@ func TestVocabulariesI03(t *testing.T) {
 				return todayTree(fill(c.member), fill(c.rig), fill(c.agnt))
 			}
 			for _, word := range c.today {
-				r := createIn(t, writeTree(t, with(word)), "rig.yaml", ".", Options{}, filepath.Join(t.TempDir(), "a.rigbundle"), VerifyOptions{})
+				r := createIn(t, writeTree(t, with(word)), "rig.yaml", ".", Options{}, filepath.Join(t.TempDir(), "a.rigbundle"), bundle.Options{})
 				if !r.OK() {
 					t.Fatalf("%s: %s %s", word, r.Code, r.Message)
 				}
@@ -154,7 +154,7 @@ func TestVocabulariesI03(t *testing.T) {
 			const word = "of_tomorrow"
 			dir := writeTree(t, with(word))
 			out := filepath.Join(t.TempDir(), "a.rigbundle")
-			r := createIn(t, dir, "rig.yaml", ".", Options{}, out, VerifyOptions{})
+			r := createIn(t, dir, "rig.yaml", ".", Options{}, out, bundle.Options{})
 			if !r.OK() {
 				t.Fatalf("%s: %s", r.Code, r.Message)
 			}
@@ -166,7 +166,7 @@ func TestVocabulariesI03(t *testing.T) {
 				t.Errorf("the note has no place: %+v, want field %s", n, c.field)
 			}
 			// the written bundle says the same, and keeps the word
-			v := verifyFile(t, out, VerifyOptions{})
+			v := verifyFile(t, out, bundle.Options{})
 			if !v.OK() || noteOf(v, NoteUnknownValue) == nil {
 				t.Errorf("verify: %s %s, notes %v", v.Code, v.Message, codes(v.Notes))
 			}
@@ -174,17 +174,17 @@ func TestVocabulariesI03(t *testing.T) {
 			if c.also == NoteResourceOutside {
 				want = c.also // it comes first among the strict notes
 			}
-			strict := createIn(t, dir, "rig.yaml", ".", Options{}, out+".strict.rigbundle", VerifyOptions{Strict: true})
+			strict := createIn(t, dir, "rig.yaml", ".", Options{}, out+".strict.rigbundle", bundle.Options{Strict: true})
 			if strict.Code != want {
 				t.Errorf("strict: %s %s, want %s", strict.Code, strict.Message, want)
 			}
-			only := verifyFile(t, out, VerifyOptions{Strict: true, Only: []string{NoteUnknownValue}})
+			only := verifyFile(t, out, bundle.Options{Strict: true, Only: []string{NoteUnknownValue}})
 			if only.Code != NoteUnknownValue || only.Findings[0].Line == 0 || only.Findings[0].Field != c.field {
 				t.Errorf("strict: %+v", only.Findings)
 			}
 			// no word at all stays refused
 			if c.name != "runtime" && !strings.Contains(c.name, "managed block runtime") {
-				r = createIn(t, writeTree(t, with(`"two words; rm"`)), "rig.yaml", ".", Options{}, out+".2.rigbundle", VerifyOptions{})
+				r = createIn(t, writeTree(t, with(`"two words; rm"`)), "rig.yaml", ".", Options{}, out+".2.rigbundle", bundle.Options{})
 				if r.OK() && !strings.Contains(c.name, "policy") {
 					t.Error("text that is no word was taken")
 				}
@@ -211,7 +211,7 @@ func TestNoVocabularyI03(t *testing.T) {
 		{name: "fork by another kind", member: "        session_source: {mode: fork, ref: {kind: last}}\n", code: RigFieldValue},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := createIn(t, writeTree(t, todayTree(c.member, c.rig, c.agent)), "rig.yaml", ".", Options{}, filepath.Join(t.TempDir(), "a.rigbundle"), VerifyOptions{})
+			r := createIn(t, writeTree(t, todayTree(c.member, c.rig, c.agent)), "rig.yaml", ".", Options{}, filepath.Join(t.TempDir(), "a.rigbundle"), bundle.Options{})
 			if r.Code != c.code {
 				t.Errorf("%s %s, want %s", r.Code, r.Message, c.code)
 			}
@@ -250,8 +250,8 @@ func TestHostPathsI04(t *testing.T) {
 		{name: "absolute startup", agent: file, path: "/a.md", code: AgentFieldValue},
 		// lawful neighbours
 		{name: "another user is a name", agent: plugin, path: "~user/p", code: NoteResourceMissing},
-		{name: "a colon is a name", agent: skill, path: "ab:c.md", code: OK},
-		{name: "relative", agent: plugin, path: "p/here", code: OK},
+		{name: "a colon is a name", agent: skill, path: "ab:c.md", code: bundle.OK},
+		{name: "relative", agent: plugin, path: "p/here", code: bundle.OK},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			files := todayTree("", "", fmt.Sprintf(c.agent, c.path))
@@ -259,7 +259,7 @@ func TestHostPathsI04(t *testing.T) {
 			files["agents/impl/p/here/plugin.json"] = "{}"
 			files["agents/impl/~/plugins/core/plugin.json"] = "{}"
 			files["agents/impl/openrig-home:plugins/core/plugin.json"] = "{}"
-			r := createIn(t, writeTree(t, files), "rig.yaml", ".", Options{}, filepath.Join(t.TempDir(), "a.rigbundle"), VerifyOptions{})
+			r := createIn(t, writeTree(t, files), "rig.yaml", ".", Options{}, filepath.Join(t.TempDir(), "a.rigbundle"), bundle.Options{})
 			switch c.code {
 			case "":
 				n := noteOf(r, NoteResourceOutside)
@@ -269,7 +269,7 @@ func TestHostPathsI04(t *testing.T) {
 				if noteOf(r, NoteResourceMissing) != nil {
 					t.Error("the path was joined to the agent's directory")
 				}
-			case OK:
+			case bundle.OK:
 				if !r.OK() || noteOf(r, NoteResourceOutside) != nil || noteOf(r, NoteResourceMissing) != nil {
 					t.Errorf("%s %s, notes %v", r.Code, r.Message, r.Notes)
 				}
@@ -310,7 +310,7 @@ compatibility:
 `
 	dir := writeTree(t, files)
 	out := filepath.Join(t.TempDir(), "a.rigbundle")
-	r := createIn(t, dir, "rig.yaml", ".", Options{}, out, VerifyOptions{})
+	r := createIn(t, dir, "rig.yaml", ".", Options{}, out, bundle.Options{})
 	if !r.OK() {
 		t.Fatalf("%s %s", r.Code, r.Message)
 	}
@@ -335,7 +335,7 @@ compatibility:
 	}
 	// the older form knows none of this
 	old := filepath.Join(t.TempDir(), "old.rigbundle")
-	if r := createIn(t, dir, "rig.yaml", ".", Options{Form: FormOpenRig}, old, VerifyOptions{}); !r.OK() {
+	if r := createIn(t, dir, "rig.yaml", ".", Options{Form: FormOpenRig}, old, bundle.Options{}); !r.OK() {
 		t.Fatalf("%s %s", r.Code, r.Message)
 	}
 	paths, man = contentsOf(t, old)
@@ -345,11 +345,11 @@ compatibility:
 	// what can't be read is left out, told, and refused when strict
 	files["bundle.yaml"] = "preconditions: [{commands: [x]}]\n"
 	dir = writeTree(t, files)
-	r = createIn(t, dir, "rig.yaml", ".", Options{}, out, VerifyOptions{})
+	r = createIn(t, dir, "rig.yaml", ".", Options{}, out, bundle.Options{})
 	if _, man = contentsOf(t, out); !r.OK() || noteOf(r, NotePreconditions) == nil || strings.Contains(man, "preconditions") {
 		t.Errorf("%s, notes %v\n%s", r.Code, codes(r.Notes), man)
 	}
-	if r = createIn(t, dir, "rig.yaml", ".", Options{}, out, VerifyOptions{Strict: true, Only: []string{NotePreconditions}}); r.Code != NotePreconditions {
+	if r = createIn(t, dir, "rig.yaml", ".", Options{}, out, bundle.Options{Strict: true, Only: []string{NotePreconditions}}); r.Code != NotePreconditions {
 		t.Errorf("strict: %s %s", r.Code, r.Message)
 	}
 }

@@ -55,7 +55,8 @@ func Verify(ctx context.Context, in bundle.Input, o bundle.Options) (*Result, er
 // result fills in what is known of the bundle.
 func (j *judge) result(command string) *Result {
 	r := newResult(command)
-	r.FileDigest, r.TarDigest, r.Identity = j.archive.FileDigest, j.archive.TarDigest, j.archive.TarDigest
+	a := j.archive
+	r.Archive, r.FileDigest, r.TarDigest, r.Identity = a, a.FileDigest, a.TarDigest, a.TarDigest
 	if m := j.man; m != nil {
 		r.man = m
 		r.Name, r.Version, r.CreatedAt = m.name, m.version, m.createdAt

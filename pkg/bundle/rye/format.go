@@ -36,7 +36,9 @@ func (*Format) Recognize(p *bundle.Probe) bundle.Match {
 	return bundle.NoMatch
 }
 
-func (f *Format) options(in bundle.Input) Options {
+// Keyed are the options with the keys that count for a bundle: those in its
+// own tree can supply what a pin asks for.
+func (f *Format) Keyed(in bundle.Input) Options {
 	o := f.Options
 	keys := Keyring{}
 	if o.Keys != nil {
@@ -51,7 +53,7 @@ func (f *Format) create(ctx context.Context, src bundle.Input) (*Creation, error
 		return nil, errNoTree
 	}
 	o := f.New
-	o.ID, o.Keys = f.ID, f.options(src).Keys
+	o.ID, o.Keys = f.ID, f.Keyed(src).Keys
 	return Create(ctx, src.Tree, o)
 }
 
@@ -69,7 +71,7 @@ func (f *Format) Verify(ctx context.Context, in bundle.Input, _ bundle.Options) 
 	if in.Tree == nil {
 		return nil, errNoTree
 	}
-	return bundle.Base(Verify(ctx, in.Tree, f.options(in)))
+	return bundle.Base(Verify(ctx, in.Tree, f.Keyed(in)))
 }
 
 var errNoTree = errors.New("a Rye bundle is a folder, not a file")
@@ -97,5 +99,5 @@ func (f *Format) Install(ctx context.Context, in bundle.Input, target string, o 
 	if in.Tree == nil {
 		return nil, errNoTree
 	}
-	return bundle.Base(Install(ctx, in.Tree, target, InstallOptions{Verify: f.options(in), AllowDowngrade: f.AllowDowngrade, DryRun: o.Plan, Now: o.Now}))
+	return bundle.Base(Install(ctx, in.Tree, target, InstallOptions{Verify: f.Keyed(in), AllowDowngrade: f.AllowDowngrade, DryRun: o.Plan, Now: o.Now}))
 }

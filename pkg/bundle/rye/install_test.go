@@ -504,7 +504,7 @@ func TestCreateLeavesOut(t *testing.T) {
 		t.Errorf("%q, want %q", c.LeftOut, want)
 	}
 	if len(c.Notes) != 1 || c.Notes[0].Code != NotUTF8 || c.Notes[0].Path != ".ai/tools/team/notes/paper.png" {
-		t.Errorf("%q", c.Notes)
+		t.Errorf("%v", c.Notes)
 	}
 	again, _ := Create(t.Context(), openDir(t, filepath.Dir(root)), CreateOptions{ID: notesID, Version: "1.0.0", Time: when, Key: ownKey})
 	if !bytes.Equal(c.Text, again.Text) {

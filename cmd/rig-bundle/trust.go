@@ -8,23 +8,25 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/rye"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-func ryeTrustStore(_ context.Context, c *call) int {
-	if err := c.words(1, 2); err != nil {
-		return c.fail(err)
-	}
+func trustVerbs() []*verb {
+	return []*verb{{name: "trust", format: "rye", args: "list | add [DOC] | remove FINGERPRINT", least: 1, most: 2, short: "look at and change a trust store", run: trust, flags: []flagSpec{jsonFlag, keyFlag,
+		{name: "--project", value: "DIR", help: "the store of this project instead of the user's"},
+		{name: "--owner", value: "NAME", help: "owner to write into the document of the own key"}}}}
+}
+
+func trust(_ context.Context, c *call) (int, error) {
 	root, tier := c.ryeUser(), rye.TrustUser
 	if c.has("--project") {
 		root, tier = c.path(c.get("--project")), rye.TrustProject
 	}
 	if root == "" {
-		return c.fail(usagef("neither USER_SPACE nor HOME names the user's store, give --project DIR"))
+		return 0, usagef("neither USER_SPACE nor HOME names the user's store, give --project DIR")
 	}
 	switch c.args[0] {
 	case "list":
@@ -34,61 +36,67 @@ func ryeTrustStore(_ context.Context, c *call) int {
 	case "remove":
 		return c.trustRemove(root)
 	}
-	return c.fail(usagef("trust takes %s", c.verb.args))
+	return 0, usagef("trust takes %s", c.verb.args)
 }
 
 // trustList lists the project's store, the current folder's by default, and
 // the user's.
-func (c *call) trustList() int {
+func (c *call) trustList() (int, error) {
 	if err := c.words(1, 1); err != nil {
-		return c.fail(err)
+		return 0, err
 	}
-	keys, err := c.ryeKeys("", nil)
+	f, err := c.ryeFormat("")
 	if err != nil {
-		return c.fail(err)
+		return 0, err
 	}
-	list, err := keys.List()
+	keys, err := f.Keys.List()
 	if err != nil {
-		return c.fail(err)
+		return 0, err
 	}
-	if c.has("--json") {
-		if list == nil {
-			list = []rye.StoredKey{}
+	out := &struct {
+		bundle.Result
+		Keys []rye.StoredKey `json:"keys"`
+	}{bundle.NewResult("trust"), append([]rye.StoredKey{}, keys...)}
+	out.Whole = out
+	return c.print1(&out.Result, func() {
+		for _, k := range keys {
+			state := "trusted"
+			if !k.Trusted {
+				state = strings.Join(k.Code, ",")
+			}
+			c.print("%s %s %s owner %s signed by %s", k.Store, k.Fingerprint, state, finding.QuoteMax(k.Owner, 60), cmp.Or(k.Signer, "-"))
+			if k.LongFingerprint != "" {
+				c.print("  %s", k.LongFingerprint)
+			}
+			c.sayFindings(k.Findings, 0)
 		}
-		c.json(struct {
-			Keys []rye.StoredKey `json:"keys"`
-		}{list})
-		return exitOK
-	}
-	for _, k := range list {
-		state := "trusted"
-		if !k.Trusted {
-			state = strings.Join(k.Code, ",")
-		}
-		c.print("%s %s %s owner %s signed by %s", k.Store, k.Fingerprint, state, finding.QuoteMax(k.Owner, 60), cmp.Or(k.Signer, "-"))
-		if k.LongFingerprint != "" {
-			c.print("  %s", k.LongFingerprint)
-		}
-		c.tellRye(k.Findings, nil)
-	}
-	return exitOK
+	}), nil
 }
 
-// ryeStored is the JSON object of trust add and trust remove.
-type ryeStored struct {
+// stored is what trust add and trust remove tell.
+type stored struct {
+	bundle.Result
 	Status string   `json:"status"` // "added", "removed" or "refused"
 	Paths  []string `json:"paths"`  // below the store's root
-	Code   []string `json:"code"`
 }
 
-func (c *call) trustAdd(root string, tier rye.Trust) int {
-	own, err := c.signingKey()
-	var at time.Time
-	if err == nil {
-		at, err = c.signingTime()
+func newStored(status string, fault *bundle.Finding, paths ...string) *stored {
+	r := &stored{bundle.NewResult("trust"), status, append([]string{}, paths...)}
+	if r.Whole = r; fault != nil {
+		r.Fail(fault)
+		r.Status, r.Paths = "refused", []string{}
 	}
+	return r
+}
+
+func (c *call) trustAdd(root string, tier rye.Trust) (int, error) {
+	own, err := c.signingKey()
 	if err != nil {
-		return c.fail(err)
+		return 0, err
+	}
+	at, err := c.signingTime()
+	if err != nil {
+		return 0, err
 	}
 	var name string
 	var text []byte
@@ -98,36 +106,29 @@ func (c *call) trustAdd(root string, tier rye.Trust) int {
 	} else {
 		data, err := readItem(c.path(c.args[1]))
 		if err != nil {
-			return c.fail(err)
+			return 0, err
 		}
 		name, text, fault = rye.TrustDocument(data, own, at)
 		if fault == nil {
 			if fault, err = c.mayVouch(root, tier, own, name); err != nil {
-				return c.fail(err)
+				return 0, err
 			}
 		}
 	}
-	rep := ryeStored{Status: "refused", Paths: []string{}, Code: []string{}}
-	var faults []*bundle.Finding
-	if fault != nil {
-		faults = []*bundle.Finding{fault}
-		rep.Code = codesOf(faults)
-	} else {
+	if fault == nil {
 		if err := rye.AddToStore(root, name, text); err != nil {
-			return c.fail(err)
+			return 0, err
 		}
-		rep.Status, rep.Paths = "added", []string{name}
 	}
-	if c.has("--json") {
-		c.json(rep)
-	} else if fault == nil {
+	return c.tell(&newStored("added", fault, name).Result, func() {
+		if fault != nil {
+			return
+		}
 		c.print("added %s to the %s store", finding.Path(name), tier)
 		if d, _ := rye.ParseKeyDocument(text); d != nil { // it was written by us
 			c.print("  key %s = %s, which calls itself %s", rye.Fingerprint(d.Key), rye.LongFingerprint(d.Key), finding.QuoteMax(d.Owner, 60))
 		}
-	}
-	c.tellRye(faults, nil)
-	return ryeStatus(faults)
+	})
 }
 
 // mayVouch reports why the own key cannot sign the document of another: it
@@ -154,29 +155,23 @@ func (c *call) mayVouch(root string, tier rye.Trust, own ed25519.PrivateKey, nam
 	return nil, nil
 }
 
-func (c *call) trustRemove(root string) int {
+func (c *call) trustRemove(root string) (int, error) {
 	if err := c.words(2, 2); err != nil {
-		return c.fail(err)
+		return 0, err
 	}
 	removed, err := rye.RemoveFromStore(root, c.args[1])
 	if err != nil {
-		return c.fail(usageUnlessPath(err))
+		return 0, usageUnlessPath(err)
 	}
-	rep := ryeStored{Status: "removed", Paths: append([]string{}, removed...), Code: []string{}}
-	var faults []*bundle.Finding
+	var fault *bundle.Finding
 	if len(removed) == 0 {
-		faults = []*bundle.Finding{bundle.Faultf(rye.UntrustedKey, "", "the store has no document of %s", c.args[1])}
-		rep.Status, rep.Code = "refused", codesOf(faults)
+		fault = bundle.Faultf(rye.UntrustedKey, "", "the store has no document of %s", c.args[1])
 	}
-	if c.has("--json") {
-		c.json(rep)
-	} else {
+	return c.tell(&newStored("removed", fault, removed...).Result, func() {
 		for _, p := range removed {
 			c.print("removed %s", finding.Path(p))
 		}
-	}
-	c.tellRye(faults, nil)
-	return ryeStatus(faults)
+	})
 }
 
 // usageUnlessPath turns an error that is not one of the file system into one of

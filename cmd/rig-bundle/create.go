@@ -1,0 +1,214 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/bundle/agent"
+	"github.com/rigward/rigward/pkg/bundle/rig"
+	"github.com/rigward/rigward/pkg/bundle/rye"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+func createVerbs() []*verb {
+	return []*verb{
+		{name: "create", format: "rig", args: "SPEC", least: 1, most: 1, short: "pack a rig with all that it refers to", run: create, flags: join(common, sourceFlags, []flagSpec{strictFlag,
+			{name: "--output", alias: "-o", value: "FILE", help: "bundle to write, its name ends in .rigbundle"},
+			{name: "--name", value: "NAME", help: "name of the bundle, by default the rig's"},
+			{name: "--bundle-version", value: "V", help: "version of the bundle, by default 0.1.0"},
+			{name: "--created-at", value: "TIME", help: "RFC 3339, by default SOURCE_DATE_EPOCH or the commit's time"},
+			{name: "--notes", value: "TEXT", help: "notes in the provenance"},
+			{name: "--provenance", value: "KEY=VALUE", many: true, help: "a field of the provenance"},
+			{name: "--min-daemon-version", value: "V", help: "oldest daemon that can run the rig"},
+			{name: "--min-cli-version", value: "V", help: "oldest client that can run the rig"}})},
+		{name: "create", format: "agent", args: "DIR", least: 1, most: 1, short: "pack a directory that holds manifest.json", run: create, flags: join(common, []flagSpec{
+			{name: "--output", alias: "-o", value: "PATH", help: "directory for the bundle, or its path with the name that the manifest gives"},
+			{name: "--compression", value: "NAME", words: []string{"gzip", "zstd"}, help: "gzip (default) or zstd"}})},
+		{name: "create", format: "rye", args: "ROOT", least: 1, most: 1, short: "write the signed manifest of the items below ROOT/.ai", run: create, flags: join(trustFlags, []flagSpec{jsonFlag, idFlag, keyFlag,
+			{name: "--version", value: "V", help: "version of the bundle, SemVer"},
+			{name: "--description", value: "TEXT", help: "what the bundle is for, in one line"},
+			{name: "--entrypoint", value: "ITEM", help: "id of the item to run"},
+			{name: "--sign-items", help: "sign all items that can be signed"}})},
+	}
+}
+
+func create(ctx context.Context, c *call) (int, error) {
+	var f bundle.Format
+	var src bundle.Input
+	var output string
+	o, err := c.options()
+	if err != nil {
+		return 0, err
+	}
+	switch c.verb.format {
+	case "rig":
+		output = c.path(c.get("--output"))
+		f, src, err = c.createRig(ctx, output)
+	case "agent":
+		output = c.path(cmp.Or(c.get("--output"), "."))
+		f, src, err = c.createAgent(output)
+	case "rye":
+		output = c.path(c.args[0])
+		f, src, err = c.createRye()
+	}
+	if err != nil {
+		return 0, err
+	}
+	r, err := f.Create(ctx, src, output, o)
+	if err != nil {
+		return 0, err
+	}
+	text := func() { c.printCreation(r.Whole.(*rye.Creation)) }
+	switch c.verb.format {
+	case "rig":
+		text = nil
+		if r.File = c.args[0]; r.OK() {
+			r.File = c.get("--output")
+			text = func() { c.print("%s", bundle.EscapeLine(r.File)) }
+		}
+	case "agent":
+		if text = nil; !r.OK() {
+			r.File = c.args[0]
+		}
+	}
+	return c.tell(r, text)
+}
+
+func (c *call) createRig(ctx context.Context, output string) (f rig.Format, src bundle.Input, err error) {
+	if !strings.HasSuffix(output, rig.Ext) {
+		return f, src, usagef("create needs -o FILE%s", rig.Ext)
+	}
+	if f, src, err = c.rigSource(ctx, c.args[0], output); err == nil {
+		err = c.stamps(&f.Options)
+	}
+	return f, src, err
+}
+
+// stamps reads the flags that create writes into the manifest.
+func (c *call) stamps(o *rig.Options) error {
+	o.Name, o.Version, o.CreatedAt = c.get("--name"), c.get("--bundle-version"), c.get("--created-at")
+	for _, f := range []string{"--name", "--bundle-version", "--created-at"} {
+		if c.has(f) && c.get(f) == "" {
+			return usagef("%s is empty", f)
+		}
+	}
+	if o.CreatedAt != "" {
+		if !rig.IsRFC3339(o.CreatedAt) {
+			return usagef("--created-at takes an RFC 3339 time, as 2026-01-02T03:04:05Z")
+		}
+	} else if s := c.Getenv("SOURCE_DATE_EPOCH"); s != "" {
+		n, ok := rig.ParseEpoch(s)
+		if !ok {
+			return usagef("SOURCE_DATE_EPOCH is no decimal number from 0 to 8589934591")
+		}
+		o.Epoch = &n
+	}
+	o.Provenance = map[string]string{}
+	for _, kv := range c.all("--provenance") {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || !slices.Contains(rig.ProvenanceKeys(), k) {
+			return usagef("--provenance takes KEY=VALUE with KEY one of %s", strings.Join(rig.ProvenanceKeys(), ", "))
+		}
+		o.Provenance[k] = v
+	}
+	if c.has("--notes") {
+		o.Provenance["notes"] = c.get("--notes")
+	}
+	o.Compatibility = map[string]string{}
+	for flag, key := range map[string]string{"--min-daemon-version": "min_daemon_version", "--min-cli-version": "min_cli_version"} {
+		if c.has(flag) {
+			o.Compatibility[key] = c.get(flag)
+		}
+	}
+	return nil
+}
+
+func (c *call) createAgent(output string) (f agent.Format, src bundle.Input, err error) {
+	if f.ModTime, err = c.epoch(); err != nil {
+		return f, src, err
+	}
+	switch name := c.get("--compression"); name {
+	case "":
+	case "gzip":
+		f.Compression = bundle.Gzip
+	case "zstd":
+		f.Compression = bundle.Zstd
+	default:
+		return f, src, usagef("--compression is gzip or zstd")
+	}
+	if inside(agent.OutputDir(output), c.path(c.args[0])) {
+		return f, src, usagef("the output would lie in the bundle root and be packed with it, give another directory with -o")
+	}
+	c.subject = c.args[0]
+	src, err = c.openTree(c.args[0])
+	return f, src, err
+}
+
+func (c *call) createRye() (f *rye.Format, src bundle.Input, err error) {
+	if !c.has("--id") || !c.has("--version") {
+		return nil, src, usagef("create needs --id and --version")
+	}
+	n := rye.CreateOptions{Version: c.get("--version"), Description: c.get("--description"), Entrypoint: c.get("--entrypoint"), SignItems: c.has("--sign-items")}
+	if n.Key, err = c.signingKey(); err != nil {
+		return nil, src, err
+	}
+	if n.Time, err = c.sourceEpoch(); err != nil {
+		return nil, src, err
+	}
+	if n.Time.IsZero() {
+		return nil, src, usagef("SOURCE_DATE_EPOCH is not set, so that equal input would give other bytes: SOURCE_DATE_EPOCH=$(git log -1 --format=%%ct)")
+	}
+	if f, err = c.ryeFormat(""); err != nil {
+		return nil, src, err
+	}
+	f.New = n
+	src, err = c.open(f, c.args[0])
+	return f, src, err
+}
+
+func (c *call) printCreation(r *rye.Creation) {
+	for _, p := range r.LeftOut {
+		c.say("left out: %s: verify will call it extra", finding.Path(p))
+	}
+	if !r.OK() {
+		return
+	}
+	c.print("created %s %s: %s, %s signed", finding.Path(r.ID), r.Version, count(r.Files, "file"), count(len(r.Signed), "item"))
+	c.print("  %s", finding.Path(r.Path))
+	c.print("  manifest_digest %s", r.Digest)
+}
+
+// signingKey reads the file of --key.
+func (c *call) signingKey() (ed25519.PrivateKey, error) {
+	name := c.get("--key")
+	if name == "" {
+		return nil, usagef("%s needs --key FILE; a key is never made on the way: openssl genpkey -algorithm ed25519 -out FILE", c.verb.name)
+	}
+	f, _, err := bundle.OpenFile(c.path(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return nil, usagef("the key file %s can be read by others: chmod 600 %s", finding.Path(name), finding.Path(name))
+	}
+	data, err := io.ReadAll(io.LimitReader(f, 64<<10))
+	if err != nil {
+		return nil, err
+	}
+	key, err := rye.ParsePrivateKey(data)
+	if err != nil {
+		return nil, usagef("%s: %v", finding.Path(name), err)
+	}
+	return key, nil
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/bundle/agent"
+	"github.com/rigward/rigward/pkg/bundle/rig"
+	"github.com/rigward/rigward/pkg/bundle/rye"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+func inspectVerbs() []*verb {
+	return []*verb{
+		{name: "inspect", format: "rig", args: "FILE", least: 1, most: 1, short: "show what a bundle holds, also a bad one", run: inspectRig, flags: join(common, digestFlags)},
+		{name: "inspect", format: "agent", args: "REF", least: 1, most: 1, short: "show what a bundle holds", run: inspectAgent, flags: join(common, digestFlags, signatureFlags, refFlags, []flagSpec{runtimeFlag})},
+		{name: "inspect", format: "rye", args: "ROOT", least: 1, most: 1, short: "show what a manifest says, unverified", run: inspectRye, flags: []flagSpec{jsonFlag, idFlag}},
+	}
+}
+
+// inspected opens the one bundle of the arguments and looks at it.
+func (c *call) inspected(ctx context.Context, requireDigest bool) (*rig.Inspection, error) {
+	o, err := c.options()
+	if err != nil {
+		return nil, err
+	}
+	o.RequireChecksum = o.RequireChecksum && requireDigest
+	in, err := c.open(rig.Format{}, c.args[0])
+	if err != nil {
+		return nil, err
+	}
+	r, err := rig.Inspect(ctx, in, o)
+	if err == nil {
+		r.Whole = r
+	}
+	return r, err
+}
+
+func inspectRig(ctx context.Context, c *call) (int, error) {
+	r, err := c.inspected(ctx, true)
+	if err != nil {
+		return 0, err
+	}
+	return c.print1(&r.Result.Result, func() { c.printRigInspection(r) }), nil
+}
+
+func (c *call) printRigInspection(r *rig.Inspection) {
+	q := func(s string) string { return finding.QuoteMax(s, 200) }
+	p := finding.Path
+	c.print("Bundle: %s v%s", line(r.Name), line(r.Version))
+	switch {
+	case r.DigestValid == nil:
+		c.print("Digest valid: missing")
+	default:
+		c.print("Digest valid: %t", *r.DigestValid)
+	}
+	integrity := "FAIL"
+	if r.Integrity != nil && r.Integrity.Passed {
+		integrity = "PASS"
+	}
+	c.print("Integrity: %s", integrity)
+	c.print("File digest: %s", r.FileDigest)
+	if r.TarDigest != (bundle.Digest{}) {
+		c.print("Tar digest: %s", r.TarDigest)
+	}
+	if r.Form != "" {
+		c.print("Form: %s", r.Form)
+	}
+	for _, a := range r.Agents {
+		c.print("Agent: %s %s at %s", q(a.Name), q(a.Version), p(a.Path))
+	}
+	for _, s := range r.Content {
+		c.print("Content: %s", line(s))
+	}
+	if r.CreatedAt != "" {
+		c.print("Created at: %s", line(r.CreatedAt))
+	}
+	if r.Provenance != nil {
+		if b, err := r.Provenance.MarshalJSON(); err == nil {
+			c.print("Provenance (claimed, not proved): %s", bundle.EscapeLine(string(b)))
+		}
+	}
+	if r.Counts != nil {
+		c.print("Contents: %s, %s", count(r.Counts.Files, "file"), count(r.Counts.Bytes, "byte"))
+	}
+	for _, f := range r.Largest {
+		c.print("Largest: %d bytes %s", f.Size, p(f.Path))
+	}
+	for _, a := range r.StartupActions {
+		c.print("Startup action: %s", line(a))
+	}
+	for _, f := range r.Faults {
+		c.print("%s: %s%s", f.Code, place(f), f.Message)
+	}
+	for _, n := range r.Notes {
+		c.print("note %s: %s %s", n.Code, p(n.Path), n.Detail)
+	}
+	c.print("The digests show that the bundle is whole, not who made it.")
+}
+
+func inspectAgent(ctx context.Context, c *call) (int, error) {
+	o, err := c.options()
+	if err != nil {
+		return 0, err
+	}
+	f, err := c.agentFormat()
+	if err != nil {
+		return 0, err
+	}
+	in, err := c.open(f, c.args[0])
+	if err != nil {
+		return 0, err
+	}
+	r, err := whole[*agent.Result](f.Verify(ctx, in, o))
+	if err != nil {
+		return 0, err
+	}
+	r.Inspect()
+	r.Command, r.File = "inspect", c.args[0]
+	return c.tell(&r.Result, func() {
+		c.verdict(&r.Result)
+		n := r.Counts
+		c.print("file size %d, tar size %d, %v", r.FileBytes, r.TarBytes, r.Archive.Compression)
+		c.print("%s, %s, %s, %s", count(n.Files, "file"), plural(n.Dirs, "directory", "directories"), count(n.Symlinks, "symlink"), count(n.Bytes, "byte"))
+		if r.ManifestText != nil {
+			c.print("manifest %s", r.ManifestText)
+		}
+		for _, m := range r.Largest {
+			c.print("%12d %s", m.Size, finding.Path(m.Path))
+		}
+	})
+}
+
+func inspectRye(ctx context.Context, c *call) (int, error) {
+	in, err := c.open(&rye.Format{}, c.args[0])
+	if err != nil {
+		return 0, err
+	}
+	r, err := whole[*rye.Inspection](bundle.Base(rye.Inspect(ctx, in.Tree, c.get("--id"))))
+	if err != nil {
+		return 0, err
+	}
+	return c.tell(&r.Result, func() { c.printInspection(r) })
+}
+
+func (c *call) printInspection(in *rye.Inspection) {
+	c.print("unverified manifest %s, generation %s", finding.Path(in.Path), in.Generation)
+	if s := in.SignerClaim; s != nil {
+		c.print("  claims to be signed by %s at %s", s.Fingerprint, s.Time)
+	}
+	u := in.Unverified
+	if u == nil {
+		return
+	}
+	for _, f := range []struct{ name, value string }{
+		{"id", u.ID}, {"version", u.Version}, {"entrypoint", u.Entrypoint}, {"description", u.Description}, {"created_at", u.CreatedAt},
+		{"type", u.Type}, {"manifest_digest", u.ManifestDigest},
+	} {
+		c.print("  %s %s (unverified)", f.name, finding.QuoteMax(f.value, 500))
+	}
+	if in.ManifestDigest != "" {
+		c.print("  manifest_digest of its content %s", in.ManifestDigest)
+	}
+	for _, e := range u.Files {
+		c.print("  %s %s %s (unverified)", e.ItemType, cmp.Or(e.ObjectHash, e.SHA256), finding.Path(e.Path))
+	}
+}

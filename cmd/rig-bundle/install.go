@@ -1,0 +1,156 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/bundle/agent"
+	"github.com/rigward/rigward/pkg/bundle/rig"
+	"github.com/rigward/rigward/pkg/bundle/rye"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// installFlags are those of install and up.
+func installFlags() []flagSpec {
+	return join(common, signatureFlags, digestFlags, []flagSpec{targetDir,
+		{name: "--plan", help: "print what would be done and write nothing"},
+		{name: "--backup", help: "move changed and foreign files aside"}, strictFlag})
+}
+
+func installVerbs() []*verb {
+	return []*verb{
+		{name: "install", format: "rig", args: "FILE", least: 1, most: 1, short: "verify a bundle and put its files below a directory", run: installRig, flags: installFlags()},
+		{name: "install", format: "rye", args: "SRC", least: 1, most: 1, short: "verify a bundle and install it", run: installRye, flags: join(trustFlags, []flagSpec{jsonFlag, idFlag, extraFlag, spaceFlag,
+			{name: "--allow-downgrade", help: "take an older version, or the same one with another manifest"},
+			{name: "--dry-run", help: "print what would be done"}})},
+	}
+}
+
+func installRig(ctx context.Context, c *call) (int, error) {
+	if !c.has("--target") && !c.has("--plan") {
+		return 0, usagef("install needs --target DIR, or --plan to list the contents")
+	}
+	r, err := c.install(ctx, c.path(c.get("--target")))
+	if err != nil {
+		return 0, err
+	}
+	return c.tellInstall(ctx, r, nil)
+}
+
+func (c *call) install(ctx context.Context, target string) (*rig.InstallResult, error) {
+	o, err := c.options()
+	if err != nil {
+		return nil, err
+	}
+	in, err := c.open(rig.Format{}, c.args[0])
+	if err != nil {
+		return nil, err
+	}
+	return whole[*rig.InstallResult](rig.Format{}.Install(ctx, in, target, o))
+}
+
+func (c *call) tellInstall(ctx context.Context, r *rig.InstallResult, runs []string) (int, error) {
+	file, target := c.args[0], c.get("--target")
+	if len(r.Findings) > 0 && c.isAgentBundle(ctx, file) {
+		r.Findings[0].Hint = "an agent bundle is staged, not installed: rig-bundle stage " + finding.Path(file) + " --base IMAGE --out DIR"
+	}
+	r.File, r.Target = file, bundle.EscapeLine(target)
+	for i := range r.Plan {
+		r.Plan[i].Path = bundle.EscapeLine(r.Plan[i].Path)
+	}
+	if r.Recovered {
+		c.say("an interrupted run was undone first")
+	}
+	return c.tell(&r.Result.Result, func() {
+		switch {
+		case c.has("--plan") && (r.OK() || len(r.Plan) > 0):
+			c.printPlan(r, runs)
+		case r.OK():
+			c.print("installed %s %s in %s: %s", bundle.EscapeLine(r.Name), bundle.EscapeLine(r.Version), finding.Path(target), count(len(r.Plan), "file"))
+		default:
+			c.verdict(&r.Result.Result)
+		}
+	})
+}
+
+// isAgentBundle reports whether a file is of that format rather than another.
+func (c *call) isAgentBundle(ctx context.Context, name string) bool {
+	probe, done, err := probePath(ctx, c.path(name))
+	if err != nil {
+		return false
+	}
+	defer done()
+	f := bundle.Choose(probe, formats())
+	return f != nil && f.Name() == agent.Format{}.Name()
+}
+
+func (c *call) printPlan(r *rig.InstallResult, runs []string) {
+	for _, a := range r.Plan {
+		c.print("%-8s %s", a.Action, finding.Path(a.Path))
+	}
+	for _, a := range r.Agents {
+		c.print("agent    %s %s at %s", finding.QuoteMax(a.Name, 100), finding.QuoteMax(a.Version, 60), finding.Path(a.Path))
+	}
+	for _, rt := range r.Runtimes {
+		c.print("runtime  %s", finding.QuoteMax(rt, 60))
+	}
+	for _, a := range r.StartupActions {
+		c.print("startup  %s", line(a))
+	}
+	if runs != nil {
+		for i, a := range runs {
+			runs[i] = finding.Path(a)
+		}
+		c.print("run      %s", strings.Join(runs, " "))
+	}
+}
+
+// spaceDir is that of --space, or the current folder unless it is the home
+// folder, which must be named.
+func (c *call) spaceDir() (string, error) {
+	if c.has("--space") {
+		return c.path(c.get("--space")), nil
+	}
+	home, err := os.Stat(cmp.Or(c.Getenv("HOME"), c.Getenv("USERPROFILE"), "."))
+	if err != nil {
+		return c.path("."), nil
+	}
+	here, err := os.Stat(c.path("."))
+	if err != nil {
+		return "", err
+	}
+	if os.SameFile(home, here) && c.Getenv("HOME")+c.Getenv("USERPROFILE") != "" {
+		return "", usagef("the current folder is the home folder, say --space . if that is meant")
+	}
+	return c.path("."), nil
+}
+
+func installRye(ctx context.Context, c *call) (int, error) {
+	space, err := c.spaceDir()
+	if err != nil {
+		return 0, err
+	}
+	o, err := c.options()
+	if err != nil {
+		return 0, err
+	}
+	f, in, err := c.openRye(c.args[0])
+	if err != nil {
+		return 0, err
+	}
+	r, err := whole[*rye.InstallResult](f.Install(ctx, in, space, o))
+	if err != nil {
+		return 0, err
+	}
+	if o.Plan {
+		for _, s := range r.Plan {
+			c.say("plan: %s %s", s.What, finding.Path(s.Path))
+		}
+	}
+	return c.tell(&r.Result, func() {
+		c.print("%s %s: %s written, %d removed, %d kept, %d skipped", r.Status, finding.Path(r.ID), count(r.FilesWritten, "file"), r.FilesRemoved, len(r.FilesKept), len(r.FilesSkipped))
+	})
+}

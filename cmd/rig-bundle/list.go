@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/bundle/rye"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+func listVerbs() []*verb {
+	return []*verb{{name: "list", format: "rye", short: "list bundles and what they show", run: list, flags: join(trustFlags, []flagSpec{jsonFlag,
+		{name: "--root", value: "DIR", many: true, help: "folder that contains a bundle's .ai; the order is that of precedence"},
+		{name: "--roots", value: "FILE", help: "YAML list of roots with ids and categories"}})}}
+}
+
+func list(ctx context.Context, c *call) (int, error) {
+	roots, err := c.ryeRoots()
+	if err != nil {
+		return 0, err
+	}
+	l, err := whole[*rye.Listing](bundle.Base(rye.List(ctx, roots, func(r rye.Root) (bundle.Source, *rye.Keyring, func() error, error) {
+		f, in, err := c.openRye(r.Path)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return in.Tree, f.Keyed(in).Keys, func() error { c.release(); return nil }, nil
+	})))
+	if err != nil {
+		return 0, err
+	}
+	return c.tell(&l.Result, func() {
+		for _, b := range l.Bundles {
+			version, signer := "-", "-"
+			if b.Version != nil {
+				version = *b.Version
+			}
+			if b.Signer != nil {
+				signer = *b.Signer
+			}
+			c.print("%s %s %s signer %s trust %s root %s", b.Status, finding.Path(b.ID), version, signer, b.Trust, finding.Path(b.Root))
+		}
+		for _, it := range l.Items {
+			shadow := ""
+			if it.ShadowedBy != "" {
+				shadow = " shadowed by " + finding.Path(it.ShadowedBy)
+			}
+			c.print("  %s %s %s%s", it.ItemType, finding.Path(it.ItemID), finding.Path(it.BundleID), shadow)
+		}
+	})
+}
+
+// ryeRoots collects the roots of --root, then those of --roots.
+func (c *call) ryeRoots() (roots []rye.Root, err error) {
+	for _, dir := range c.all("--root") {
+		roots = append(roots, rye.Root{Path: dir})
+	}
+	if name := c.get("--roots"); name != "" {
+		data, err := readItem(c.path(name))
+		if err != nil {
+			return nil, err
+		}
+		listed, fault := rye.ParseRoots(data)
+		if fault != nil {
+			return nil, usagef("--roots %s: %s", finding.Path(name), fault.Message)
+		}
+		for _, r := range listed {
+			if !filepath.IsAbs(r.Path) {
+				r.Path = filepath.Join(filepath.Dir(name), filepath.FromSlash(r.Path))
+			}
+			roots = append(roots, r)
+		}
+	}
+	if len(roots) == 0 {
+		return nil, usagef("list needs --root DIR or --roots FILE")
+	}
+	return roots, nil
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/bundle/agent"
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+func stageVerbs() []*verb {
+	return []*verb{{name: "stage", format: "agent", args: "[REF]", most: 1, short: "prepare an image build context", run: stage, flags: join(common, digestFlags, signatureFlags, refFlags, []flagSpec{runtimeFlag,
+		{name: "--base", value: "IMAGE", help: "base image, best with @sha256: digest"},
+		{name: "--out", value: "DIR", help: "new directory for the context"},
+		{name: "--source", value: "DIR", help: "build a bundle from this directory instead of taking REF"},
+		{name: "--lock", value: "FILE", help: "lockfile that belongs to the key of the build"},
+		{name: "--cache", value: "DIR", help: "where built bundles are kept under their keys"},
+		{name: "--build-cmd", value: "CMD", help: "command that leaves one bundle in $RIG_BUNDLE_OUT"},
+		{name: "--print-key", help: "print the key of the build and stop"}})}}
+}
+
+// stage prepares an image build context from a reference, or from a local
+// build that is kept under the key of its input.
+func stage(ctx context.Context, c *call) (int, error) {
+	o, err := c.options()
+	if err != nil {
+		return 0, err
+	}
+	f, err := c.agentFormat()
+	if err != nil {
+		return 0, err
+	}
+	if err := c.checkStageFlags(f); err != nil {
+		return 0, err
+	}
+	if f.ModTime, err = c.epoch(); err != nil {
+		return 0, err
+	}
+	var notes []bundle.Note
+	if f.Base = c.get("--base"); !c.has("--print-key") {
+		if notes, err = agent.CheckBase(f.Base); err != nil {
+			return 0, usagef("%v", err)
+		}
+	}
+	out, name := c.path(c.get("--out")), c.get("--source")
+	var r *agent.Result
+	if name == "" {
+		name = c.args[0]
+		in, err := c.open(f, name)
+		if err != nil {
+			return 0, err
+		}
+		if r, err = whole[*agent.Result](f.Install(ctx, in, out, o)); err != nil {
+			return 0, err
+		}
+	} else {
+		c.subject = name
+		key, err := c.cacheKey(f)
+		if err != nil {
+			return 0, err
+		}
+		if c.has("--print-key") {
+			c.print("%s", key)
+			return exitOK, nil
+		}
+		if r, err = c.localBuild(ctx, key, f, o.LimitsOr(agent.DefaultLimits())); err != nil {
+			return 0, err
+		}
+		r.Whole = r
+		if r.OK() {
+			if err := agent.Stage(ctx, r, agent.StageOptions{Base: f.Base, Dir: out, ModTime: f.ModTime}); err != nil {
+				return 0, err
+			}
+		}
+	}
+	r.Command, r.File = "stage", name
+	r.Notes = append(r.Notes, notes...)
+	return c.tell(&r.Result, nil)
+}
+
+func (c *call) checkStageFlags(f agent.Format) error {
+	local := c.has("--source")
+	switch {
+	case local == (len(c.args) == 1):
+		return usagef("stage takes either REF or --source DIR")
+	case f.Target == nil:
+		return usagef("stage needs --target")
+	case !local && (c.has("--lock") || c.has("--cache") || c.has("--build-cmd") || c.has("--print-key")):
+		return usagef("--lock, --cache, --build-cmd and --print-key go with --source")
+	case c.has("--print-key"):
+		return nil
+	case local && (!c.has("--cache") || !c.has("--build-cmd")):
+		return usagef("--source needs --cache DIR and --build-cmd CMD")
+	case !c.has("--base") || !c.has("--out"):
+		return usagef("stage needs --base and --out")
+	}
+	return nil
+}
+
+// cacheKey is the key of the build of --source. A relative lockfile belongs
+// to the caller's directory, or if it is not there to the source.
+func (c *call) cacheKey(f agent.Format) (string, error) {
+	src, err := c.openTree(c.get("--source"))
+	if err != nil {
+		return "", err
+	}
+	var lock io.Reader
+	if name := c.get("--lock"); name != "" {
+		file, _, err := bundle.OpenFile(c.path(name))
+		if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(name) {
+			file, _, err = bundle.OpenFile(filepath.Join(c.path(c.get("--source")), name))
+		}
+		if err != nil {
+			return "", err
+		}
+		defer file.Close()
+		lock = file
+	}
+	return agent.CacheKey(src.Tree, lock, *f.Target, f.Runtime)
+}
+
+// localBuild takes the bundle of a key from the cache, or runs the command
+// that the user gave and keeps what it made.
+func (c *call) localBuild(ctx context.Context, key string, f agent.Format, limits bundle.Limits) (*agent.Result, error) {
+	cache := &agent.Cache{Dir: c.path(c.get("--cache")), Limits: limits}
+	r, file, err := cache.Get(ctx, key, f.Target, f.Runtime)
+	if err != nil {
+		return nil, err
+	}
+	if r != nil {
+		c.after(func() { file.Close() })
+		c.say("taken from the cache: %s", key)
+		return r, nil
+	}
+	out, err := os.MkdirTemp("", "rig-bundle-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(out)
+	shell, flag := "/bin/sh", "-c"
+	if runtime.GOOS == "windows" {
+		shell, flag = "cmd", "/c"
+	}
+	cmd := exec.CommandContext(ctx, shell, flag, c.get("--build-cmd"))
+	cmd.Dir = c.path(c.get("--source"))
+	cmd.Env = append(append([]string{}, c.Environ...), "RIG_BUNDLE_OUT="+out, "RIG_BUNDLE_TARGET="+f.Target.String())
+	cmd.Stdout, cmd.Stderr = c.Stderr, c.Stderr
+	if err := cmd.Run(); err != nil {
+		return nil, &codedError{codeBuild, errors.New("the build command failed: " + finding.QuoteMax(err.Error(), 200))}
+	}
+	r, file, err = cache.Put(ctx, key, out, f.Target, f.Runtime)
+	if file != nil {
+		c.after(func() { file.Close() })
+	}
+	return r, err
+}
+
+// codeBuild is exit 2: there is no bundle to judge.
+const codeBuild = "build-failed"

@@ -15,7 +15,15 @@ import (
 type Rebuilt struct {
 	bundle.Result
 	RebuiltTarDigest bundle.Digest `json:"rebuilt_tar_digest,omitzero"`
-	Listed           []Change      `json:"changes"` // to the rebuilt bundle
+	Member           string        `json:"member,omitempty"` // path of the first finding
+	Listed           []Change      `json:"changes"`          // to the rebuilt bundle
+}
+
+// side takes over what is wrong with one of the two.
+func (out *Rebuilt) side(r *Result) *Rebuilt {
+	out.Result, out.Member = r.Result, r.Member
+	out.Command = "rebuild"
+	return out
 }
 
 // Rebuild packs a tree, or a bundle again, by section 10 and compares its tar
@@ -40,8 +48,7 @@ func Rebuild(ctx context.Context, src, against bundle.Input, f Format, o bundle.
 		return nil, err
 	}
 	if !r.OK() {
-		out.Result = r.Result
-		return out, nil
+		return out.side(r), nil
 	}
 	out.RebuiltTarDigest, out.Identity, out.TarDigest = rebuilt, rebuilt, r.TarDigest
 	out.Name, out.Version = r.Name, r.Version
@@ -51,8 +58,7 @@ func Rebuild(ctx context.Context, src, against bundle.Input, f Format, o bundle.
 			return nil, err
 		}
 		if !old.Comparable() {
-			out.Result = old.Result
-			return out, nil
+			return out.side(old), nil
 		}
 		out.Changes, out.TarDigest = compare(old.Archive, r.Archive), old.TarDigest
 		out.Listed = listed(out.Changes)

@@ -78,7 +78,11 @@ var errNoTree = errors.New("a Rye bundle is a folder, not a file")
 
 // Digest implements bundle.Format: the Identity is manifest_digest.
 func (f *Format) Digest(ctx context.Context, src bundle.Input, _ bundle.Options) (*bundle.Result, error) {
-	return bundle.Base(f.create(ctx, src))
+	out, err := f.create(ctx, src)
+	if err == nil {
+		out.Command = "digest"
+	}
+	return bundle.Base(out, err)
 }
 
 // Diff implements bundle.Format.

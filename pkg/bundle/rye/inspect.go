@@ -190,6 +190,9 @@ func readBundle(t bundle.Source, id string) (*Manifest, []byte, []*bundle.Findin
 	}
 	m, faults := parseManifest(s.hashed)
 	if len(faults) > 0 {
+		for _, f := range faults {
+			f.Path = p
+		}
 		return nil, nil, faults, nil
 	}
 	return m, s.hashed, nil, nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -126,6 +128,28 @@ func (c *call) path(p string) string {
 	return filepath.Join(c.Dir, p)
 }
 
+// state is the directory in which this user's runs keep what later ones
+// believe: XDG_STATE_HOME/rig-bundle, by default ~/.local/state/rig-bundle, on
+// Windows rig-bundle in %LOCALAPPDATA%. "" if nothing names it.
+func (c *call) state() string {
+	for _, v := range stateVars {
+		if dir := c.Getenv(v.name); filepath.IsAbs(dir) {
+			return filepath.Join(dir, v.below, "rig-bundle")
+		}
+	}
+	return ""
+}
+
+// stateVars are the variables that name the state directory's parent, and what
+// lies between.
+var stateVars = func() []struct{ name, below string } {
+	vars := []struct{ name, below string }{{"XDG_STATE_HOME", ""}, {"HOME", ".local/state"}}
+	if runtime.GOOS == "windows" {
+		vars = []struct{ name, below string }{{"XDG_STATE_HOME", ""}, {"LOCALAPPDATA", ""}}
+	}
+	return vars
+}()
+
 // say writes a line of narrative to standard error.
 func (c *call) say(format string, args ...any) { fmt.Fprintf(c.Stderr, format+"\n", args...) }
 
@@ -199,9 +223,12 @@ func (c *call) fail(err error) int {
 	command := strings.TrimSuffix("rig-bundle "+c.verb.name, " ")
 	c.say("%s: %s: %s", command, code, msg)
 	var missing *bundle.MissingDirError
+	var state *bundle.StateError
 	switch {
 	case code == codeUsage:
 		c.say("hint: %s --help", command)
+	case errors.As(err, &state):
+		c.say("hint: %s", cmp.Or(state.Hint, "set XDG_STATE_HOME to a directory of your own"))
 	case errors.As(err, &missing):
 		c.say("hint: mkdir -p %s", finding.Path(missing.Dir))
 	}

@@ -141,9 +141,17 @@ func installRye(ctx context.Context, c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	outside, err := c.ryeFormat(space)
+	if err != nil {
+		return 0, err
+	}
+	f.Confirm = outside.Keys
 	r, err := whole[*rye.InstallResult](f.Install(ctx, in, space, o))
 	if err != nil {
 		return 0, err
+	}
+	if r.Recovered {
+		c.say("an interrupted run was undone first")
 	}
 	if o.Plan {
 		for _, s := range r.Plan {

@@ -97,6 +97,7 @@ func (c *call) options() (o bundle.Options, err error) {
 		}
 	}
 	o.Plan, o.Backup, o.Now = c.has("--plan") || c.has("--dry-run"), c.has("--backup"), c.Now()
+	o.State = c.state()
 	o.Signed = bundle.SignatureRules{Signer: c.get("--signer"), Require: c.has("--require-signature"), Now: o.Now}
 	switch name := c.get("--allowed-signers"); {
 	case name != "":

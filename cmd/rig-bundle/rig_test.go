@@ -21,6 +21,21 @@ import (
 	"github.com/rigward/rigward/pkg/bundle"
 )
 
+// testState is the parent of the state directory of all tests and of their children.
+var testState string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "rig-bundle-state-")
+	if err != nil {
+		panic(err)
+	}
+	testState = dir
+	os.Setenv("XDG_STATE_HOME", dir)
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
 // command runs the command in a directory; env holds KEY=value.
 func command(dir string, env []string, args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
@@ -29,6 +44,9 @@ func command(dir string, env []string, args ...string) (status int, stdout, stde
 			if v, ok := strings.CutPrefix(kv, key+"="); ok {
 				return v
 			}
+		}
+		if key == "XDG_STATE_HOME" {
+			return testState
 		}
 		return ""
 	}

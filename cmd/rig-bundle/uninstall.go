@@ -13,7 +13,7 @@ func uninstallVerbs() []*verb {
 	const short = "remove an installed bundle"
 	return []*verb{
 		{name: "uninstall", format: "rig", args: "NAME", least: 1, most: 1, short: short, run: uninstallRig, flags: join(common, []flagSpec{targetDir})},
-		{name: "uninstall", format: "rye", args: "ID", least: 1, most: 1, short: short, run: uninstallRye, flags: []flagSpec{jsonFlag, spaceFlag}},
+		{name: "uninstall", format: "rye", args: "ID", least: 1, most: 1, short: short, run: uninstallRye, flags: join(trustFlags, []flagSpec{jsonFlag, spaceFlag})},
 	}
 }
 
@@ -21,7 +21,7 @@ func uninstallRig(ctx context.Context, c *call) (int, error) {
 	if !c.has("--target") {
 		return 0, usagef("uninstall needs --target DIR")
 	}
-	r, err := rig.Uninstall(ctx, c.args[0], c.path(c.get("--target")))
+	r, err := rig.Uninstall(ctx, c.args[0], c.path(c.get("--target")), c.state())
 	if err != nil {
 		return 0, err
 	}
@@ -46,9 +46,17 @@ func uninstallRye(ctx context.Context, c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	r, err := whole[*rye.UninstallResult](bundle.Base(rye.Uninstall(ctx, c.args[0], space)))
+	outside, err := c.ryeFormat(space)
 	if err != nil {
 		return 0, err
+	}
+	o := rye.UninstallOptions{State: c.state(), Confirm: outside.Keys}
+	r, err := whole[*rye.UninstallResult](bundle.Base(rye.Uninstall(ctx, c.args[0], space, o)))
+	if err != nil {
+		return 0, err
+	}
+	if r.Recovered {
+		c.say("an interrupted run was undone first")
 	}
 	return c.tell(&r.Result, func() {
 		c.print("%s %s: %s removed, %d kept", r.Status, finding.Path(r.ID), count(r.FilesRemoved, "file"), len(r.FilesKept))

@@ -55,6 +55,16 @@ func (d *dir) openDir(base string) (*dir, error) {
 	return &dir{r, d.top, filepath.Join(d.path, base)}, nil
 }
 
+// detach makes the directory outlive the handle that it was opened from.
+func (d *dir) detach() { d.top, d.path = d.root, "." }
+
+// sameOwner is for systems on which a directory tells its owner.
+func (d *dir) sameOwner(string) (bool, error) { return true, nil }
+
+// ownership is for systems on which a directory tells its owner and modes.
+// Elsewhere access rights are handed down from the user's own directory.
+func (d *dir) ownership() (own, open bool, err error) { return true, false, nil }
+
 // lstat describes an entry; Link is left out.
 func (d *dir) lstat(base string) (Item, error) {
 	info, err := d.root.Lstat(base)

@@ -4,6 +4,7 @@ package bundle
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -61,6 +62,57 @@ func again(call func() error) error {
 			return err
 		}
 	}
+}
+
+// detach makes the directory outlive the handle that it was opened from.
+func (d *dir) detach() {}
+
+// id names the directory among all of the machine, by device and inode.
+func (d *dir) id() (string, error) {
+	st, err := d.stat()
+	return fmt.Sprintf("%x-%x", st.Dev, st.Ino), err
+}
+
+func (d *dir) stat() (st unix.Stat_t, err error) {
+	err = again(func() error { return unix.Fstat(d.fd, &st) })
+	return st, err
+}
+
+// ownership reports whether the directory belongs to the user of this process,
+// and whether it is open to anybody else.
+func (d *dir) ownership() (own, open bool, err error) {
+	st, err := d.stat()
+	return int(st.Uid) == os.Geteuid(), st.Mode&0o077 != 0, err
+}
+
+// sameOwner reports whether the directory and an entry of it belong to one
+// user. An entry that was just made tells who this process is for this file
+// system, which may number users as it likes.
+func (d *dir) sameOwner(base string) (bool, error) {
+	st, err := d.stat()
+	if err != nil {
+		return false, err
+	}
+	var in unix.Stat_t
+	err = again(func() error { return unix.Fstatat(d.fd, base, &in, unix.AT_SYMLINK_NOFOLLOW) })
+	return st.Uid == in.Uid, err
+}
+
+// lock takes the lock of the directory, which the system drops when the
+// process ends.
+func (d *dir) lock() (unlock func(), err error) {
+	fd, err := d.openat(".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := again(func() error { return unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) }); err != nil {
+		unix.Close(fd)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, ErrBusy
+		}
+		return nil, err
+	}
+	return func() { unix.Close(fd) }, nil
 }
 
 // lstat describes an entry; Link is left out.

@@ -23,6 +23,9 @@ func (e *LinkError) Error() string {
 // ErrNotDir says that a component of a path is no directory.
 var ErrNotDir = errors.New("not a directory")
 
+// errBarred says that a path leads to where no bundle has anything to do.
+var errBarred = errors.New("the state directory of rig-bundle is no place for a bundle")
+
 // errNotRegular says that a file is neither a symlink nor a regular file.
 var errNotRegular = errors.New("not a regular file")
 
@@ -36,6 +39,7 @@ type Dirs struct {
 	open   map[string]*dir
 	ages   []string // keys of open, oldest first
 	pinned *dir     // in use, must stay open
+	barred string   // identity of a directory that is not entered, "" for none
 }
 
 const maxDirHandles = 64
@@ -86,6 +90,16 @@ func (d *Dirs) dir(name string) (*dir, error) {
 			}
 		}
 		return nil, pathError("open", name, err)
+	}
+	if d.barred != "" {
+		id, err := r.id()
+		if err == nil && id == d.barred {
+			err = errBarred
+		}
+		if err != nil {
+			r.close()
+			return nil, pathError("open", name, err)
+		}
 	}
 	if len(d.ages) >= maxDirHandles {
 		d.dropOldest()
@@ -304,17 +318,18 @@ func (d *Dirs) removeAll(name string) error {
 	return d.Remove(name)
 }
 
-// rename moves an entry, and link gives it a second name.
-func (d *Dirs) rename(from, to string) error { return d.pair("rename", from, to, (*dir).rename) }
-func (d *Dirs) link(from, to string) error   { return d.pair("link", from, to, (*dir).link) }
+// rename moves an entry.
+func (d *Dirs) rename(from, to string) error { return pair("rename", d, from, d, to, (*dir).rename) }
 
-func (d *Dirs) pair(op, from, to string, call func(*dir, string, *dir, string) error) error {
+// pair does what takes two names, each below a root of its own. On systems
+// without handles of directories both roots are of one tree.
+func pair(op string, d *Dirs, from string, e *Dirs, to string, call func(*dir, string, *dir, string) error) error {
 	a, base, err := d.at(from)
 	if err != nil {
 		return err
 	}
 	d.pinned = a
-	b, name, err := d.at(to)
+	b, name, err := e.at(to)
 	d.pinned = nil
 	if err != nil {
 		return err

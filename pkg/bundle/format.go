@@ -73,6 +73,7 @@ type Options struct {
 	Backup          bool           // Install moves files in its way aside
 	Texts           bool           // Diff makes unified diffs of changed texts
 	Temp            string         // directory for scratch files, "" for the system's
+	State           string         // the user's state directory, in which Install keeps what later runs believe, see [OpenState]
 	Now             time.Time      // recorded where a format records when something was done
 }
 

@@ -4,6 +4,8 @@ package bundle
 
 import "errors"
 
-func lockDir(string, string) (func(), error) {
-	return nil, errors.New("this system has no file locks, installing is not safe here")
-}
+var errNoTarget = errors.New("this system has no file locks, installing is not safe here")
+
+func (d *dir) id() (string, error) { return "", errNoTarget }
+
+func lockTarget(*dir, string) (func(), error) { return nil, errNoTarget }

@@ -27,22 +27,47 @@ import (
 // New contents are staged in a private directory below the target, on the
 // same file system, read back and compared. [Txn.Commit] then writes a
 // journal, puts everything in place by rename, keeping what it replaces, and
-// removes the journal: that removal is the moment from which on the new state
-// holds. [Begin] finds a journal that a crash left and undoes what it shows.
+// empties the journal: that is the moment from which on the new state holds. [Begin] finds a journal that a crash left and undoes what it shows.
 // A lock, which the system drops with the process, keeps two transactions of
 // one target apart. Nothing is opened, made or removed through a symlink.
+//
+// Nothing that lies in the target is believed. The journal and the record of
+// what was installed lie in the user's state directory, under the identity of
+// the target (device and inode), where no checkout, archive or other user can
+// put anything. The private directory has a name that nobody can foresee, and
+// the journal knows its identity. What is removed or replaced must be what the
+// plan saw ([Txn.State]): it is moved aside first and then looked at again.
 //
 // A crash of the machine, not only of the process, can lose file contents
 // that the system had not yet written; only the journal is synced.
 type Txn struct {
+	place  Place
 	dirs   *Dirs
-	area   string // name of the private directory below the root
-	unlock func()
+	state  *Dirs  // the state directory; nil in a look at a target of which nothing is known
+	own    string // what is kept about this target: a directory below state
+	unlock func() // nil in a look
+	left   bool   // an earlier run was interrupted
+	notes  []Note
+
+	area   string // name of the private directory in the target, "" before it is made
+	areaID string
+	priv   *Dirs // the private directory
 	ops    []op
-	staged int    // numbers given out
-	made   bool   // the private directory is there
+	staged int               // numbers given out
+	seen   map[string]string // what State saw, by path: the hash of a regular file, absent or other
+	record []byte
+	set    bool   // record is to be written, or to be removed if it is nil
+	had    bool   // there was a record before
 	back   []byte // what was written, read again
 	hash   hash.Hash
+}
+
+// A Place is where a transaction works.
+type Place struct {
+	Target string // directory, which may be reached through links
+	Below  string // directory in Target, which is reached through none; "" is Target itself
+	State  string // the user's state directory, see [OpenState]
+	Kind   string // kind of bundle: the beginning of the private directory's name
 }
 
 // op is one step of the journal. The numbered files new/N and old/N lie in
@@ -53,41 +78,206 @@ type op struct {
 	N      int    `json:"n,omitempty"`      // put, remove: number of the staged and kept file
 	SHA256 string `json:"sha256,omitempty"` // put: of the new content
 	To     string `json:"to,omitempty"`     // move
+
+	was string // put, remove: what the plan saw, as in Txn.seen
 }
 
+// journal is the file of that name. One without steps was written before its
+// private directory was made; one with steps before the first of them.
 type journal struct {
-	Schema int  `json:"schema"`
-	Ops    []op `json:"ops"`
+	Schema int    `json:"schema"`
+	Target string `json:"target"` // for people
+	Area   string `json:"area"`
+	AreaID string `json:"area_id,omitempty"`
+	Record bool   `json:"record,omitempty"` // the record changes with the steps
+	Had    bool   `json:"had,omitempty"`    // there was one before
+	Ops    []op   `json:"ops,omitempty"`
 }
 
-// maxJournal bounds the journal that Begin reads back.
+// What State saw where no regular file was.
+const (
+	sawNothing = "-"
+	sawOther   = "?"
+)
+
+// Files about a target in its directory below the state directory.
+const (
+	journalName = "journal.json"
+	recordName  = "installed.json"
+	recordNew   = "installed.new"
+	recordOld   = "installed.old"
+)
+
+// maxJournal bounds what Begin reads back of a journal and of a record.
 const maxJournal = 256 << 20
+
+// Codes of the notes that a transaction has about its target.
+const (
+	NoteInterrupted = "interrupted-run"     // a look: an interrupted run will be undone by the next one
+	NoteForeignRun  = "interrupted-foreign" // the target holds what is no run of this user, or one of an old version
+	NoteLostRun     = "interrupted-lost"    // an interrupted run can't be undone
+)
 
 // ErrBusy says that another process is changing the same target.
 var ErrBusy = errors.New("another process is installing into this directory")
 
-// Begin opens a target directory, which must exist, takes its lock and undoes
-// what an interrupted transaction left. area is the name of the private
-// directory, different for each kind of bundle. recovered tells whether there
-// was something to undo. Close ends the transaction.
-func Begin(target, area string) (t *Txn, recovered bool, err error) {
-	dirs, err := OpenDirs(target)
-	if err != nil {
-		return nil, false, err
-	}
-	unlock, err := lockDir(target, area)
-	if err != nil {
-		dirs.Close()
-		return nil, false, err
-	}
-	t = &Txn{dirs: dirs, area: area, unlock: unlock}
-	if recovered, err = t.recover(); err != nil {
-		unlock()
-		dirs.Close()
-		return nil, false, err
-	}
-	return t, recovered, nil
+// A ChangedError says that a path is no longer what the plan saw.
+type ChangedError struct{ Path string }
+
+func (e *ChangedError) Error() string {
+	return finding.QuoteMax(e.Path, 200) + " was changed by somebody else meanwhile"
 }
+
+// Begin opens a target directory, which must exist, takes its lock and undoes
+// what an interrupted transaction of this user left. Close ends the
+// transaction.
+func Begin(p Place) (*Txn, error) {
+	t, err := open(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.begin(); err != nil {
+		if t.unlock != nil {
+			t.unlock()
+		}
+		t.closeDirs()
+		return nil, err
+	}
+	return t, nil
+}
+
+// Look opens a target as Begin does, but changes nothing and takes no lock:
+// what an interrupted run left is only told. Nothing can be staged or planned.
+func Look(p Place) (*Txn, error) {
+	t, err := open(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.look(); err != nil {
+		t.closeDirs()
+		return nil, err
+	}
+	return t, nil
+}
+
+func open(p Place) (*Txn, error) {
+	dirs, err := OpenDirs(p.Target)
+	if err != nil {
+		return nil, err
+	}
+	if p.Below != "" {
+		top := dirs
+		dirs, err = top.Sub(p.Below)
+		if err == nil {
+			dirs.root.detach()
+		}
+		if cerr := top.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return &Txn{place: p, dirs: dirs, seen: map[string]string{}}, nil
+}
+
+// know finds what is kept about the target.
+func (t *Txn) know(state *Dirs) error {
+	id, err := t.dirs.root.id()
+	if err != nil {
+		return err
+	}
+	t.state, t.own = state, id+"/"+strings.TrimPrefix(t.place.Kind, ".")
+	barred, err := state.root.id()
+	t.dirs.barred = barred // no bundle writes there, also if it lies in the target
+	if err == nil && barred == id {
+		err = &StateError{Dir: t.place.State, Why: "is the target itself"}
+	}
+	return err
+}
+
+func (t *Txn) begin() error {
+	state, err := OpenState(t.place.State)
+	if err != nil {
+		return err
+	}
+	if err := t.know(state); err != nil {
+		return err
+	}
+	name := t.own[:strings.IndexByte(t.own, '/')] + ".lock"
+	if t.unlock, err = lockTarget(t.dirs.root, filepath.Join(t.place.State, name)); err != nil {
+		return err
+	}
+	if err := t.recover(); err != nil {
+		return err
+	}
+	return t.foreign()
+}
+
+func (t *Txn) look() error {
+	state, err := peekState(t.place.State)
+	if err != nil {
+		return err
+	}
+	if state != nil {
+		if err := t.know(state); err != nil {
+			return err
+		}
+		j, err := t.readJournal()
+		if err != nil {
+			return err
+		}
+		if j != nil && len(j.Ops) > 0 {
+			t.left = true
+			t.note(NoteInterrupted, "", "an earlier run was interrupted, the next one undoes it first; what is told here is of what lies there now")
+		}
+	}
+	return t.foreign()
+}
+
+// foreign names a private directory of the form that older versions left, or
+// that somebody has put there. It is not obeyed, and it stays.
+func (t *Txn) foreign() error {
+	there, err := t.exists(t.place.Kind)
+	if err != nil || !there {
+		return err
+	}
+	where := path.Join(t.place.Below, t.place.Kind)
+	t.note(NoteForeignRun, where, "the target holds the work of an interrupted run of an older version, or of somebody else; "+
+		"nothing in it is obeyed or removed; if no file is missing: rm -r "+finding.Path(filepath.Join(t.place.Target, filepath.FromSlash(where))))
+	return nil
+}
+
+func (t *Txn) note(code, path, detail string) {
+	t.notes = append(t.notes, Note{Code: code, Path: path, Detail: detail})
+}
+
+// Notes tells what is worth knowing about the target.
+func (t *Txn) Notes() []Note { return t.notes }
+
+// Interrupted reports whether an earlier run of this user was interrupted:
+// Begin has undone it, after Look it still is to be undone.
+func (t *Txn) Interrupted() bool { return t.left }
+
+// Record returns what the last transaction of this kind of this user recorded
+// about the target, nil if there is nothing.
+func (t *Txn) Record() ([]byte, error) {
+	if t.state == nil {
+		return nil, nil
+	}
+	b, err := readState(t.state, t.own+"/"+recordName, maxJournal)
+	t.had = b != nil
+	return b, err
+}
+
+// RecordFile is where the record lies, to be named in messages.
+func (t *Txn) RecordFile() string {
+	return filepath.Join(t.place.State, filepath.FromSlash(t.own), recordName)
+}
+
+// SetRecord plans that this is recorded about the target, nil for nothing. It
+// becomes so together with the other steps.
+func (t *Txn) SetRecord(b []byte) { t.record, t.set = b, true }
 
 // Dirs gives safe access to the target.
 func (t *Txn) Dirs() *Dirs { return t.dirs }
@@ -103,7 +293,25 @@ type State struct {
 
 // State looks at a path. A symlink on the way or at the end is a *LinkError.
 // A parent that is a file gives Exists without Regular.
-func (t *Txn) State(name string) (State, error) { return StateOf(t.dirs, name) }
+// The transaction holds the path to it: Commit fails if the file that it is to
+// replace or remove is another one by then.
+func (t *Txn) State(name string) (State, error) {
+	st, err := StateOf(t.dirs, name)
+	if err == nil {
+		t.seen[name] = st.saw()
+	}
+	return st, err
+}
+
+func (st *State) saw() string {
+	switch {
+	case !st.Exists:
+		return sawNothing
+	case !st.Regular:
+		return sawOther
+	}
+	return st.SHA256.Hex()
+}
 
 // StateOf is [Txn.State] without a transaction.
 func StateOf(d *Dirs, name string) (State, error) {
@@ -171,7 +379,7 @@ func (t *Txn) Stage(name string, mode uint32, content io.Reader) error {
 		return err
 	}
 	t.staged++
-	f, err := t.dirs.create(t.new(t.staged), mode)
+	f, err := t.priv.create(fresh(t.staged), mode)
 	if err != nil {
 		return err
 	}
@@ -258,23 +466,36 @@ func (t *Txn) plan(o op) {
 	t.ops = append(t.ops, o)
 }
 
-func (t *Txn) new(n int) string { return t.area + "/new/" + strconv.Itoa(n) }
-func (t *Txn) old(n int) string { return t.area + "/old/" + strconv.Itoa(n) }
+// fresh and kept are the names of the numbered files in the private directory.
+func fresh(n int) string { return "new/" + strconv.Itoa(n) }
+func kept(n int) string  { return "old/" + strconv.Itoa(n) }
 
-func (t *Txn) journalPath() string { return t.area + "/journal.json" }
-
-// makeArea makes the private directory; Begin has removed a leftover.
+// makeArea makes the private directory, after a journal that names it.
 func (t *Txn) makeArea() error {
-	if t.made {
+	if t.priv != nil {
 		return nil
 	}
-	for _, dir := range []string{t.area, t.area + "/new", t.area + "/old"} {
-		if err := t.dirs.mkdir(dir, 0o700); err != nil {
+	t.area = t.place.Kind + "-" + randomName()
+	if err := t.writeJournal(journal{Area: t.area}, false); err != nil {
+		return err
+	}
+	if err := t.dirs.mkdir(t.area, 0o700); err != nil {
+		return err
+	}
+	var err error
+	if t.priv, err = t.dirs.Sub(t.area); err != nil {
+		return err
+	}
+	for _, dir := range []string{"new", "old"} {
+		if err := t.priv.mkdir(dir, 0o700); err != nil {
 			return err
 		}
 	}
-	t.made = true
-	return nil
+	if ours, err := t.priv.root.sameOwner("new"); err != nil || !ours {
+		return cmpErr(err, fmt.Errorf("the private directory %s was replaced by somebody else", finding.QuoteMax(t.area, 200)))
+	}
+	t.areaID, err = t.priv.root.id()
+	return err
 }
 
 // Commit carries out the plan: moves, then files
@@ -282,7 +503,7 @@ func (t *Txn) makeArea() error {
 // within each, except that the last staged file is put last of all. An error
 // or the end of ctx undoes everything.
 func (t *Txn) Commit(ctx context.Context) error {
-	if len(t.ops) == 0 {
+	if len(t.ops) == 0 && !t.set {
 		return nil
 	}
 	for _, o := range t.ops {
@@ -297,7 +518,18 @@ func (t *Txn) Commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := t.writeJournal(ops); err != nil {
+	if t.set {
+		if t.record != nil {
+			if err := writeState(t.state, t.own+"/"+recordNew, t.record, false); err != nil {
+				return err
+			}
+		}
+		if _, err := t.Record(); err != nil {
+			return err
+		}
+	}
+	j := journal{Area: t.area, AreaID: t.areaID, Record: t.set, Had: t.had, Ops: ops}
+	if err := t.writeJournal(j, true); err != nil {
 		return err
 	}
 	for _, o := range ops {
@@ -306,19 +538,71 @@ func (t *Txn) Commit(ctx context.Context) error {
 			err = t.do(o)
 		}
 		if err != nil {
-			if uerr := t.undo(ops); uerr != nil {
-				return fmt.Errorf("%w; undoing it failed too: %w; the next run will try again", err, uerr)
-			}
+			return t.failed(&j, err)
+		}
+	}
+	if err := t.doRecord(); err != nil {
+		return t.failed(&j, err)
+	}
+	if err := t.settle(); err != nil {
+		return t.failed(&j, err)
+	}
+	return nil
+}
+
+// settle makes the journal one that has nothing to undo: only the private
+// directory is to be removed.
+func (t *Txn) settle() error {
+	return t.writeJournal(journal{Area: t.area, AreaID: t.areaID}, false)
+}
+
+// failed undoes the steps of a commit that failed.
+func (t *Txn) failed(j *journal, err error) error {
+	if uerr := t.undo(j); uerr != nil {
+		return fmt.Errorf("%w; undoing it failed too: %w; the next run will try again", err, uerr)
+	}
+	return err
+}
+
+// doRecord puts the new record in the place of the old one, which is kept.
+func (t *Txn) doRecord() error {
+	if !t.set {
+		return nil
+	}
+	if t.had {
+		if err := t.state.rename(t.own+"/"+recordName, t.own+"/"+recordOld); err != nil {
 			return err
 		}
 	}
-	if err := t.dirs.Remove(t.journalPath()); err != nil {
-		if uerr := t.undo(ops); uerr != nil {
-			return fmt.Errorf("%w; undoing it failed too: %w; the next run will try again", err, uerr)
-		}
+	if t.record == nil {
+		return nil
+	}
+	return t.state.rename(t.own+"/"+recordNew, t.own+"/"+recordName)
+}
+
+func (t *Txn) undoRecord(j *journal) error {
+	if !j.Record {
+		return nil
+	}
+	waiting, err := t.there(recordNew)
+	if err != nil {
 		return err
 	}
-	return nil
+	if j.Had {
+		if old, err := t.there(recordOld); err != nil || !old {
+			return err // not moved yet
+		}
+		return t.state.rename(t.own+"/"+recordOld, t.own+"/"+recordName)
+	}
+	if now, err := t.there(recordName); err != nil || !now || waiting {
+		return err
+	}
+	return t.state.Remove(t.own + "/" + recordName)
+}
+
+// there reports whether something is kept about the target under a name.
+func (t *Txn) there(name string) (bool, error) {
+	return exists(t.state, t.own+"/"+name)
 }
 
 // order sorts the plan and adds the directories to be made.
@@ -363,6 +647,18 @@ func (t *Txn) order() ([]op, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, o := range ops {
+		if o.Kind == "move" {
+			t.seen[o.Path] = sawNothing // from then on
+		}
+	}
+	for _, list := range [][]op{ops, final} {
+		for i := range list {
+			if err := t.expect(&list[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
 	all := make([]op, 0, len(missing)+len(ops)+1)
 	for _, dir := range missing {
 		all = append(all, op{Kind: "mkdir", Path: dir})
@@ -370,33 +666,54 @@ func (t *Txn) order() ([]op, error) {
 	return append(append(all, ops...), final...), nil
 }
 
-func (t *Txn) writeJournal(ops []op) error {
-	b, err := json.Marshal(journal{1, ops})
-	if err != nil {
-		return err
+// expect says what a step is to find: what the plan saw, or what is there now
+// if it did not look.
+func (t *Txn) expect(o *op) error {
+	if o.Kind != "put" && o.Kind != "remove" {
+		return nil
 	}
-	tmp := t.area + "/journal.tmp"
-	if err := t.dirs.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if _, ok := t.seen[o.Path]; !ok {
+		if _, err := t.State(o.Path); err != nil {
+			return err
+		}
 	}
-	f, err := t.dirs.create(tmp, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(b); err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return t.dirs.rename(tmp, t.journalPath())
+	o.was = t.seen[o.Path]
+	return nil
 }
 
-func (t *Txn) exists(name string) (bool, error) {
-	_, err := t.dirs.Lstat(name)
+func (t *Txn) journalPath() string { return t.own + "/" + journalName }
+
+func (t *Txn) writeJournal(j journal, sync bool) error {
+	j.Schema, j.Target = 2, filepath.Join(t.place.Target, filepath.FromSlash(t.place.Below))
+	b, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	return writeState(t.state, t.journalPath(), b, sync)
+}
+
+// readJournal returns the journal of an interrupted run, nil if there is none.
+func (t *Txn) readJournal() (*journal, error) {
+	b, err := readState(t.state, t.journalPath(), maxJournal)
+	if err != nil || len(b) == 0 { // one that was not synced is of a run that had changed nothing
+		return nil, err
+	}
+	j := &journal{}
+	bad := json.Unmarshal(b, j) != nil || j.Schema != 2 || path.Base(j.Area) != j.Area || !strings.HasPrefix(j.Area, t.place.Kind+"-")
+	for _, o := range j.Ops {
+		bad = bad || !cleanRel(o.Path) || o.To != "" && !cleanRel(o.To)
+	}
+	if bad {
+		name := filepath.Join(t.place.State, filepath.FromSlash(t.journalPath()))
+		return nil, &StateError{Dir: t.place.State, Why: "holds a journal that cannot be read, of an interrupted run in the target", Hint: "rm " + finding.Path(name)}
+	}
+	return j, nil
+}
+
+func (t *Txn) exists(name string) (bool, error) { return exists(t.dirs, name) }
+
+func exists(d *Dirs, name string) (bool, error) {
+	_, err := d.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -419,7 +736,10 @@ func (t *Txn) do(o op) error {
 		}
 		return t.dirs.rename(o.Path, o.To)
 	case "remove":
-		return t.dirs.rename(o.Path, t.old(o.N))
+		if err := pair("rename", t.dirs, o.Path, t.priv, kept(o.N), (*dir).rename); err != nil {
+			return err
+		}
+		return t.still(o)
 	}
 	// put: the old file is linked aside first, so that the path never lacks
 	// a file; where links can't be made it is moved aside.
@@ -428,13 +748,26 @@ func (t *Txn) do(o op) error {
 		return err
 	}
 	if there {
-		if err := t.dirs.link(o.Path, t.old(o.N)); err != nil {
-			if err := t.dirs.rename(o.Path, t.old(o.N)); err != nil {
+		if err := pair("link", t.dirs, o.Path, t.priv, kept(o.N), (*dir).link); err != nil {
+			if err := pair("rename", t.dirs, o.Path, t.priv, kept(o.N), (*dir).rename); err != nil {
 				return err
 			}
 		}
+		if err := t.still(o); err != nil {
+			return err
+		}
 	}
-	return t.dirs.rename(t.new(o.N), o.Path)
+	return pair("rename", t.priv, fresh(o.N), t.dirs, o.Path, (*dir).rename)
+}
+
+// still reports a *ChangedError if the file that was put aside is not the one
+// that the plan saw.
+func (t *Txn) still(o op) error {
+	st, err := StateOf(t.priv, kept(o.N))
+	if link := (*LinkError)(nil); errors.As(err, &link) || err == nil && st.saw() != o.was {
+		return &ChangedError{o.Path}
+	}
+	return err
 }
 
 func cmpErr(errs ...error) error {
@@ -456,15 +789,18 @@ func notEmpty(d *Dirs, dir string) bool {
 }
 
 // undo brings the old state back, whatever part of the plan was carried out,
-// and removes the journal. It can be repeated.
-func (t *Txn) undo(ops []op) error {
+// and settles the journal. It can be repeated.
+func (t *Txn) undo(j *journal) error {
 	t.dirs.forget()
-	for i := len(ops) - 1; i >= 0; i-- {
-		if err := t.undoOne(ops[i]); err != nil {
+	if err := t.undoRecord(j); err != nil {
+		return err
+	}
+	for i := len(j.Ops) - 1; i >= 0; i-- {
+		if err := t.undoOne(j.Ops[i]); err != nil {
 			return err
 		}
 	}
-	return t.dirs.Remove(t.journalPath())
+	return t.settle()
 }
 
 func (t *Txn) undoOne(o op) error {
@@ -490,82 +826,139 @@ func (t *Txn) undoOne(o op) error {
 		}
 		return t.dirs.rename(o.To, o.Path)
 	}
-	kept, err := t.exists(t.old(o.N))
+	aside, err := exists(t.priv, kept(o.N))
 	if err != nil {
 		return err
 	}
 	if o.Kind == "put" {
-		waiting, err := t.exists(t.new(o.N))
+		waiting, err := exists(t.priv, fresh(o.N))
 		if err != nil {
 			return err
 		}
-		if !waiting && !kept { // put where nothing was
+		if !waiting && !aside { // put where nothing was
 			st, err := StateOf(t.dirs, o.Path)
 			if err != nil || !st.Regular || st.SHA256.Hex() != o.SHA256 {
 				return err // gone, or changed by somebody since: theirs
 			}
 			return t.dirs.Remove(o.Path)
 		}
-		if waiting && kept { // linked aside but not replaced, or moved aside
+		if waiting && aside { // linked aside but not replaced, or moved aside
 			if inPlace, err := t.exists(o.Path); err != nil || inPlace {
 				return err
 			}
 		}
 	}
-	if !kept {
+	if !aside {
 		return nil
 	}
 	if _, err := t.dirs.MkdirAll(path.Dir(o.Path)); err != nil {
 		return err
 	}
-	return t.dirs.rename(t.old(o.N), o.Path)
+	return pair("rename", t.priv, kept(o.N), t.dirs, o.Path, (*dir).rename)
 }
 
 // recover undoes what the journal of an interrupted transaction shows and
 // removes its private directory.
-func (t *Txn) recover() (bool, error) {
-	if there, err := t.exists(t.area); err != nil || !there {
-		return false, err
-	}
-	f, err := t.dirs.Open(t.journalPath())
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, t.removeArea()
-	}
+func (t *Txn) recover() error {
+	j, err := t.readJournal()
 	if err != nil {
-		return false, err
+		return err
 	}
-	b, err := io.ReadAll(io.LimitReader(f, maxJournal))
-	f.Close()
-	if err != nil {
-		return false, err
+	if j == nil {
+		return t.forgetRest()
 	}
-	var j journal
-	if err := json.Unmarshal(b, &j); err != nil || j.Schema != 1 {
-		return false, fmt.Errorf("the journal %s is unreadable, remove it after looking at the files beside it", finding.Quote(t.journalPath()))
+	t.area, t.areaID = j.Area, j.AreaID
+	t.priv, err = t.dirs.Sub(j.Area)
+	var id string
+	if err == nil {
+		id, err = t.priv.root.id()
 	}
-	for _, o := range j.Ops {
-		if !cleanRel(o.Path) || o.To != "" && !cleanRel(o.To) || strings.HasPrefix(o.Path+"/", t.area+"/") {
-			return false, fmt.Errorf("the journal %s names a path outside the target", finding.Quote(t.journalPath()))
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && j.AreaID != "" && j.AreaID != id, isNotDir(err):
+		// Another directory has the target's identity now, or somebody has
+		// removed what the run had put aside.
+		if len(j.Ops) > 0 {
+			t.note(NoteLostRun, "", "an interrupted run cannot be undone, for the directory "+j.Area+", in which it had put files aside, is gone")
+		}
+		t.closePrivate()
+		t.area, t.areaID = "", ""
+		return cmpErr(t.state.Remove(t.journalPath()), t.forgetRest())
+	case err != nil:
+		return err
+	}
+	if t.left = len(j.Ops) > 0; t.left {
+		if err := t.undo(j); err != nil {
+			return err
 		}
 	}
-	if err := t.undo(j.Ops); err != nil {
-		return false, err
+	return t.end()
+}
+
+// end removes the private directory, the journal of a run that changed nothing
+// and whatever else is kept about the target but its record.
+func (t *Txn) end() error {
+	if t.priv == nil && t.area != "" {
+		var err error
+		if t.priv, err = t.dirs.Sub(t.area); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
-	return true, t.removeArea()
+	if t.priv != nil {
+		for _, dir := range []string{"new", "old"} {
+			if err := t.priv.removeAll(dir); err != nil {
+				return err
+			}
+		}
+		t.closePrivate()
+		if err := t.dirs.Remove(t.area); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	t.area, t.areaID = "", ""
+	return t.forgetRest()
 }
 
-func (t *Txn) removeArea() error {
-	return t.dirs.removeAll(t.area)
+func (t *Txn) closePrivate() {
+	if t.priv != nil {
+		t.priv.Close()
+		t.priv = nil
+	}
 }
 
-// Close removes the private directory, unless a journal in it still has to be
-// undone by the next run, and gives the lock back.
+// forgetRest removes what no later run needs.
+func (t *Txn) forgetRest() error {
+	for _, name := range []string{journalName, journalName + ".tmp", recordNew, recordNew + ".tmp", recordOld} {
+		if err := t.state.Remove(t.own + "/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for dir := t.own; dir != "."; dir = path.Dir(dir) { // as far as they are empty
+		if t.state.Remove(dir) != nil {
+			break
+		}
+	}
+	return nil
+}
+
+// Close removes the private directory, unless a journal still has to be undone
+// by the next run, and gives the lock back.
 func (t *Txn) Close() error {
 	var err error
-	if there, jerr := t.exists(t.journalPath()); jerr == nil && !there {
-		err = t.removeArea()
+	if t.unlock != nil {
+		if j, jerr := t.readJournal(); jerr != nil || j == nil || len(j.Ops) == 0 {
+			err = cmpErr(jerr, t.end())
+		}
+		t.unlock()
 	}
-	t.unlock()
+	return cmpErr(err, t.closeDirs())
+}
+
+func (t *Txn) closeDirs() error {
+	t.closePrivate()
+	var err error
+	if t.state != nil {
+		err = t.state.Close()
+	}
 	return cmpErr(err, t.dirs.Close())
 }
 

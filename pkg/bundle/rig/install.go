@@ -1,14 +1,17 @@
 package rig
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -19,13 +22,15 @@ import (
 // Files that install keeps in a target directory.
 const (
 	lockName    = ".rigbundle-lock.json"
-	areaName    = ".rigbundle-install" // only while something changes
+	areaName    = ".rigbundle-install" // and a random tail, only while something changes
 	backupTail  = ".rigbundle-backup"
 	maxLockFile = 64 << 20
 )
 
 // Lock is the file `.rigbundle-lock.json` of a target: what is installed there
-// (spec/rigbundle.md section 15).
+// (spec/rigbundle.md section 15). Anybody can have put that file there, so it
+// is only a claim. What this user installed is in the record of the same form
+// in the state directory: it alone lets files be replaced or removed.
 type Lock struct {
 	Schema  string      `json:"schema_version"`
 	Bundles []Installed `json:"bundles"` // by name
@@ -68,11 +73,11 @@ func (l *Lock) owners() map[string]string {
 	return out
 }
 
+// readLock reads what a target claims.
 func readLock(d *bundle.Dirs) (*Lock, error) {
-	l := &Lock{Schema: "1.0"}
 	f, err := d.Open(lockName)
 	if errors.Is(err, fs.ErrNotExist) {
-		return l, nil
+		return &Lock{Schema: "1.0"}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -82,18 +87,46 @@ func readLock(d *bundle.Dirs) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseLock(b, lockName)
+}
+
+// readInstalled reads what this user has installed in a target, and what the
+// target claims. The record counts as long as the lock says the same: whoever
+// removes or changes the lock forgets what is installed, and nothing is known of
+// a new directory that has got the identity of an old one.
+func readInstalled(t *bundle.Txn) (record, lock *Lock, err error) {
+	if lock, err = readLock(t.Dirs()); err != nil {
+		return nil, nil, err
+	}
+	record = &Lock{Schema: "1.0"}
+	b, err := t.Record()
+	if err != nil || b == nil {
+		return record, lock, err
+	}
+	if record, err = parseLock(b, "the record "+finding.QuoteMax(t.RecordFile(), 300)); err != nil {
+		return nil, nil, err
+	}
+	record.Bundles = slices.DeleteFunc(record.Bundles, func(in Installed) bool {
+		claim := lock.find(in.Name)
+		return claim == nil || !reflect.DeepEqual(*claim, in)
+	})
+	return record, lock, nil
+}
+
+func parseLock(b []byte, what string) (*Lock, error) {
+	l := &Lock{}
 	if err := json.Unmarshal(b, l); err != nil || l.Schema != "1.0" {
-		return nil, fmt.Errorf("%s is unreadable: remove it to forget what is installed", lockName)
+		return nil, fmt.Errorf("%s is unreadable: remove it to forget what is installed", what)
 	}
 	for _, in := range l.Bundles {
 		for _, f := range in.Files {
 			if _, ok := bundle.ParseHex(f.SHA256); !ok || !bundle.CleanPath(f.Path) {
-				return nil, fmt.Errorf("%s names %s, which is no file below the directory", lockName, finding.QuoteMax(f.Path, 200))
+				return nil, fmt.Errorf("%s names %s, which is no file below the directory", what, finding.QuoteMax(f.Path, 200))
 			}
 		}
 		for _, d := range in.Directories {
 			if !bundle.CleanPath(d) {
-				return nil, fmt.Errorf("%s names %s, which is no directory below the directory", lockName, finding.QuoteMax(d, 200))
+				return nil, fmt.Errorf("%s names %s, which is no directory below the directory", what, finding.QuoteMax(d, 200))
 			}
 		}
 	}
@@ -157,14 +190,14 @@ func Install(ctx context.Context, in bundle.Input, target string, o bundle.Optio
 		return r, nil
 	}
 	if o.Plan {
-		return r, planOnly(j, r, target, o.Backup)
+		return r, planOnly(j, r, target, o)
 	}
 	j.man.root, j.archive.Kept = nil, nil // of no use below, and much memory
 	made, err := bundle.TargetDir(target)
 	if err != nil {
 		return nil, err
 	}
-	err = install(ctx, j, r, target, o.Backup)
+	err = install(ctx, j, r, target, o)
 	if err != nil || !r.OK() {
 		bundle.RemoveMade(made, target)
 	}
@@ -182,8 +215,13 @@ func (j *judge) runtimes() []string {
 	return sortedKeys(set)
 }
 
-func planOnly(j *judge, r *InstallResult, target string, backup bool) error {
-	d, err := bundle.OpenDirs(target)
+// place is where a transaction of this format works.
+func place(target, state string) bundle.Place {
+	return bundle.Place{Target: target, State: state, Kind: areaName}
+}
+
+func planOnly(j *judge, r *InstallResult, target string, o bundle.Options) error {
+	t, err := bundle.Look(place(target, o.State))
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, f := range j.man.files {
 			r.Plan = append(r.Plan, Action{Action: "add", Path: f.path})
@@ -193,25 +231,23 @@ func planOnly(j *judge, r *InstallResult, target string, backup bool) error {
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	lock, err := readLock(d)
+	defer t.Close()
+	r.Notes = append(r.Notes, t.Notes()...)
+	record, lock, err := readInstalled(t)
 	if err != nil {
 		return err
 	}
-	_, err = plan(d, lock, j, r, backup)
+	_, err = plan(t, record, lock, j, r, o.Backup)
 	return err
 }
 
-// plan decides one action per path. Conflicts and links are faults of r.
-func plan(d *bundle.Dirs, lock *Lock, j *judge, r *InstallResult, backup bool) (actions []Action, err error) {
+// plan decides one action per path. Conflicts and links are faults of r. What
+// the lock of the target claims can only keep a file from being touched.
+func plan(t *bundle.Txn, record, lock *Lock, j *judge, r *InstallResult, backup bool) (actions []Action, err error) {
 	name := j.man.name
 	owner := lock.owners()
-	ours := map[string]LockedFile{}
-	if in := lock.find(name); in != nil {
-		for _, f := range in.Files {
-			ours[f.Path] = f
-		}
-	}
+	maps.Copy(owner, record.owners())
+	ours := record.find(name).files()
 	paths := map[string]bool{}
 	for _, f := range j.man.files {
 		paths[f.path] = true
@@ -220,7 +256,7 @@ func plan(d *bundle.Dirs, lock *Lock, j *judge, r *InstallResult, backup bool) (
 	repair := map[string]string{} // conflict to its hint
 	held := backupNames(paths)
 	for _, p := range sortedKeys(union(paths, keysOf(ours))) {
-		st, err := bundle.StateOf(d, p)
+		st, err := t.State(p)
 		var link *bundle.LinkError
 		switch {
 		case errors.As(err, &link):
@@ -259,7 +295,7 @@ func plan(d *bundle.Dirs, lock *Lock, j *judge, r *InstallResult, backup bool) (
 			}
 		}
 		if act.Action == "conflict" && !ownName(p) && (owner[p] == "" || owner[p] == name) {
-			_, err := d.Lstat(p + backupTail)
+			_, err := t.Dirs().Lstat(p + backupTail)
 			free := errors.Is(err, fs.ErrNotExist) && !held[p+backupTail]
 			switch {
 			case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -296,8 +332,10 @@ func plan(d *bundle.Dirs, lock *Lock, j *judge, r *InstallResult, backup bool) (
 			switch {
 			case ownName(p):
 				what = "is a name that install keeps for itself"
-			case owner[p] == name:
+			case ours[p].Path != "":
 				what = "was changed since it was installed"
+			case owner[p] == name:
+				what = "is, as the lock there says, of this bundle, but not as this user has installed it"
 			case owner[p] != "":
 				what = "belongs to the installed bundle " + finding.QuoteMax(owner[p], 60)
 			}
@@ -309,11 +347,11 @@ func plan(d *bundle.Dirs, lock *Lock, j *judge, r *InstallResult, backup bool) (
 	return actions, nil
 }
 
-// ownName reports whether a path is the lock or lies in the private directory,
+// ownName reports whether a path is the lock or lies in a private directory,
 // also on a file system that does not tell cases apart.
 func ownName(p string) bool {
 	first, _, _ := strings.Cut(p, "/")
-	return strings.EqualFold(p, lockName) || strings.EqualFold(first, areaName)
+	return strings.EqualFold(p, lockName) || len(first) >= len(areaName) && strings.EqualFold(first[:len(areaName)], areaName)
 }
 
 // backupNames returns the names with backupTail that paths, or directories
@@ -342,8 +380,8 @@ func keysOf[V any](m map[string]V) map[string]bool {
 	return out
 }
 
-func install(ctx context.Context, j *judge, r *InstallResult, target string, backup bool) (err error) {
-	t, recovered, err := bundle.Begin(target, areaName)
+func install(ctx context.Context, j *judge, r *InstallResult, target string, o bundle.Options) (err error) {
+	t, err := bundle.Begin(place(target, o.State))
 	if err != nil {
 		return err
 	}
@@ -352,16 +390,18 @@ func install(ctx context.Context, j *judge, r *InstallResult, target string, bac
 			err = cerr
 		}
 	}()
-	r.Recovered = recovered
-	lock, err := readLock(t.Dirs())
+	r.Recovered = t.Interrupted()
+	r.Notes = append(r.Notes, t.Notes()...)
+	record, lock, err := readInstalled(t)
 	if err != nil {
 		return err
 	}
-	actions, err := plan(t.Dirs(), lock, j, r, backup)
+	actions, err := plan(t, record, lock, j, r, o.Backup)
 	if err != nil || !r.OK() {
 		return err
 	}
-	was := lock.find(j.man.name)
+	was := record.find(j.man.name)
+	claimed := lock.find(j.man.name).files()
 	now := Installed{Name: j.man.name, Version: j.man.version, FileDigest: j.archive.FileDigest.String(), TarDigest: j.archive.TarDigest.String(), Files: []LockedFile{}, Directories: []string{}}
 	ours := map[string]bool{}
 	var gone []string
@@ -381,36 +421,52 @@ func install(ctx context.Context, j *judge, r *InstallResult, target string, bac
 		case "remove":
 			gone = append(gone, a.Path)
 		}
-		if a.Action == "remove" || a.Action == "keep" && !ours[a.Path] {
+		if a.Action == "remove" {
 			continue
 		}
 		m := j.archive.Member(a.Path)
-		now.Files = append(now.Files, LockedFile{a.Path, m.SHA256.Hex(), fmt.Sprintf("%04o", m.Mode)})
+		f := LockedFile{a.Path, m.SHA256.Hex(), fmt.Sprintf("%04o", m.Mode)}
+		if a.Action == "keep" && !ours[a.Path] && claimed[a.Path] != f {
+			continue
+		}
+		now.Files = append(now.Files, f) // a claim is believed of a file that is the bundle's to the byte
 	}
 	missing, err := t.MissingDirs(needed)
 	if err != nil {
 		return err
 	}
 	now.Directories = append(now.Directories, missing...)
+	if in := lock.find(j.man.name); in != nil { // of such files
+		parents := dirsOf(slices.DeleteFunc(slices.Clone(now.Files), func(f LockedFile) bool { return claimed[f.Path] != f }))
+		now.Directories = append(now.Directories, slices.DeleteFunc(slices.Clone(in.Directories), func(d string) bool { return !parents[d] })...)
+	}
 	slices.Sort(now.Directories)
 	now.Directories = slices.Compact(now.Directories)
 	emptied := emptyDirs(now.Directories, now.Files)
 	now.Directories = slices.DeleteFunc(now.Directories, func(d string) bool { return slices.Contains(emptied, d) })
-	var before []byte
-	if was != nil {
-		if before, err = lock.marshal(); err != nil {
-			return err
-		}
-	}
-	lock.set(now)
-	after, err := lock.marshal()
+	recordBefore, err := record.marshal()
 	if err != nil {
 		return err
 	}
-	if len(put) == 0 && len(gone) == 0 && was != nil && string(before) == string(after) {
+	lockBefore, err := lock.marshal()
+	if err != nil {
+		return err
+	}
+	record.set(now)
+	lock.set(now)
+	recordAfter, err := record.marshal()
+	if err != nil {
+		return err
+	}
+	lockAfter, err := lock.marshal()
+	if err != nil {
+		return err
+	}
+	if len(put) == 0 && len(gone) == 0 && was != nil && bytes.Equal(recordBefore, recordAfter) && bytes.Equal(lockBefore, lockAfter) {
 		return nil // the same bundle again
 	}
 	r.Changed = true
+	t.SetRecord(recordAfter)
 	if len(put) > 0 {
 		left := len(put)
 		err = j.archive.Walk(ctx, func(m *bundle.Member, content io.Reader) error {
@@ -440,20 +496,37 @@ func install(ctx context.Context, j *judge, r *InstallResult, target string, bac
 	for i := len(emptied) - 1; i >= 0; i-- {
 		t.RemoveDir(emptied[i])
 	}
-	if err := t.StageBytes(lockName, 0o644, after); err != nil {
+	if err := t.StageBytes(lockName, 0o644, lockAfter); err != nil {
 		return err
 	}
 	return t.Commit(ctx)
 }
 
-// emptyDirs are the directories that hold none of the files, by path.
-func emptyDirs(dirs []string, files []LockedFile) (empty []string) {
-	full := map[string]bool{}
-	for _, f := range files {
-		for d := path.Dir(f.Path); d != "." && !full[d]; d = path.Dir(d) {
-			full[d] = true
+// files are the files of a bundle by path; none of nil.
+func (in *Installed) files() map[string]LockedFile {
+	out := map[string]LockedFile{}
+	if in != nil {
+		for _, f := range in.Files {
+			out[f.Path] = f
 		}
 	}
+	return out
+}
+
+// dirsOf are the directories above files.
+func dirsOf(files []LockedFile) map[string]bool {
+	dirs := map[string]bool{}
+	for _, f := range files {
+		for d := path.Dir(f.Path); d != "." && !dirs[d]; d = path.Dir(d) {
+			dirs[d] = true
+		}
+	}
+	return dirs
+}
+
+// emptyDirs are the directories that hold none of the files, by path.
+func emptyDirs(dirs []string, files []LockedFile) (empty []string) {
+	full := dirsOf(files)
 	for _, d := range dirs {
 		if !full[d] {
 			empty = append(empty, d)
@@ -470,17 +543,23 @@ func (l *Lock) set(in Installed) {
 	l.Bundles = append(l.Bundles, in)
 }
 
-// Uninstall removes exactly the files of an installed bundle that are as they
-// were installed, then the directories that were made and are empty. Changed
-// files stay, are named, and stay in the lock.
-func Uninstall(ctx context.Context, name, target string) (r *InstallResult, err error) {
+func (l *Lock) drop(name string) {
+	l.Bundles = slices.DeleteFunc(l.Bundles, func(b Installed) bool { return b.Name == name })
+}
+
+// Uninstall removes exactly the files of a bundle that this user has installed
+// and that are as they were installed, then the directories that were made and
+// are empty. Changed files stay, are named, and stay in record and lock. What
+// only the lock of the target claims is not removed. state is the user's state
+// directory.
+func Uninstall(ctx context.Context, name, target, state string) (r *InstallResult, err error) {
 	r = &InstallResult{Result: *newResult("uninstall"), Target: target}
 	r.Name = name
 	if _, err := os.Stat(target); errors.Is(err, fs.ErrNotExist) {
 		r.Fail(bundle.Faultf(InstallNotFound, "", "nothing is installed in %s", finding.QuoteMax(target, 200)))
 		return r, nil
 	}
-	t, recovered, err := bundle.Begin(target, areaName)
+	t, err := bundle.Begin(place(target, state))
 	if err != nil {
 		return nil, err
 	}
@@ -489,20 +568,21 @@ func Uninstall(ctx context.Context, name, target string) (r *InstallResult, err 
 			err = cerr
 		}
 	}()
-	r.Recovered = recovered
-	lock, err := readLock(t.Dirs())
+	r.Recovered = t.Interrupted()
+	r.Notes = append(r.Notes, t.Notes()...)
+	record, lock, err := readInstalled(t)
 	if err != nil {
 		return nil, err
 	}
-	in := lock.find(name)
+	in := record.find(name)
 	if in == nil {
-		r.Fail(bundle.Faultf(InstallNotFound, "", "no bundle %s is installed there", finding.QuoteMax(name, 100)))
+		r.Fail(notInstalled(name, target, lock.find(name)))
 		return r, nil
 	}
 	r.Version = in.Version
 	var kept []LockedFile
 	for _, f := range in.Files {
-		st, err := bundle.StateOf(t.Dirs(), f.Path)
+		st, err := t.State(f.Path)
 		var link *bundle.LinkError
 		if err != nil && !errors.As(err, &link) {
 			return nil, err
@@ -525,24 +605,48 @@ func Uninstall(ctx context.Context, name, target string) (r *InstallResult, err 
 	if len(kept) > 0 {
 		in.Files = kept
 		in.Directories = slices.DeleteFunc(in.Directories, func(d string) bool { return slices.Contains(emptied, d) })
+		lock.set(*in)
 		for _, f := range kept {
 			r.Paths = append(r.Paths, f.Path)
 			r.Fail(bundle.Faultf(InstallModified, f.Path, "%s was changed since it was installed, it is kept", finding.QuoteMax(f.Path, 200)))
 		}
 	} else {
-		lock.Bundles = slices.DeleteFunc(lock.Bundles, func(b Installed) bool { return b.Name == name })
+		record.drop(name)
+		lock.drop(name)
 	}
 	r.Changed = removed > 0 || len(kept) == 0
+	var b []byte
+	if len(record.Bundles) > 0 {
+		if b, err = record.marshal(); err != nil {
+			return nil, err
+		}
+	}
+	t.SetRecord(b)
 	if len(lock.Bundles) == 0 {
-		t.Remove(lockName)
+		if _, err := t.Dirs().Lstat(lockName); err == nil {
+			t.Remove(lockName)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
 		return r, t.Commit(ctx)
 	}
-	b, err := lock.marshal()
-	if err != nil {
+	if b, err = lock.marshal(); err != nil {
 		return nil, err
 	}
 	if err := t.StageBytes(lockName, 0o644, b); err != nil {
 		return nil, err
 	}
 	return r, t.Commit(ctx)
+}
+
+// notInstalled is the fault of a bundle that this user has not installed;
+// claimed is what the lock of the target says of it, nil if nothing.
+func notInstalled(name, target string, claimed *Installed) *bundle.Finding {
+	if claimed == nil {
+		return bundle.Faultf(InstallNotFound, "", "no bundle %s is installed there", finding.QuoteMax(name, 100))
+	}
+	f := bundle.Faultf(InstallNotFound, lockName, "the lock there lists the bundle %s %s, but this user has not installed it like that, so nothing is removed by what the lock says",
+		finding.QuoteMax(name, 100), finding.QuoteMax(claimed.Version, 60))
+	f.Hint = "rig-bundle install FILE --target " + finding.Path(target) + " with that bundle's file takes its files over, and then they can be removed"
+	return f
 }

@@ -62,7 +62,7 @@ func TestInstallKilled(t *testing.T) {
 		cmd.Wait()
 		// The next run undoes what was left before it looks at anything: an
 		// uninstall of another bundle, which changes nothing itself.
-		if res, err := Uninstall(t.Context(), "no/such", space); err != nil || res.Status != "refused" {
+		if res, err := Uninstall(t.Context(), "no/such", space, UninstallOptions{State: testState}); err != nil || res.Status != "refused" {
 			t.Fatalf("kill %d: %+v %v", i, res, err)
 		}
 		switch got := treeOf(t, space); {

@@ -14,6 +14,7 @@ type Format struct {
 	Options
 	New            CreateOptions // Keys and ID are those of Options
 	AllowDowngrade bool          // of Install
+	Confirm        *Keyring      // of Install, see [InstallOptions]
 }
 
 // Name returns "rye".
@@ -103,5 +104,5 @@ func (f *Format) Install(ctx context.Context, in bundle.Input, target string, o 
 	if in.Tree == nil {
 		return nil, errNoTree
 	}
-	return bundle.Base(Install(ctx, in.Tree, target, InstallOptions{Verify: f.Keyed(in), AllowDowngrade: f.AllowDowngrade, DryRun: o.Plan, Now: o.Now}))
+	return bundle.Base(Install(ctx, in.Tree, target, InstallOptions{Verify: f.Keyed(in), AllowDowngrade: f.AllowDowngrade, DryRun: o.Plan, Now: o.Now, State: o.State, Confirm: f.Confirm}))
 }

@@ -27,6 +27,24 @@ var (
 	otherKey = testKey('x')
 )
 
+// testState is the state directory of all tests and of their children.
+var testState string
+
+func TestMain(m *testing.M) {
+	if testState = os.Getenv("RIGWARD_RYE_STATE"); testState == "" {
+		dir, err := os.MkdirTemp("", "rigward-rye-")
+		if err != nil {
+			panic(err)
+		}
+		testState = filepath.Join(dir, "state")
+		os.Setenv("RIGWARD_RYE_STATE", testState)
+		code := m.Run()
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
 func public(k ed25519.PrivateKey) ed25519.PublicKey { return k.Public().(ed25519.PublicKey) }
 
 func messages(fs []*bundle.Finding) (list []string) {

@@ -21,6 +21,8 @@ type InstallOptions struct {
 	AllowDowngrade bool
 	DryRun         bool
 	Now            time.Time // recorded in the lockfile
+	State          string    // the user's state directory, see [bundle.OpenState]
+	Confirm        *Keyring  // keys that confirm an install of which only the space tells, see [Uninstall]; nil: none
 }
 
 // An InstallResult is the outcome of Install, with the keys of
@@ -36,6 +38,8 @@ type InstallResult struct {
 
 	Report *Report `json:"-"` // of the verification
 	Plan   []Step  `json:"-"` // what was done, or would be in a dry run
+
+	Recovered bool `json:"-"` // an interrupted run was undone first
 }
 
 // A Step is what the plan has in mind for one path.
@@ -44,8 +48,13 @@ type Step struct {
 	What string // "new", "replace", "adopt", "remove", "keep", "skip"
 }
 
-// area is the private folder of a transaction below .ai.
+// area begins the name of the private folder of a transaction below .ai.
 const area = ".rigward-rye"
+
+// place is where a transaction of this format works.
+func place(space, state string) bundle.Place {
+	return bundle.Place{Target: space, Below: ".ai", State: state, Kind: area}
+}
 
 // Install verifies the bundle in src and installs it into the folder space,
 // which must exist. What is written is what was verified: each file is read
@@ -84,11 +93,14 @@ type installer struct {
 	r   *InstallResult
 
 	space bundle.Source
-	dirs  *bundle.Dirs // of .ai; nil if it does not exist
-	own   *Lock        // nil if the bundle is not installed
-	lock  Lock         // to be written
-	put   []string     // paths to be written
-	gone  []string     // paths to be removed
+	txn   *bundle.Txn   // of .ai; nil if it does not exist
+	own   *owned        // nil if the bundle is not installed
+	claim *Lock         // as the lockfile in the space says, which anybody can have put there; nil if there is none
+	all   record        // of all bundles that this user has installed there
+	lock  Lock          // to be written
+	told  []bundle.Note // about the place
+	put   []string      // paths to be written
+	gone  []string      // paths to be removed
 }
 
 func (in *installer) add(fs ...*bundle.Finding) { in.r.Fail(fs...) }
@@ -98,7 +110,7 @@ func (in *installer) conclude() *InstallResult {
 	addHints(r.Findings)
 	if len(r.Findings) > 0 {
 		r.Status, r.FilesWritten, r.FilesRemoved = "refused", 0, 0
-		r.FilesKept, r.FilesSkipped, r.Notes = []string{}, []string{}, r.Report.Notes
+		r.FilesKept, r.FilesSkipped, r.Notes = []string{}, []string{}, slices.Concat(r.Report.Notes, in.told)
 	}
 	r.Name = r.ID
 	r.Finish()
@@ -149,10 +161,10 @@ func (in *installer) into(ctx context.Context, space string) error {
 	ai := filepath.Join(space, ".ai")
 	if in.o.DryRun {
 		if hasAI {
-			if in.dirs, err = bundle.OpenDirs(ai); err != nil {
+			if in.txn, err = bundle.Look(place(space, in.o.State)); err != nil {
 				return err
 			}
-			defer in.dirs.Close()
+			defer in.txn.Close()
 		}
 		return in.plan()
 	}
@@ -166,10 +178,11 @@ func (in *installer) into(ctx context.Context, space string) error {
 			bundle.RemoveMade(made, ai)
 		}
 	}()
-	txn, _, err := bundle.Begin(ai, area)
+	txn, err := bundle.Begin(place(space, in.o.State))
 	if err != nil {
 		return err
 	}
+	in.r.Recovered = txn.Interrupted()
 	err = in.within(ctx, txn, &done)
 	if cerr := txn.Close(); err == nil {
 		err = cerr
@@ -181,7 +194,7 @@ func (in *installer) within(ctx context.Context, txn *bundle.Txn, done *bool) er
 	if it, err := in.space.Lstat(".ai"); err != nil || it.Kind != bundle.KindDir {
 		return errors.Join(errors.New("the .ai folder of the space was replaced"), err)
 	}
-	in.dirs = txn.Dirs()
+	in.txn = txn
 	if err := in.plan(); err != nil || len(in.r.Findings) > 0 || in.r.Status == "unchanged" {
 		return err
 	}
@@ -209,6 +222,8 @@ func (in *installer) within(ctx context.Context, txn *bundle.Txn, done *bool) er
 	if err := txn.StageBytes(belowAI(LockPath(in.r.ID)), 0o644, in.lock.encode()); err != nil {
 		return err
 	}
+	in.all[in.r.ID] = string(in.lock.encode())
+	txn.SetRecord(in.all.encode())
 	for _, name := range in.gone {
 		txn.Remove(belowAI(name))
 	}
@@ -252,10 +267,10 @@ func asList(f *bundle.Finding) []*bundle.Finding {
 
 // state looks at a path of the space.
 func (in *installer) state(p string) (st bundle.State, link bool, err error) {
-	if in.dirs == nil {
+	if in.txn == nil {
 		return st, false, nil
 	}
-	st, err = bundle.StateOf(in.dirs, belowAI(p))
+	st, err = in.txn.State(belowAI(p))
 	var l *bundle.LinkError
 	if errors.As(err, &l) {
 		return st, true, nil
@@ -270,6 +285,10 @@ func isKeyPath(p string) bool {
 // plan decides about every path (spec/ryebundle.md section 10, step 3).
 func (in *installer) plan() error {
 	r, m := in.r, in.r.Report.Manifest
+	if in.txn != nil {
+		in.told = in.txn.Notes()
+		r.Notes = append(r.Notes, in.told...)
+	}
 	owner, err := in.readLocks()
 	if err != nil || len(r.Findings) > 0 {
 		return err
@@ -277,9 +296,7 @@ func (in *installer) plan() error {
 	in.checkVersion(m.Version)
 	var same func(string, []byte) bool
 	if in.own != nil {
-		if same, err = in.own.recorded(in.space); err != nil {
-			return err
-		}
+		same = in.own.same
 	}
 	in.lock = Lock{
 		ID: r.ID, Version: m.Version, ManifestHash: r.Report.sum, InstalledAt: in.o.Now.UTC().Format("2006-01-02T15:04:05Z"),
@@ -323,7 +340,7 @@ func (in *installer) plan() error {
 		r.Status = "installed"
 	case in.own.ManifestHash != in.lock.ManifestHash:
 		r.Status = "upgraded"
-	case stored && in.own.FileHashes != nil && len(in.put)+len(in.gone) == 0:
+	case stored && in.claim != nil && in.claim.ManifestHash == in.own.ManifestHash && in.claim.FileHashes != nil && len(in.put)+len(in.gone) == 0:
 		r.Status = "unchanged"
 	default:
 		r.Status = "installed" // what was lost is put back
@@ -331,9 +348,13 @@ func (in *installer) plan() error {
 	return nil
 }
 
-// readLocks reads all lockfiles of the space: owner maps the paths of other
-// bundles to their ids.
+// readLocks reads the record and all lockfiles of the space: owner maps the
+// paths of other bundles to their ids. What only a lockfile claims keeps files
+// from being touched and no more.
 func (in *installer) readLocks() (owner map[string]string, err error) {
+	if in.all, err = readRecord(in.txn); err != nil {
+		return nil, err
+	}
 	ids, err := installedIDs(in.space)
 	if err != nil {
 		return nil, err
@@ -342,54 +363,72 @@ func (in *installer) readLocks() (owner map[string]string, err error) {
 	if !slices.Contains(ids, in.r.ID) {
 		ids = append(ids, in.r.ID) // a link in its place is a fault
 	}
+	installed := record{}
 	for _, id := range ids {
 		l, fault, err := readLock(in.space, id)
 		if err != nil {
 			return nil, err
 		}
-		if fault == nil && l != nil && id == in.r.ID {
-			in.own = l
-			in.add(checkPaths(l.Files)...)
-			if l.ManifestHash == "" { // an old lockfile: the manifest itself tells
-				st, _, err := in.state(ManifestPath(id))
-				if err != nil {
-					return nil, err
-				}
-				if st.Regular {
-					l.ManifestHash = st.SHA256.Hex()
-				}
-			}
+		if in.add(asList(fault)...); l == nil {
 			continue
 		}
-		in.add(asList(fault)...)
-		if l != nil {
-			for _, p := range l.Files {
-				owner[p] = id
-			}
+		in.add(checkPaths(l.Files)...)
+		own, err := in.all.lock(l)
+		if err != nil {
+			return nil, err
+		}
+		if own != nil {
+			installed[id] = in.all[id]
+		}
+		if id == in.r.ID {
+			in.claim, in.own = l, own
+			continue
+		}
+		for _, p := range l.Files {
+			owner[p] = id
+		}
+	}
+	in.all = installed
+	if in.own == nil && in.claim != nil {
+		if in.own, err = in.claim.confirmed(in.space, in.o.Confirm); err != nil {
+			return nil, err
 		}
 	}
 	return owner, nil
 }
 
+// checkVersion refuses a version that is not newer than what the record or the
+// lockfile in the space says is installed.
 func (in *installer) checkVersion(version string) {
-	if in.own == nil || in.o.AllowDowngrade {
+	if in.own != nil && in.notNewer(in.own.Lock, version) {
 		return
+	}
+	if in.claim != nil {
+		in.notNewer(in.claim, version)
+	}
+}
+
+func (in *installer) notNewer(own *Lock, version string) (refused bool) {
+	if in.o.AllowDowngrade {
+		return false
 	}
 	fault := func(format string, args ...any) {
 		f := bundle.Faultf(VersionNotNewer, ManifestPath(in.r.ID), format, args...)
 		f.Hint = "--allow-downgrade installs it all the same"
 		in.add(f)
+		refused = true
 	}
-	if !semver().MatchString(in.own.Version) {
-		fault("the installed version %s is not SemVer, so whether %s is newer cannot be said", finding.QuoteMax(in.own.Version, 80), version)
-		return
+	if !semver().MatchString(own.Version) {
+		fault("the installed version %s is not SemVer, so whether %s is newer cannot be said", finding.QuoteMax(own.Version, 80), version)
+		return refused
 	}
-	switch c := compareVersions(version, in.own.Version); {
+	switch c := compareVersions(version, own.Version); {
 	case c < 0:
-		fault("version %s is older than the installed %s", version, in.own.Version)
-	case c == 0 && in.own.ManifestHash != in.r.Report.sum:
-		fault("version %s is installed already, with another manifest", in.own.Version)
+		fault("version %s is older than the installed %s", version, own.Version)
+	case c == 0 && own.ManifestHash != "" && own.ManifestHash != in.r.Report.sum:
+		fault("version %s is installed already, with another manifest", own.Version)
 	}
+	return refused
 }
 
 // target decides about one path that the bundle lists.
@@ -412,7 +451,7 @@ func (in *installer) target(p, hash, owner string, same func(string, []byte) boo
 	case st.SHA256.Hex() == hash:
 		return "adopt", nil, nil
 	case in.own == nil || !slices.Contains(in.own.Files, p):
-		return "", bundle.Faultf(InstallConflict, p, "another file stands at %s, which no installed bundle owns", finding.QuoteMax(p, 200)), nil
+		return "", in.foreign(p), nil
 	}
 	unchanged, err := in.unchanged(p, st, same)
 	if err != nil {
@@ -424,13 +463,25 @@ func (in *installer) target(p, hash, owner string, same func(string, []byte) boo
 	return "replace", nil, nil
 }
 
+// foreign is the fault of a path at which something stands that this user has
+// not installed.
+func (in *installer) foreign(p string) *bundle.Finding {
+	f := bundle.Faultf(InstallConflict, p, "something else stands at %s, which no installed bundle owns", finding.QuoteMax(p, 200))
+	if in.claim != nil {
+		f.Message = fmt.Sprintf("%s is not replaced: the lockfile in the space lists the bundle %s, but this user has not installed it there",
+			finding.QuoteMax(p, 200), finding.QuoteMax(in.claim.Version, 80))
+		f.Hint = "installing version " + finding.QuoteMax(in.claim.Version, 80) + " once takes its files over"
+	}
+	return f
+}
+
 // unchanged reports whether a file of the space is still the installed one.
 func (in *installer) unchanged(p string, st bundle.State, same func(string, []byte) bool) (bool, error) {
 	if same == nil {
 		return false, nil
 	}
 	data, err := readFile(in.space, p, st.Size, MaxFile)
-	return data != nil && err == nil && same(p, data), err
+	return err == nil && data != nil && hexSum(data) == st.SHA256.Hex() && same(p, data), err
 }
 
 // planManifest decides about the manifest in the space. stored tells that it is
@@ -448,7 +499,7 @@ func (in *installer) planManifest() (stored bool, err error) {
 	case st.Regular && st.SHA256.Hex() == in.r.Report.sum:
 		return true, nil
 	case !st.Regular, in.own == nil:
-		in.add(bundle.Faultf(InstallConflict, p, "something else stands at %s, which no installed bundle owns", finding.QuoteMax(p, 200)))
+		in.add(in.foreign(p))
 	case in.own.ManifestHash != "" && st.SHA256.Hex() != in.own.ManifestHash:
 		in.add(bundle.Faultf(UserModified, p, "the stored manifest was changed since it was installed"))
 	}

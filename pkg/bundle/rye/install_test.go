@@ -19,7 +19,7 @@ import (
 func install(t testing.TB, dir, space string, change func(o *InstallOptions)) *InstallResult {
 	t.Helper()
 	src := openDir(t, dir)
-	o := InstallOptions{Verify: Options{ID: notesID, Keys: pin(t, ownKey)}, Now: when}
+	o := InstallOptions{Verify: Options{ID: notesID, Keys: pin(t, ownKey)}, Now: when, State: testState}
 	if change != nil {
 		change(&o)
 	}
@@ -111,7 +111,7 @@ func TestInstallUpgradeUninstall(t *testing.T) {
 	if r := install(t, one, space, func(o *InstallOptions) { o.AllowDowngrade = true }); r.Status != "upgraded" {
 		t.Errorf("%+v", r)
 	}
-	r, err := Uninstall(t.Context(), notesID, space)
+	r, err := Uninstall(t.Context(), notesID, space, UninstallOptions{State: testState})
 	if err != nil || r.Status != "uninstalled" || r.FilesRemoved != 9 {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -174,8 +174,8 @@ func TestInstallRefusals(t *testing.T) {
 			put(t, s, LockPath("rival"), string((&Lock{ID: "rival", Version: "1.0.0", ManifestHash: strings.Repeat("0", 64), InstalledAt: "2026-01-01T00:00:00Z", Files: []string{savePy}, FileHashes: map[string]string{savePy: strings.Repeat("0", 64)}}).encode()))
 		}, OwnedByOther},
 		{"same version, another manifest", true, func(t *testing.T, s string) {
-			put(t, s, LockPath(notesID), strings.Replace(get(t, s, LockPath(notesID)), "\"version\": \"1.0.0\"", "\"version\": \"1.1.0\"", 1))
-		}, VersionNotNewer},
+			put(t, s, LockPath(notesID), strings.Replace(get(t, s, LockPath(notesID)), "\"version\": \"1.0.0\"", "\"version\": \"1.1.0\"", 1)) // no longer what this user has installed
+		}, InstallConflict + " " + VersionNotNewer},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			space := t.TempDir()
@@ -223,7 +223,7 @@ func TestUninstallRefusals(t *testing.T) {
 			install(t, one, space, nil)
 			c.do(space)
 			before := treeOf(t, space)
-			r, err := Uninstall(t.Context(), notesID, space)
+			r, err := Uninstall(t.Context(), notesID, space, UninstallOptions{State: testState})
 			if err != nil || r.Status != "refused" || !slices.Equal(r.Codes, []string{c.codes}) {
 				t.Errorf("%+v %v %v", r, messages(r.Findings), err)
 			}
@@ -240,7 +240,7 @@ func TestUninstallRefusals(t *testing.T) {
 	if err := os.Symlink(out, filepath.Join(space, savePy)); err != nil {
 		t.Skip("no symlinks here")
 	}
-	r, err := Uninstall(t.Context(), notesID, space)
+	r, err := Uninstall(t.Context(), notesID, space, UninstallOptions{State: testState})
 	if err != nil || r.Status != "uninstalled" || !slices.Equal(r.FilesKept, []string{savePy}) || r.FilesRemoved != 8 {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -272,7 +272,7 @@ func TestInstallRace(t *testing.T) {
 	for _, p := range []string{savePy, ManifestPath(notesID)} {
 		space := t.TempDir()
 		src := &tricky{openDir(t, dir), p, 1}
-		_, err := Install(t.Context(), src, space, InstallOptions{Verify: Options{ID: notesID, Keys: pin(t, ownKey)}, Now: when})
+		_, err := Install(t.Context(), src, space, InstallOptions{Verify: Options{ID: notesID, Keys: pin(t, ownKey)}, Now: when, State: testState})
 		if err == nil || !strings.Contains(err.Error(), "changed while") {
 			t.Errorf("%s: %v", p, err)
 		}
@@ -289,21 +289,21 @@ func TestInstallInterrupted(t *testing.T) {
 	before := treeOf(t, space)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Install(ctx, openDir(t, two), space, InstallOptions{Verify: Options{ID: notesID, Keys: pin(t, ownKey)}, Now: when}); err == nil {
+	if _, err := Install(ctx, openDir(t, two), space, InstallOptions{Verify: Options{ID: notesID, Keys: pin(t, ownKey)}, Now: when, State: testState}); err == nil {
 		t.Error("an interrupted install succeeded")
 	}
-	if _, err := Uninstall(ctx, notesID, space); err == nil {
+	if _, err := Uninstall(ctx, notesID, space, UninstallOptions{State: testState}); err == nil {
 		t.Error("an interrupted uninstall succeeded")
 	}
 	if got := treeOf(t, space); !reflect.DeepEqual(got, before) {
 		t.Errorf("files changed: %v", got)
 	}
-	txn, _, err := bundle.Begin(filepath.Join(space, ".ai"), area)
+	txn, err := bundle.Begin(place(space, testState))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer txn.Close()
-	if _, err := Install(t.Context(), openDir(t, two), space, InstallOptions{Verify: Options{ID: notesID, Keys: pin(t, ownKey)}, Now: when}); err != bundle.ErrBusy {
+	if _, err := Install(t.Context(), openDir(t, two), space, InstallOptions{Verify: Options{ID: notesID, Keys: pin(t, ownKey)}, Now: when, State: testState}); err != bundle.ErrBusy {
 		t.Errorf("two at once: %v", err)
 	}
 }
@@ -323,7 +323,7 @@ func TestKeysAreNotInstalled(t *testing.T) {
 	space := t.TempDir()
 	src := openDir(t, dir)
 	keys := pin(t, ownKey, otherKey)
-	r, err := Install(t.Context(), src, space, InstallOptions{Verify: Options{ID: notesID, Keys: keys}, Now: when})
+	r, err := Install(t.Context(), src, space, InstallOptions{Verify: Options{ID: notesID, Keys: keys}, Now: when, State: testState})
 	if err != nil || r.Status != "installed" || !slices.Equal(r.FilesSkipped, []string{name}) || r.FilesWritten != 9 {
 		t.Errorf("%+v %v %v", r, messages(r.Findings), err)
 	}
@@ -520,7 +520,7 @@ func TestResultKeys(t *testing.T) {
 		`"status":"installed","bundle_id":"team/notes","files_written":9,"files_removed":0,"files_kept":[],"files_skipped":[]}`; string(data) != want {
 		t.Errorf("%s", data)
 	}
-	r, _ := Uninstall(t.Context(), notesID, space)
+	r, _ := Uninstall(t.Context(), notesID, space, UninstallOptions{State: testState})
 	data, _ = json.Marshal(r)
 	if want := `{"schema_version":"1.0","command":"uninstall","code":"ok","message":"ok","findings":[],"notes":[],"codes":[],"name":"team/notes",` +
 		`"status":"uninstalled","bundle_id":"team/notes","files_removed":9,"files_kept":[]}`; string(data) != want {

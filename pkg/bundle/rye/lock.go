@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"reflect"
 	"time"
 	"unicode/utf8"
 
@@ -231,12 +232,109 @@ func installedIDs(space bundle.Source) (ids []string, err error) {
 	return ids, err
 }
 
+// A record says what this user has installed in a space: the lockfiles as they
+// were written, by bundle id. It lies in the user's state directory. A lockfile
+// in the space may be anybody's: it lets no file be replaced or removed.
+type record map[string]string
+
+// readRecord reads the record about a space, an empty one if there is none or
+// if t is nil.
+func readRecord(t *bundle.Txn) (record, error) {
+	r := record{}
+	if t == nil {
+		return r, nil
+	}
+	data, err := t.Record()
+	if err == nil && data != nil && (json.Unmarshal(data, &r) != nil || r == nil) {
+		err = fmt.Errorf("the record %s is unreadable: remove it to forget what is installed", finding.QuoteMax(t.RecordFile(), 300))
+	}
+	return r, err
+}
+
+// lock is the recorded install that a lockfile in the space tells of, nil if
+// the record does not say the same: whoever removes or changes the lockfile
+// forgets what is installed, and nothing is known of a new folder that has got
+// the identity of an old one.
+func (r record) lock(claim *Lock) (*owned, error) {
+	text, ok := r[claim.ID]
+	if !ok {
+		return nil, nil
+	}
+	l, fault := parseLock([]byte(text), claim.ID)
+	if fault != nil {
+		return nil, fmt.Errorf("the record of bundle %s: %s", finding.QuoteMax(claim.ID, 200), fault.Message)
+	}
+	if !reflect.DeepEqual(l, claim) {
+		return nil, nil
+	}
+	return &owned{l, l.same}, nil
+}
+
+// encode is the record as text, nil if nothing is installed.
+func (r record) encode() []byte {
+	if len(r) == 0 {
+		return nil
+	}
+	b, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		panic(err) // a map of texts always has a form
+	}
+	return append(b, '\n')
+}
+
+// same reports whether data is the file that was installed at a path.
+func (l *Lock) same(p string, data []byte) bool { return l.FileHashes[p] == hexSum(data) }
+
+// owned is an install that may be changed: one of this user's, or one that a
+// trusted key confirms.
+type owned struct {
+	*Lock
+	same func(p string, data []byte) bool // whether a file is still as it was installed
+}
+
+// confirmed takes what a lockfile in a space claims as far as the manifest
+// beside it, signed by a key of the keyring, lists the same files: those are
+// what a verified bundle consists of, whoever has put them there. nil if there
+// is no such manifest.
+func (l *Lock) confirmed(space bundle.Source, keys *Keyring) (*owned, error) {
+	if keys == nil {
+		return nil, nil
+	}
+	v := newVerifier(space, Options{ID: l.ID, Keys: keys})
+	v.r.Name = l.ID
+	m, err := v.manifest()
+	if err != nil || m == nil || len(v.r.Findings) > 0 || l.ManifestHash != "" && l.ManifestHash != v.r.sum {
+		return nil, err
+	}
+	listed := m.same()
+	o := &owned{Lock: l, same: listed}
+	if l.FileHashes != nil {
+		o.same = func(p string, data []byte) bool { return l.same(p, data) && listed(p, data) }
+	}
+	l.ManifestHash = v.r.sum
+	return o, nil
+}
+
+// same returns a function that reports whether data is the file that the
+// manifest lists at a path.
+func (m *Manifest) same() func(p string, data []byte) bool {
+	entries := make(map[string]*Entry, len(m.Entries))
+	for i := range m.Entries {
+		entries[m.Entries[i].Path] = &m.Entries[i]
+	}
+	return func(p string, data []byte) bool {
+		e := entries[p]
+		return e != nil && e.fault == nil && (e.ObjectHash != "" || e.SHA256 != "") &&
+			(e.ObjectHash == "" || e.ObjectHash == ObjectHash(p, data)) && (e.SHA256 == "" || e.SHA256 == hexSum(data))
+	}
+}
+
 // recorded returns a function that tells the hash under which a file was
 // installed, and whether data is that file. It comes from the lockfile, or for
 // old ones from the stored manifest; nil if there is neither.
 func (l *Lock) recorded(space bundle.Source) (same func(p string, data []byte) bool, err error) {
 	if l.FileHashes != nil {
-		return func(p string, data []byte) bool { return l.FileHashes[p] == hexSum(data) }, nil
+		return l.same, nil
 	}
 	p := ManifestPath(l.ID)
 	it, code, err := lookup(space, p, nil)
@@ -255,12 +353,5 @@ func (l *Lock) recorded(space bundle.Source) (same func(p string, data []byte) b
 	if len(faults) > 0 {
 		return nil, nil
 	}
-	entries := make(map[string]Entry, len(m.Entries))
-	for _, e := range m.Entries {
-		entries[e.Path] = e
-	}
-	return func(p string, data []byte) bool {
-		e, ok := entries[p]
-		return ok && e.fault == nil && (e.ObjectHash == "" || e.ObjectHash == ObjectHash(p, data)) && (e.SHA256 == "" || e.SHA256 == hexSum(data))
-	}, nil
+	return m.same(), nil
 }

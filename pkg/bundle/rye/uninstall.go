@@ -3,8 +3,6 @@ package rye
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
@@ -17,12 +15,22 @@ type UninstallResult struct {
 	ID           string   `json:"bundle_id"`
 	FilesRemoved int      `json:"files_removed"`
 	FilesKept    []string `json:"files_kept"` // changed since: they are the user's now
+
+	Recovered bool `json:"-"` // an interrupted run was undone first
 }
 
-// Uninstall removes an installed bundle from a space: the files that are still
-// as they were installed, empty folders, manifest and lockfile. One fault in the
-// lockfile's paths, and nothing is removed.
-func Uninstall(ctx context.Context, id, space string) (*UninstallResult, error) {
+// UninstallOptions say by whose word files are removed.
+type UninstallOptions struct {
+	State   string   // the user's state directory, see [bundle.OpenState]
+	Confirm *Keyring // see [Uninstall]; nil: no keys
+}
+
+// Uninstall removes a bundle from a space: the files that are still as they
+// were installed, empty folders, manifest and lockfile. What was installed is
+// known from this user's record. A lockfile in the space, which anybody can have
+// put there, counts without one only as far as the manifest beside it says the
+// same and is signed by a key of Confirm.
+func Uninstall(ctx context.Context, id, space string, o UninstallOptions) (*UninstallResult, error) {
 	r := &UninstallResult{Result: bundle.NewResult("uninstall"), Status: "refused", ID: id, FilesKept: []string{}}
 	r.Name = id
 	defer r.Finish()
@@ -43,11 +51,13 @@ func Uninstall(ctx context.Context, id, space string) (*UninstallResult, error) 
 		r.refuse(notInstalled(id))
 		return r, nil
 	}
-	txn, _, err := bundle.Begin(filepath.Join(space, ".ai"), area)
+	txn, err := bundle.Begin(place(space, o.State))
 	if err != nil {
 		return nil, err
 	}
-	err = r.within(ctx, s, txn)
+	r.Recovered = txn.Interrupted()
+	r.Notes = append(r.Notes, txn.Notes()...)
+	err = r.within(ctx, s, txn, o.Confirm)
 	if cerr := txn.Close(); err == nil {
 		err = cerr
 	}
@@ -63,32 +73,21 @@ func notInstalled(id string) *bundle.Finding {
 
 func (r *UninstallResult) refuse(fs ...*bundle.Finding) { r.Fail(addHints(fs)...) }
 
-func (r *UninstallResult) within(ctx context.Context, s bundle.Source, txn *bundle.Txn) error {
-	l, fault, err := readLock(s, r.ID)
+func (r *UninstallResult) within(ctx context.Context, s bundle.Source, txn *bundle.Txn, keys *Keyring) error {
+	all, err := readRecord(txn)
 	if err != nil {
 		return err
 	}
-	if fault == nil && l == nil {
-		fault = notInstalled(r.ID)
-	}
-	if fault != nil {
-		r.refuse(fault)
-		return nil
-	}
-	if faults := checkPaths(l.Files); len(faults) > 0 {
-		r.refuse(faults...)
-		return nil
-	}
-	same, err := l.recorded(s)
+	own, fault, err := r.owned(s, all, keys)
 	if err != nil {
 		return err
 	}
-	if same == nil {
-		r.refuse(bundle.Faultf(LockNoHashes, LockPath(r.ID), "the lockfile has no hashes and there is no manifest to compare the files with"))
+	if len(fault) > 0 {
+		r.refuse(fault...)
 		return nil
 	}
 	var gone, kept []string
-	for _, p := range l.Files {
+	for _, p := range own.Files {
 		st, err := txn.State(belowAI(p))
 		var link *bundle.LinkError
 		if errors.As(err, &link) {
@@ -111,7 +110,7 @@ func (r *UninstallResult) within(ctx context.Context, s bundle.Source, txn *bund
 			if err != nil {
 				return err
 			}
-			unchanged = data != nil && same(p, data)
+			unchanged = data != nil && hexSum(data) == st.SHA256.Hex() && own.same(p, data)
 		}
 		if unchanged {
 			gone = append(gone, p)
@@ -124,12 +123,22 @@ func (r *UninstallResult) within(ctx context.Context, s bundle.Source, txn *bund
 	}
 	files := len(gone)
 	for _, p := range []string{ManifestPath(r.ID), LockPath(r.ID)} {
-		if _, err := txn.Dirs().Lstat(belowAI(p)); err == nil {
-			gone = append(gone, p)
-		} else if !errors.Is(err, os.ErrNotExist) {
+		st, err := txn.State(belowAI(p))
+		var link *bundle.LinkError
+		switch {
+		case errors.As(err, &link) && link.Path != belowAI(p):
+			r.refuse(bundle.Faultf(SymlinkFound, p, "a link stands on the way to %s", finding.QuoteMax(p, 200)))
+			return nil
+		case err != nil && link == nil:
 			return err
+		case st.Regular && (p == LockPath(r.ID) || st.SHA256.Hex() == own.ManifestHash):
+			gone = append(gone, p)
+		case st.Exists || link != nil:
+			r.Note(UserModified, p, "it is not what was installed and was kept")
 		}
 	}
+	delete(all, r.ID)
+	txn.SetRecord(all.encode())
 	for _, p := range gone {
 		txn.Remove(belowAI(p))
 	}
@@ -145,4 +154,33 @@ func (r *UninstallResult) within(ctx context.Context, s bundle.Source, txn *bund
 		r.Note(UserModified, p, "the file is no longer the installed one and was kept")
 	}
 	return nil
+}
+
+// owned is what may be removed, or why nothing may.
+func (r *UninstallResult) owned(s bundle.Source, all record, keys *Keyring) (*owned, []*bundle.Finding, error) {
+	claim, fault, err := readLock(s, r.ID)
+	if err != nil || fault != nil {
+		return nil, asList(fault), err
+	}
+	if claim == nil {
+		return nil, asList(notInstalled(r.ID)), nil
+	}
+	if faults := checkPaths(claim.Files); len(faults) > 0 {
+		return nil, faults, nil
+	}
+	own, err := all.lock(claim)
+	if err != nil || own != nil {
+		return own, nil, err
+	}
+	if same, err := claim.recorded(s); err != nil || same == nil {
+		return nil, asList(bundle.Faultf(LockNoHashes, LockPath(r.ID), "the lockfile has no hashes and there is no manifest to compare the files with")), err
+	}
+	own, err = claim.confirmed(s, keys)
+	if err != nil || own != nil {
+		return own, nil, err
+	}
+	fault = bundle.Faultf(NotInstalled, LockPath(r.ID), "the space has a lockfile of bundle %s, but this user has not installed it like that, and no trusted key has signed a manifest that says the same",
+		finding.QuoteMax(r.ID, 200))
+	fault.Hint = "rig-bundle install SRC --space DIR with version " + finding.QuoteMax(claim.Version, 80) + " takes its files over, and then they can be removed"
+	return nil, asList(fault), nil
 }

@@ -379,18 +379,19 @@ func replayInstall(t *testing.T, dir string, c *vector) {
 		t.Fatal(err)
 	}
 	var result any
+	confirm := c.keyring(t, dir, space) // what lies in the space is not of this user's doing
 	switch c.Action {
 	case "install":
 		root := withLinks(t, dir, c.Source)
 		src := openDir(t, root)
 		k := c.keyring(t, dir, root)
 		k.Bundle = src
-		dry, err := Install(t.Context(), src, space, InstallOptions{Verify: Options{ID: c.BundleID, Keys: k}, Now: now, DryRun: true})
+		dry, err := Install(t.Context(), src, space, InstallOptions{Verify: Options{ID: c.BundleID, Keys: k}, Now: now, DryRun: true, State: testState, Confirm: confirm})
 		if err != nil {
 			t.Fatal(err)
 		}
 		equalJSON(t, "dry run", recorded(t, dry), c.Result)
-		r, err := Install(t.Context(), src, space, InstallOptions{Verify: Options{ID: c.BundleID, Keys: k}, Now: now})
+		r, err := Install(t.Context(), src, space, InstallOptions{Verify: Options{ID: c.BundleID, Keys: k}, Now: now, State: testState, Confirm: confirm})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -399,7 +400,7 @@ func replayInstall(t *testing.T, dir string, c *vector) {
 		}
 		result = r
 	case "uninstall":
-		r, err := Uninstall(t.Context(), c.BundleID, space)
+		r, err := Uninstall(t.Context(), c.BundleID, space, UninstallOptions{State: testState, Confirm: confirm})
 		if err != nil {
 			t.Fatal(err)
 		}

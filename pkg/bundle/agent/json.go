@@ -2,10 +2,15 @@ package agent
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // MaxDepth is the number of arrays and objects that may be open at once in
@@ -64,31 +69,26 @@ type jsonError struct {
 // parseJSON reads one JSON text (RFC 8259) in UTF-8 without byte order mark.
 // The order of judgement is that of spec/agentbundle.md section 8, step 5:
 // bytes, syntax, duplicate keys, surrogates. Keys and strings are compared
-// and returned decoded. It takes linear time and at most MaxDepth levels of
-// stack.
+// and returned decoded, as they are spelled. It takes linear time and at most
+// MaxDepth levels of stack.
 func parseJSON(data []byte) (*jsonValue, *jsonError) {
 	if i := invalidUTF8(data); i >= 0 {
 		return nil, &jsonError{codeManifestEncoding, i, "a byte that is not UTF-8"}
 	}
 	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
-		return nil, &jsonError{codeManifestJSON, 0, "a byte order mark"}
+		return nil, &jsonError{codeManifestJSON, 0, "it begins with a byte order mark"}
 	}
-	p := &jsonParser{data: data}
-	p.space()
+	var at *json.SyntaxError
+	if err := json.Unmarshal(data, new(json.RawMessage)); errors.As(err, &at) {
+		return nil, &jsonError{codeManifestJSON, min(max(int(at.Offset)-1, 0), len(data)), finding.Clean(at.Error())}
+	}
+	p := &jsonParser{data: data, dec: json.NewDecoder(bytes.NewReader(data))}
+	p.dec.UseNumber()
 	v := p.value(0)
-	if p.err == nil {
-		p.space()
-		if p.pos < len(p.data) {
-			p.fail("something after the end of the value")
+	for _, fault := range []*jsonError{p.err, p.duplicate, p.surrogate} {
+		if fault != nil {
+			return nil, fault
 		}
-	}
-	switch {
-	case p.err != nil:
-		return nil, p.err
-	case p.duplicate != nil:
-		return nil, p.duplicate
-	case p.surrogate != nil:
-		return nil, p.surrogate
 	}
 	return v, nil
 }
@@ -97,282 +97,123 @@ func invalidUTF8(data []byte) int {
 	if utf8.Valid(data) {
 		return -1
 	}
-	for i := 0; i < len(data); {
+	for i := 0; ; {
 		r, n := utf8.DecodeRune(data[i:])
 		if r == utf8.RuneError && n == 1 {
 			return i
 		}
 		i += n
 	}
-	return -1
 }
 
+// jsonParser makes the values of a text that is known to be JSON.
 type jsonParser struct {
 	data      []byte
-	pos       int
+	dec       *json.Decoder
+	start     int // offset of the token that was read last
 	err       *jsonError
 	duplicate *jsonError
 	surrogate *jsonError
 }
 
-func (p *jsonParser) fail(message string) {
-	if p.err == nil {
-		p.err = &jsonError{codeManifestJSON, p.pos, message}
+// token reads the next token. lone tells that a string has a surrogate without
+// its other half.
+func (p *jsonParser) token() (t json.Token, lone bool) {
+	p.start = int(p.dec.InputOffset())
+	for p.start < len(p.data) && strings.IndexByte(" \t\r\n,:", p.data[p.start]) >= 0 {
+		p.start++
 	}
+	t, err := p.dec.Token()
+	if err != nil && p.err == nil { // the text is JSON: a limit of the decoder
+		p.err = &jsonError{codeManifestJSON, p.start, finding.Clean(err.Error())}
+	}
+	if _, ok := t.(string); ok {
+		if i := loneSurrogate(p.data[p.start:p.dec.InputOffset()]); i >= 0 {
+			if lone = true; p.surrogate == nil {
+				p.surrogate = &jsonError{codeManifestEncoding, p.start + i, "a lone surrogate escape"}
+			}
+		}
+	}
+	return t, lone
 }
 
-func (p *jsonParser) space() {
-	for p.pos < len(p.data) {
-		switch p.data[p.pos] {
-		case ' ', '\t', '\n', '\r':
-			p.pos++
+// loneSurrogate returns where a string as it is spelled escapes half a
+// surrogate pair, -1 if nowhere.
+func loneSurrogate(raw []byte) int {
+	for i := 0; i+1 < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		r := escaped(raw[i:])
+		switch {
+		case !utf16.IsSurrogate(r):
+			i++ // the byte behind the backslash
+		case i+6 < len(raw) && utf16.DecodeRune(r, escaped(raw[i+6:])) != utf8.RuneError:
+			i += 11
 		default:
-			return
+			return i
 		}
 	}
+	return -1
 }
 
-// peek returns the next byte, 0 at the end of the text; a NUL in the text
-// begins no token, so that the two need not be told apart.
-func (p *jsonParser) peek() byte {
-	if p.pos < len(p.data) {
-		return p.data[p.pos]
+// escaped is the code unit of \uXXXX, 0 if b begins otherwise.
+func escaped(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return 0
 	}
-	return 0
+	n, _ := strconv.ParseUint(string(b[2:6]), 16, 16)
+	return rune(n)
 }
 
+// value reads a value; depth is the number of open arrays and objects.
 func (p *jsonParser) value(depth int) *jsonValue {
-	v := &jsonValue{offset: p.pos}
-	switch c := p.peek(); {
-	case c == '{' || c == '[':
+	t, _ := p.token()
+	v := &jsonValue{offset: p.start}
+	switch t := t.(type) {
+	case bool:
+		v.kind, v.bool = jsonBool, t
+	case string:
+		v.kind, v.text = jsonString, t
+	case json.Number:
+		v.kind, v.text = jsonNumber, t.String()
+	case json.Delim:
 		if depth == MaxDepth {
-			p.fail("more than 64 levels of nesting")
-			return nil
+			p.err = &jsonError{codeManifestJSON, p.start, "it holds more than 64 levels of nesting"}
+			return v
 		}
-		p.pos++
-		if c == '{' {
+		if v.kind = jsonArray; t == '{' {
 			v.kind = jsonObject
-			p.object(v, depth+1)
-		} else {
-			v.kind = jsonArray
-			p.array(v, depth+1)
 		}
-	case c == '"':
-		v.kind = jsonString
-		v.text = p.string()
-	case c == '-' || '0' <= c && c <= '9':
-		v.kind = jsonNumber
-		v.text = p.number()
-	case p.word("true"):
-		v.kind, v.bool = jsonBool, true
-	case p.word("false"):
-		v.kind = jsonBool
-	case p.word("null"):
-		v.kind = jsonNull
-	case p.pos == len(p.data):
-		p.fail("the end of the text instead of a value")
-	case c == '/':
-		p.fail("a comment, which JSON does not have")
-	case c == '\'':
-		p.fail("a single quote, where JSON has double quotes")
-	default:
-		p.fail("no JSON value")
+		p.inside(v, depth+1)
 	}
 	return v
 }
 
-func (p *jsonParser) word(w string) bool {
-	if !bytes.HasPrefix(p.data[p.pos:], []byte(w)) {
-		return false
-	}
-	p.pos += len(w)
-	return true
-}
-
-func (p *jsonParser) object(v *jsonValue, depth int) {
-	p.space()
-	if p.peek() == '}' {
-		p.pos++
-		return
-	}
+// inside reads what an array or object holds, and its end.
+func (p *jsonParser) inside(v *jsonValue, depth int) {
 	seen := map[string]bool{}
-	for p.err == nil {
-		p.space()
-		f := jsonField{offset: p.pos}
-		if p.peek() != '"' {
-			p.fail("no key in double quotes, where one is due")
-			return
+	for p.err == nil && p.dec.More() {
+		if v.kind == jsonArray {
+			v.items = append(v.items, p.value(depth))
+			continue
 		}
-		f.key = p.string()
-		if p.err == nil && seen[f.key] && p.duplicate == nil {
+		t, lone := p.token()
+		key, _ := t.(string)
+		f := jsonField{key: key, offset: p.start}
+		if lone { // halves are no text, so that two keys may look the same
+			key = string(p.data[p.start:p.dec.InputOffset()])
+		}
+		if seen[key] && p.duplicate == nil {
 			p.duplicate = &jsonError{codeManifestDuplicateKey, f.offset, f.key}
 		}
-		seen[f.key] = true
-		p.space()
-		if p.err == nil && p.peek() != ':' {
-			p.fail("no colon after a key")
-		}
-		if p.err != nil {
-			return
-		}
-		p.pos++
-		p.space()
+		seen[key] = true
 		f.value = p.value(depth)
 		v.fields = append(v.fields, f)
-		if !p.next('}', "neither comma nor closing brace after a value") {
-			return
-		}
 	}
-}
-
-func (p *jsonParser) array(v *jsonValue, depth int) {
-	p.space()
-	if p.peek() == ']' {
-		p.pos++
-		return
+	if p.err == nil {
+		p.token()
 	}
-	for p.err == nil {
-		p.space()
-		v.items = append(v.items, p.value(depth))
-		if !p.next(']', "neither comma nor closing bracket after a value") {
-			return
-		}
-	}
-}
-
-// next goes over a comma and says that another item follows, or over the
-// closing byte.
-func (p *jsonParser) next(closing byte, message string) bool {
-	if p.err != nil {
-		return false
-	}
-	p.space()
-	switch p.peek() {
-	case ',':
-		p.pos++
-		return true
-	case closing:
-		p.pos++
-		return false
-	}
-	p.fail(message)
-	return false
-}
-
-func (p *jsonParser) number() string {
-	start := p.pos
-	digits := func() int {
-		n := p.pos
-		for c := p.peek(); '0' <= c && c <= '9'; c = p.peek() {
-			p.pos++
-		}
-		return p.pos - n
-	}
-	if p.peek() == '-' {
-		p.pos++
-	}
-	if p.peek() == '0' {
-		p.pos++
-	} else if digits() == 0 {
-		p.fail("a number without digits")
-	}
-	if p.peek() == '.' {
-		p.pos++
-		if digits() == 0 {
-			p.fail("a number without digits after its point")
-		}
-	}
-	if c := p.peek(); c == 'e' || c == 'E' {
-		p.pos++
-		if c := p.peek(); c == '+' || c == '-' {
-			p.pos++
-		}
-		if digits() == 0 {
-			p.fail("a number without digits in its exponent")
-		}
-	}
-	return string(p.data[start:p.pos])
-}
-
-// string reads a string and decodes it. A lone surrogate is remembered and
-// kept as the three bytes that would encode it, which no other text yields.
-func (p *jsonParser) string() string {
-	p.pos++ // the opening quote
-	var b strings.Builder
-	for p.pos < len(p.data) {
-		start := p.pos
-		for p.pos < len(p.data) && p.data[p.pos] != '"' && p.data[p.pos] != '\\' && p.data[p.pos] >= 0x20 {
-			p.pos++
-		}
-		b.Write(p.data[start:p.pos])
-		switch c := p.peek(); {
-		case p.pos == len(p.data):
-		case c == '"':
-			p.pos++
-			return b.String()
-		case c == '\\':
-			p.escape(&b)
-		default:
-			p.fail("a control character in a string")
-		}
-		if p.err != nil {
-			return ""
-		}
-	}
-	p.fail("a string without end")
-	return ""
-}
-
-func (p *jsonParser) escape(b *strings.Builder) {
-	start := p.pos
-	p.pos++
-	c := p.peek()
-	if i := strings.IndexByte(`"\/bfnrt`, c); c != 0 && i >= 0 {
-		b.WriteByte("\"\\/\b\f\n\r\t"[i])
-		p.pos++
-		return
-	}
-	if c != 'u' {
-		p.fail("an escape that JSON does not have")
-		return
-	}
-	r, ok := p.unicode()
-	if !ok {
-		return
-	}
-	if utf16.IsSurrogate(r) {
-		if mark := p.pos; r < 0xdc00 && bytes.HasPrefix(p.data[p.pos:], []byte(`\u`)) {
-			p.pos++
-			low, ok := p.unicode()
-			if !ok {
-				return
-			}
-			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
-				b.WriteRune(pair)
-				return
-			}
-			p.pos = mark
-		}
-		if p.surrogate == nil {
-			p.surrogate = &jsonError{codeManifestEncoding, start, "a lone surrogate escape"}
-		}
-		b.Write([]byte{0xe0 | byte(r>>12), 0x80 | byte(r>>6)&0x3f, 0x80 | byte(r)&0x3f})
-		return
-	}
-	b.WriteRune(r)
-}
-
-// unicode reads uXXXX behind a backslash.
-func (p *jsonParser) unicode() (rune, bool) {
-	if len(p.data)-p.pos >= 5 {
-		hex := string(p.data[p.pos+1 : p.pos+5])
-		if n, err := strconv.ParseUint(hex, 16, 16); err == nil {
-			p.pos += 5
-			return rune(n), true
-		}
-	}
-	p.fail("a \\u escape without four hex digits")
-	return 0, false
 }
 
 // equal tells whether two values mean the same: objects in any order of keys,
@@ -496,7 +337,7 @@ func appendJSONString(b []byte, s string) []byte {
 		switch {
 		case r == '"' || r == '\\':
 			b = append(b, '\\', byte(r))
-		case r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 || isBidi(r):
+		case r == 0x2028 || r == 0x2029 || !bundle.Printable(string(r)):
 			b = append(b, '\\', 'u')
 			const hex = "0123456789abcdef"
 			b = append(b, hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
@@ -506,5 +347,3 @@ func appendJSONString(b []byte, s string) []byte {
 	}
 	return append(b, '"')
 }
-
-func isBidi(r rune) bool { return 0x202a <= r && r <= 0x202e || 0x2066 <= r && r <= 0x2069 }

@@ -25,6 +25,7 @@ type commit struct {
 	blobs   map[string]gitrepo.Object
 
 	index        map[string]gitrepo.TreeEntry // of the index, by path
+	dirs         map[string]bool              // of the index, once they are asked for
 	published    []string                     // trees that other clones may have; for the index only
 	publishedIDs []string                     // their commits
 

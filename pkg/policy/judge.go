@@ -16,6 +16,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/history"
+	"github.com/rigward/rigward/pkg/portable"
 	"github.com/rigward/rigward/pkg/sshsign"
 )
 
@@ -106,17 +107,23 @@ type Judge struct {
 	threads map[string]*thread  // by directory
 	heads   heads               // of what the batch takes the place of
 	oddDirs map[string][]string // by folded path, directories that another one could be mistaken for
-	eras    eras                // where OfTheTime is set
-	briefs  []brief             // what Told is to be told
-	dates   []int64             // committer dates, at a server
-	waiting map[string][]pending
-	refs    []reference
-	uses    []nonceUse
-	brought []history.Hit // every envelope of the range with a nonce, in step with nonced
-	nonced  []string
-	senders map[string]string // rig ids that were seen, each once
-	bases   int               // merges of the range of which the base was asked for
-	holds   map[string]string // trees of the commits that references name, "" for no one commit
+	oddSeen map[string]bool     // those
+	// oddNames are the names of those beside the threads, dirNames all names
+	// there, once a short name among what comes asks for them.
+	oddNames portable.Shorts
+	dirNames *portable.Shorts
+	dirSeen  map[string]bool // those of dirNames that the range brings
+	eras     eras            // where OfTheTime is set
+	briefs   []brief         // what Told is to be told
+	dates    []int64         // committer dates, at a server
+	waiting  map[string][]pending
+	refs     []reference
+	uses     []nonceUse
+	brought  []history.Hit // every envelope of the range with a nonce, in step with nonced
+	nonced   []string
+	senders  map[string]string // rig ids that were seen, each once
+	bases    int               // merges of the range of which the base was asked for
+	holds    map[string]string // trees of the commits that references name, "" for no one commit
 
 }
 
@@ -342,6 +349,7 @@ func (j *Judge) reset() {
 	j.walk = newWalk(digits)
 	j.threads, j.waiting, j.holds = map[string]*thread{}, map[string][]pending{}, map[string]string{}
 	j.bases = 0
+	j.dirNames, j.dirSeen = nil, nil
 	j.oddDirs, j.dates, j.refs, j.uses, j.brought, j.nonced, j.briefs = nil, nil, nil, nil, nil, nil, nil
 }
 
@@ -420,7 +428,7 @@ func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
 func (j *Judge) commit(ctx context.Context, r Range, c *commit) error {
 	before := len(j.Findings)
 	for _, rule := range []func(context.Context, Range, *commit) error{
-		j.trustFiles, j.revocations, j.content, j.outside, j.appendOnly, j.threadClosed, j.divergence, j.signed, j.relays,
+		j.trustFiles, j.revocations, j.guardedNames, j.content, j.outside, j.appendOnly, j.threadClosed, j.divergence, j.signed, j.relays,
 	} {
 		if err := ctx.Err(); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
@@ -149,34 +150,52 @@ func (j *Judge) noteNames(c *commit) (strangers []stranger, err error) {
 		t.note(e.path)
 	}
 	for _, ch := range c.brought {
-		if ch.Deleted() || plainPath(ch.Path) && plainPath(c.policy.Root) || c.policy.Candidate(ch.Path) {
+		if ch.Deleted() || c.policy.Candidate(ch.Path) {
 			continue
 		}
-		rest, ok := c.policy.belowFolded(portable.Fold(ch.Path))
+		p, ok := c.policy.envelopePlace(ch.Path)
 		if !ok {
 			continue
 		}
+		rest, _ := c.policy.belowFolded(portable.Fold(p))
 		name, _, _ := cutSlash(rest)
 		t, err := j.thread(c.policy, name)
 		if err != nil {
 			return nil, err
 		}
-		t.note(ch.Path)
+		t.note(p)
 		if ch.Added() {
-			strangers = append(strangers, stranger{ch.Path, t})
+			strangers = append(strangers, stranger{p, t})
 		}
 	}
 	return strangers, nil
 }
 
-// plainPath tells quickly that folding would not change a path.
-func plainPath(p string) bool {
-	for i := range len(p) {
-		if c := p[i]; c >= 0x80 || 'A' <= c && c <= 'Z' {
-			return false
+// envelopePlace returns the begin of a path that has as many components as an
+// envelope's; ok tells whether a file system could take it for one. A directory
+// takes an envelope's place as a file does.
+func (p *Policy) envelopePlace(path string) (place string, ok bool) {
+	if strings.IndexByte(path, '\\') >= 0 {
+		place = path
+	} else {
+		n := 2
+		if p.Root != "" {
+			n += 1 + strings.Count(p.Root, "/")
+		}
+		for i := range len(path) + 1 {
+			if i == len(path) || path[i] == '/' {
+				if n--; n == 0 {
+					place = path[:i]
+					break
+				}
+			}
 		}
 	}
-	return true
+	if place == "" {
+		return "", false
+	}
+	_, ok = p.belowFolded(portable.Fold(place))
+	return place, ok
 }
 
 // outside judges paths that are no envelopes, where the policy denies them.

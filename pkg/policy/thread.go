@@ -60,6 +60,10 @@ type thread struct {
 	byHash map[uint64][]int32
 	byFold map[uint64][]int32
 	seen   map[string]bool // names, once many of them fold to one
+	// tilde says that a name holds one; shorts has the names, once one that may
+	// be a short name is asked for.
+	tilde  bool
+	shorts *portable.Shorts
 }
 
 // smallThread is up to how many facts or names all are looked at.
@@ -260,6 +264,9 @@ func (t *thread) note(path string) {
 		}
 	}
 	t.names = append(t.names, path)
+	if t.tilde = t.tilde || strings.IndexByte(path, '~') >= 0; t.shorts != nil {
+		t.shorts.Add(path[strings.LastIndexByte(path, '/')+1:])
+	}
 	if len(t.names) <= smallThread {
 		return
 	}
@@ -316,8 +323,7 @@ func (j *Judge) oddDirectories(p *Policy) error {
 	if j.oddDirs != nil {
 		return nil
 	}
-	j.oddDirs = map[string][]string{}
-	listed := map[string]bool{}
+	j.oddDirs, j.oddSeen, j.oddNames = map[string][]string{}, map[string]bool{}, portable.Shorts{}
 	for _, b := range j.walk.bounds {
 		roots, err := j.roots(b.tree, p.Root)
 		if err != nil {
@@ -329,19 +335,28 @@ func (j *Judge) oddDirectories(p *Policy) error {
 				return err
 			}
 			for _, name := range names {
-				if root == p.Root && portable.Fold(name) == name {
+				if root == p.Root && portable.Fold(name) == name && strings.IndexByte(name, '~') < 0 {
 					continue
 				}
-				dir := path.Join(root, name)
-				if !listed[dir] {
-					listed[dir] = true
-					fold := portable.Fold(dir)
-					j.oddDirs[fold] = append(j.oddDirs[fold], dir)
-				}
+				j.oddDirectory(p, root, name)
 			}
 		}
 	}
 	return nil
+}
+
+// oddDirectory makes such a directory known.
+func (j *Judge) oddDirectory(p *Policy, root, name string) {
+	dir := path.Join(root, name)
+	fold := portable.Fold(dir)
+	if j.oddSeen[dir] {
+		return
+	}
+	j.oddSeen[dir] = true
+	j.oddDirs[fold] = append(j.oddDirs[fold], dir)
+	if root == p.Root {
+		j.oddNames.Add(name)
+	}
 }
 
 // roots returns the directories of a tree that a file system could take for
@@ -410,14 +425,46 @@ func (j *Judge) before(c *commit, f *fact) bool {
 
 // twin returns a path of c's tree that a file system could take for the path,
 // "" if there is none. t is the thread that both lie in, after folding.
-func (j *Judge) twin(c *commit, t *thread, path string) (string, error) {
-	for other := range t.folded(portable.Fold(path)) {
-		if other == path {
+func (j *Judge) twin(c *commit, t *thread, p string) (string, error) {
+	for other := range t.folded(portable.Fold(p)) {
+		if other == p {
 			continue
 		}
-		if e, ok, err := j.lookup(c, other); err != nil || ok && e.Mode != gitrepo.ModeTree {
+		if ok, err := j.exists(c, other); err != nil || ok {
+			return other, err
+		}
+	}
+	if !t.tilde {
+		return "", nil
+	}
+	if t.shorts == nil {
+		t.shorts = &portable.Shorts{}
+		for _, name := range t.names {
+			t.shorts.Add(path.Base(name))
+		}
+	}
+	dir, name := path.Split(p)
+	for other := range t.shorts.Twins(name) {
+		other = dir + other
+		if ok, err := j.exists(c, other); err != nil || ok && other != p {
 			return other, err
 		}
 	}
 	return "", nil
+}
+
+// exists reports whether c's tree has something at a path, also a directory.
+func (j *Judge) exists(c *commit, p string) (bool, error) {
+	if _, ok, err := j.lookup(c, p); ok || err != nil || c.obj != nil {
+		return ok, err
+	}
+	if c.dirs == nil {
+		c.dirs = map[string]bool{}
+		for file := range c.index {
+			for dir := path.Dir(file); dir != "." && !c.dirs[dir]; dir = path.Dir(dir) {
+				c.dirs[dir] = true
+			}
+		}
+	}
+	return c.dirs[p], nil
 }

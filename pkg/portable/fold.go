@@ -28,13 +28,9 @@ func Fold(path string) string {
 	if plain(path) {
 		return path
 	}
-	var parts []string
-	for part := range strings.SplitSeq(strings.ReplaceAll(path, `\`, "/"), "/") {
-		if part == ".." {
-			parts = parts[:max(len(parts)-1, 0)]
-		} else if part = foldComponent(part); part != "" {
-			parts = append(parts, part)
-		}
+	parts := Parts(path)
+	for i, part := range parts {
+		parts[i] = foldComponent(part)
 	}
 	return strings.Join(parts, "/")
 }
@@ -55,6 +51,9 @@ func plain(path string) bool {
 }
 
 func foldComponent(c string) string {
+	if plain(c) {
+		return c
+	}
 	c, _, _ = strings.Cut(c, ":")
 	if ascii(c) {
 		return strings.TrimRight(strings.ToLower(c), ". ")
@@ -130,4 +129,31 @@ func foldRune(r rune) rune {
 		least += 'a' - 'A'
 	}
 	return least
+}
+
+// Parts returns the components of a path as Windows takes them: "\" separates
+// them, too, ".." goes up, and what names nothing is left out.
+func Parts(path string) []string {
+	var parts []string
+	for part := range strings.SplitSeq(strings.ReplaceAll(path, `\`, "/"), "/") {
+		if part == ".." {
+			parts = parts[:max(len(parts)-1, 0)]
+		} else if plain(part) || foldComponent(part) != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// Same reports whether some file system takes two components for one, short
+// names included.
+func Same(a, b string) bool {
+	if a == b || foldComponent(a) == foldComponent(b) {
+		return true
+	}
+	if s, ok := ParseShort(a); ok && s.Of(b) {
+		return true
+	}
+	s, ok := ParseShort(b)
+	return ok && s.Of(a)
 }

@@ -1,6 +1,10 @@
 package portable_test
 
 import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -47,7 +51,7 @@ func TestFold(t *testing.T) {
 func TestShort(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"RELCHE~1", "rel-check"}, {"REL-CH~1", "rel-check"}, {"rel-ch~9", "rel-check"}, {"REL-C~10", "rel-check"},
-		{"REL_CH~1", "rel-check"}, {"BRIDGE~1", ".bridge"}, {"BRIDGE~1::$INDEX_ALLOCATION", ".bridge"}, {"bridge~1.", ".bridge"},
+		{"BRIDGE~1", ".bridge"}, {"BRIDGE~1::$INDEX_ALLOCATION", ".bridge"}, {"bridge~1.", ".bridge"},
 		{"RESOLU~1.MD", "RESOLUTION.md"}, {"ALLOWE~1", "allowed_signers"}, {"POLICY~1.YAM", "policy.yaml"},
 		{"GIT~1", ".git"}, {"GIT~2", ".git"}, {"GI7EBA~1", ".gitmodules"}, {"GI250A~1", ".gitignore"}, {"MABA30~1", ".mailmap"},
 		{"RE1A2B~5", "rel-check"}, {"REQUES~1.MD", "REQUEST 2.md"}, {"AB~1.MD", "a.b.md"},
@@ -70,6 +74,53 @@ func TestShort(t *testing.T) {
 		if _, ok := portable.ParseShort(none); ok {
 			t.Errorf("%q has the form of a short name", none)
 		}
+	}
+}
+
+// A set finds by its index what asking for each pair finds.
+func TestShorts(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(8, 3))
+	parts := []string{"rel", "check", "-", "_", "a", "ü", " ", "+", ".", "12af", "md", "REQUEST"}
+	pairs := 0
+	for round := range 300 {
+		var set portable.Shorts
+		var names []string
+		for range 30 + 300*(round%50/49) { // some are large
+			name := ""
+			for range 1 + rnd.IntN(5) {
+				name += parts[rnd.IntN(len(parts))]
+			}
+			if r := []rune(name); rnd.IntN(2) == 0 {
+				name = strings.Trim(string(r[:min(len(r), 1+rnd.IntN(6))]), ". ") + "~" + strconv.Itoa(1+rnd.IntN(12))
+				if rnd.IntN(2) == 0 {
+					name += ".MD"
+				}
+			}
+			if slices.Contains(names, name) {
+				continue
+			}
+			want := map[string]bool{}
+			for _, other := range names {
+				a, short := portable.ParseShort(name)
+				b, back := portable.ParseShort(other)
+				if short && a.Of(other) || back && b.Of(name) {
+					want[other] = true
+				}
+			}
+			got := map[string]bool{}
+			for other := range set.Twins(name) {
+				got[other] = true
+			}
+			if !maps.Equal(got, want) {
+				t.Fatalf("of %q\n got %v\nwant %v", name, got, want)
+			}
+			pairs += len(want)
+			set.Add(name)
+			names = append(names, name)
+		}
+	}
+	if pairs < 300 {
+		t.Errorf("%d pairs are few", pairs)
 	}
 }
 

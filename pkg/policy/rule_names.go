@@ -1,0 +1,328 @@
+package policy
+
+import (
+	"context"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/portable"
+)
+
+// clientConfig is where clients keep their configuration, which no commit has.
+const clientConfig = ".bridge/config.yaml"
+
+// guardedNames judges that nothing a commit brings takes the place of what is
+// guarded on some file system, though its name is another one: of the policy
+// and what it names, of the root, of a thread. (Of envelopes twin tells.) File,
+// directory, symlink and gitlink are one here: each would be written through or
+// read in the place of the other. package portable says what names are meant.
+func (j *Judge) guardedNames(_ context.Context, r Range, c *commit) error {
+	g := &guard{Judge: j, r: r, c: c, told: map[string]bool{}}
+	for _, ch := range c.brought {
+		if ch.Deleted() || g.trust(ch.Path) {
+			continue
+		}
+		if name, odd := c.policy.besideThreads(ch.Path); odd {
+			if err := j.oddDirectories(c.policy); err != nil {
+				return err
+			}
+			j.oddDirectory(c.policy, c.policy.Root, name)
+			if err := g.directory(name, ch.Path, true); err != nil {
+				return err
+			}
+		}
+	}
+	for _, e := range c.entries {
+		if err := g.thread(e.thread, e.path); err != nil {
+			return err
+		}
+	}
+	if len(c.diffs) < 2 {
+		return nil
+	}
+	// What each side brings a merge brings together.
+	for _, d := range c.diffs {
+		for _, ch := range d.Changes {
+			if !ch.Added() {
+				continue
+			}
+			var err error
+			if name, odd := c.policy.besideThreads(ch.Path); odd {
+				err = g.directory(name, ch.Path, false)
+			} else if rest, ok := c.policy.below(ch.Path); ok && c.policy.Candidate(ch.Path) {
+				dir, _, _ := cutSlash(rest)
+				err = g.thread(dir, ch.Path)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A guard judges the names of one commit.
+type guard struct {
+	*Judge
+	r    Range
+	c    *commit
+	told map[string]bool // pairs of names that were looked at
+}
+
+func (g *guard) refuse(rule, path, message string) {
+	g.add(g.c.policy, finding.Finding{Rule: rule, Severity: finding.Error, Path: path, Line: 1, Col: 1, Commit: g.c.id, Ref: g.r.Ref,
+		Message: message, Hint: "give it another name: git mv -- " + finding.Word(path) + " NAME"})
+}
+
+// trust refuses other names of policy, signers, revocation file and the
+// client's configuration, of a directory above them, and of the root; and what
+// is no directory where one of these directories must be.
+func (g *guard) trust(path string) bool {
+	p := g.c.policy
+	rule := "signers-change"
+	for i, guarded := range []string{policyPath, clientConfig, p.Signers, p.Revoked, p.Root} {
+		if guarded == "" {
+			continue
+		}
+		if i == 4 {
+			rule = envelope.RulePath
+		}
+		switch whole, exact := takenFor(path, guarded); {
+		case whole == "":
+		case !exact:
+			g.refuse(rule, path, "some file systems take this path for "+finding.Quote(whole)+", which is guarded")
+			return true
+		case path == whole && whole != guarded && rule != envelope.RulePath:
+			g.refuse(rule, path, "a directory is expected here, for "+finding.Quote(guarded))
+			return true
+		}
+	}
+	return false
+}
+
+// takenFor compares a path with a guarded one, and returns as much of that, by
+// whole components, as some file system takes the begin of path for; exact
+// tells that the path begins with just these bytes.
+func takenFor(path, guarded string) (whole string, exact bool) {
+	if path[0] != guarded[0] && strings.IndexByte(path, '\\') < 0 {
+		if first, _, _ := strings.Cut(path, "/"); portable.Fold(first) == first && strings.IndexByte(first, '~') < 0 {
+			return "", false // as nearly all are
+		}
+	}
+	parts := portable.Parts(path)
+	n := 0
+	for rest := guarded; rest != "" && n < len(parts); n++ {
+		part, after, more := strings.Cut(rest, "/")
+		if !portable.Same(parts[n], part) {
+			break
+		}
+		if whole = guarded; more {
+			whole = guarded[:len(guarded)-len(after)-1]
+		}
+		rest = after
+	}
+	return whole, path == whole || strings.HasPrefix(path, whole+"/")
+}
+
+// besideThreads returns the component of a path that stands where the names of
+// threads do; odd tells that some file system could take it for another one,
+// which has the form of a thread's name.
+func (p *Policy) besideThreads(path string) (name string, odd bool) {
+	rest := path
+	if p.Root != "" {
+		var ok bool
+		if rest, ok = strings.CutPrefix(path, p.Root+"/"); !ok {
+			return "", false
+		}
+	}
+	if strings.IndexByte(rest, '\\') >= 0 {
+		return rest, true // its components are others on Windows
+	}
+	name, _, _ = strings.Cut(rest, "/")
+	return name, strings.IndexByte(name, '~') >= 0 || portable.Fold(name) != name
+}
+
+// maxMistaken is how many directories are looked at that a short name may stand
+// for. If none of so many is a thread, it is taken for one of a thread.
+const maxMistaken = 64
+
+// directory judges an odd name beside the threads: it is that of no thread. A
+// commit that brings it may not, whatever was there before; a merge may not
+// bring the two together.
+func (g *guard) directory(name, path string, brought bool) error {
+	p := g.c.policy
+	see := func(thread string) (done bool, err error) {
+		if !envelope.IsEnvelopePath(thread+"/x.md") || g.told[name+"/"+thread] {
+			return false, nil
+		}
+		g.told[name+"/"+thread] = true
+		ok, err := g.isThread(thread)
+		if err != nil || !ok {
+			return false, err
+		}
+		if !brought {
+			ok, err := g.together(p.under(name), thread)
+			if err != nil || ok {
+				return false, err
+			}
+		}
+		g.refuse(envelope.RulePath, path, "some file systems take "+finding.Quote(name)+" for the thread "+finding.Quote(thread))
+		return true, nil
+	}
+	first, _, _ := strings.Cut(portable.Fold(name), "/")
+	if done, err := see(first); done || err != nil {
+		return err
+	}
+	first = name
+	if parts := portable.Parts(name); len(parts) > 0 {
+		first = parts[0]
+	}
+	if _, ok := portable.ParseShort(first); !ok {
+		return nil
+	}
+	if err := g.allNames(); err != nil {
+		return err
+	}
+	looked := 0
+	for thread := range g.dirNames.Twins(first) {
+		done, err := see(thread)
+		if done || err != nil {
+			return err
+		}
+		if looked++; looked == maxMistaken {
+			g.refuse(envelope.RulePath, path, "some file systems take "+finding.Quote(name)+" for one of many directories")
+			return nil
+		}
+	}
+	return nil
+}
+
+// thread judges a directory that a commit has an envelope in: no odd name that
+// the commit's tree has beside it is taken for it, unless that was so before.
+func (g *guard) thread(thread, path string) error {
+	p := g.c.policy
+	if g.told[thread] {
+		return nil
+	}
+	g.told[thread] = true
+	if err := g.oddDirectories(p); err != nil {
+		return err
+	}
+	if g.dirNames != nil && !g.dirSeen[thread] {
+		g.dirSeen[thread] = true
+		g.dirNames.Add(thread)
+	}
+	dir := p.under(thread)
+	others := g.oddDirs[portable.Fold(dir)]
+	for name := range g.oddNames.Twins(thread) {
+		others = append(others[:len(others):len(others)], p.under(name))
+	}
+	for _, other := range others {
+		name := strings.TrimPrefix(other, p.under(""))
+		if other == dir || g.told[name+"/"+thread] {
+			continue
+		}
+		ok, err := g.exists(g.c, other)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if ok, err = g.isThread(thread); err != nil || !ok {
+			return err
+		}
+		if ok, err = g.together(other, thread); err != nil {
+			return err
+		}
+		if !ok {
+			g.refuse(envelope.RulePath, path, "some file systems take "+finding.Quote(other)+", which is there, for the thread "+finding.Quote(thread))
+			return nil
+		}
+	}
+	return nil
+}
+
+// isThread reports whether c's tree has an envelope in a directory.
+func (g *guard) isThread(thread string) (bool, error) {
+	for _, e := range g.c.entries {
+		if e.thread == thread && e.fenced && e.mode.IsFile() {
+			return true, nil
+		}
+	}
+	t, err := g.Judge.thread(g.c.policy, thread)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range t.facts {
+		e, ok, err := g.lookup(g.c, f.path)
+		if err != nil || ok && e.Mode != gitrepo.ModeTree {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// together reports whether a parent of c has both a path and the thread.
+func (g *guard) together(path, thread string) (bool, error) {
+	for _, id := range g.c.parents {
+		parent, err := g.Repo.Commit(id)
+		if err != nil {
+			return false, err
+		}
+		if _, ok, err := g.Repo.EntryAt(parent.Tree, path); err != nil || !ok {
+			if err != nil {
+				return false, err
+			}
+			continue
+		}
+		t, err := g.Judge.thread(g.c.policy, thread)
+		if err != nil {
+			return false, err
+		}
+		for _, f := range t.facts {
+			if ok, err := g.present(f, parent.Tree); err != nil || ok {
+				return ok, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// allNames lists the names beside the threads, once: those of the commits just
+// outside the range, and of the threads that were seen since.
+func (g *guard) allNames() error {
+	if g.dirNames != nil {
+		return nil
+	}
+	p := g.c.policy
+	names, seen := &portable.Shorts{}, map[string]bool{}
+	for _, b := range g.walk.bounds {
+		all, err := g.names(b.tree, p.Root)
+		if err != nil {
+			return err
+		}
+		for _, name := range all {
+			if !seen[name] {
+				seen[name] = true
+				names.Add(name)
+			}
+		}
+	}
+	for dir := range g.threads {
+		if name, ok := strings.CutPrefix(dir, p.under("")); ok && !seen[name] {
+			seen[name] = true
+			names.Add(name)
+		}
+	}
+	for _, e := range g.c.entries {
+		if !seen[e.thread] {
+			seen[e.thread] = true
+			names.Add(e.thread)
+		}
+	}
+	g.dirNames, g.dirSeen = names, seen
+	return nil
+}

@@ -1015,7 +1015,102 @@ func threadOf(p string) string {
 	return dir
 }
 
-func fold(p string) string { return norm.NFC.String(cases.Fold().String(norm.NFC.String(p))) }
+// fold is one text for the paths that some file system takes for one.
+func fold(p string) string {
+	var out []string
+	for c := range strings.SplitSeq(strings.ReplaceAll(p, `\`, "/"), "/") {
+		c, _, _ = strings.Cut(c, ":")
+		c = unseen.ReplaceAllString(c, "")
+		if c = strings.TrimRight(norm.NFKC.String(cases.Fold().String(norm.NFKC.String(c))), ". "); c != "" {
+			out = append(out, c)
+		}
+	}
+	return strings.Join(out, "/")
+}
+
+var (
+	unseen  = regexp.MustCompile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+	shorted = regexp.MustCompile(`^([^~.]{1,6})~[0-9]+(\.[^.]{1,3})?$`)
+)
+
+// alias tells whether some file system takes one name for another: the names
+// that the generator makes, and no more.
+func alias(a, b string) bool {
+	if fold(a) == fold(b) {
+		return true
+	}
+	m := shorted.FindStringSubmatch(fold(a))
+	if m == nil || len(b) < 9 && strings.IndexByte(b, '.') < 0 { // which needs no short name
+		return false
+	}
+	long := strings.NewReplacer("-", "", ".", "").Replace(fold(b))
+	return m[2] == "" && strings.HasPrefix(long, strings.ReplaceAll(m[1], "-", ""))
+}
+
+// names judges the names of a tree's directories: none may be brought, by the
+// commit itself or by a merge, that is another name of a guarded one.
+func (m *model) names(c *mcommit, parents []*mcommit, own []string, p mpolicy, add func(string)) {
+	below := func(t mtree) map[string]bool {
+		tops := map[string]bool{}
+		for q := range t {
+			if rest, ok := strings.CutPrefix(q, p.under()); ok {
+				top, _, _ := strings.Cut(rest, "/")
+				tops[top] = true
+			}
+		}
+		return tops
+	}
+	mine := map[string]bool{}
+	for _, q := range own {
+		if _, ok := c.tree[q]; !ok {
+			continue
+		}
+		for i, g := range []string{policyFile, ".bridge/config.yaml", p.signers, p.revoked, p.root} {
+			qs, gs := strings.Split(q, "/"), strings.Split(g, "/")
+			n := 0
+			for g != "" && n < len(qs) && n < len(gs) && alias(qs[n], gs[n]) {
+				n++
+			}
+			if n == 0 {
+				continue
+			}
+			if exact := slices.Equal(qs[:n], gs[:n]); !exact && i == 4 {
+				add("envelope-path")
+			} else if i < 4 && (!exact || n == len(qs) && n < len(gs)) {
+				add("signers-change")
+			}
+		}
+		if rest, ok := strings.CutPrefix(q, p.under()); ok {
+			top, _, _ := strings.Cut(rest, "/")
+			mine[top] = true
+		}
+	}
+	tops := below(c.tree)
+	for thread := range tops {
+		if threadOf(thread+"/x.md") == "" || !m.isThread(c.tree, thread, p) {
+			continue
+		}
+		for top := range tops {
+			if top == thread || !alias(top, thread) {
+				continue
+			}
+			both := false
+			for _, parent := range parents {
+				both = both || below(parent.tree)[top] && m.isThread(parent.tree, thread, p)
+			}
+			if mine[top] || !both {
+				add("envelope-path")
+			}
+		}
+	}
+}
+
+func (p mpolicy) under() string {
+	if p.root == "" {
+		return ""
+	}
+	return p.root + "/"
+}
 
 var deviceRe = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)`)
 
@@ -1315,6 +1410,7 @@ func (m *model) judgeRange(v *verdict, tip string, update bool, base string, bef
 				}
 			}
 		}
+		m.names(c, parents, own, r.p, add)
 		for _, q := range own {
 			at = id + ":" + q
 			e, ok := c.tree[q]

@@ -121,6 +121,11 @@ var hellNames = []string{"con.md", "aux.x.md", "a:b.md", "back\\slash.md", " lea
 	"tab\tx.md", "e\u0301.md", "é.md", "É.md", "request.md", "REQUEST.MD", "Request.md", "a b/c.md", "..md", ".md", "\u202egnp.md", "\xff.md", strings.Repeat("n", 253) + ".md",
 	strings.Repeat("n", 252) + ".md", "lpt1.md", "COM5.md", "c\u0085.md", "ß.md", "SS.md"}
 
+// aliasNames are other names of directories, for some file system, and names
+// that are near them.
+var aliasNames = []string{"T-one", "t-one.", "t-one ", "t-one::$INDEX_ALLOCATION", "t-\u200done", "OTHER", "other\ufeff", "other:s", "t-one~1", "third-~1", "THIRD", "t\uff0done",
+	".Bridge", ".bridge.", ".bridge\u200b", "BRIDGE~1", "bridge", "Docs"}
+
 // change makes one commit's worth of change on a commit; the draft can still
 // be spoiled.
 func (w *world) change(m *model, base string) *draft {
@@ -132,6 +137,9 @@ func (w *world) change(m *model, base string) *draft {
 	thread := pick(w, "t-one", "t-one", "other", "third")
 	if w.one(8) {
 		thread = pick(w, threads...)
+	}
+	if w.one(12) {
+		thread = pick(w, aliasNames...)
 	}
 	w.serial++
 	name := fmt.Sprintf("M-%d.md", w.serial)

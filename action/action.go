@@ -194,13 +194,24 @@ func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span Span) error 
 			return &policy.Undecided{Message: "base and head have no common history", Hint: "set fetch-depth: 0 for actions/checkout, and open the pull request against the branch that it came from"}
 		}
 		r.Exclude = []string{base}
+		if span.Ref != "" && span.Ref != span.head() {
+			if r.From, err = s.tip(repo, span); err != nil {
+				return err
+			}
+			if r.Policy, r.Trust, err = c.Loader.AtCommit(r.From); err != nil {
+				return err
+			}
+			if r.From != base {
+				r.Exclude = append(r.Exclude, r.From)
+			}
+		}
 	case Moved:
 		from, err := s.commit(ctx, repo, span.Base, "commit before the push")
-		if errors.Is(err, gitrepo.ErrMissing) {
+		if errors.Is(err, gitrepo.ErrMissing) && span.Ref != span.head() {
 			// A free branch that was forced: no branch has what it was. It is
 			// compared to the default branch, as a new one.
 			if tip, terr := s.tip(repo, span); terr == nil {
-				if guarded, perr := s.guarded(span, tip); perr == nil && !guarded {
+				if p, _, perr := c.Loader.AtCommit(tip); perr == nil && !p.Protected(span.Ref, span.head()) {
 					from, err = tip, nil
 				}
 			}
@@ -208,28 +219,47 @@ func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span Span) error 
 		if err != nil {
 			return err
 		}
-		guarded, err := s.moved(span, from, span.Head)
-		if err != nil {
-			return err
-		}
-		if r.Exclude = []string{from}; guarded {
-			r.Old = from // from which only a protected ref must move forward
-		}
+		return s.update(ctx, repo, span, from, head)
 	case Created:
-		if span.Ref == "refs/heads/"+span.Branch {
-			r.First = true // nothing was there before
-			break
+		if span.Ref != span.head() {
+			return s.update(ctx, repo, span, strings.Repeat("0", len(head)), head)
 		}
-		from, err := s.tip(repo, span)
-		if err != nil {
-			return err
-		}
-		r.Exclude = []string{from}
+		r.First = true // nothing was there before
 	case Whole:
 		r.First = true
 	}
-	base := head
-	if r.First {
+	return s.judgeRange(ctx, repo, r)
+}
+
+// update judges what a ref update brings, through the door of all gates.
+func (s *step) update(ctx context.Context, repo *gitrepo.Repo, span Span, old, after string) error {
+	at := hooks.Receiver{Head: span.head()}
+	u := change.RefUpdate{Ref: span.Ref, Old: old, New: after}
+	var err error
+	if span.Ref == at.Head && !u.Create() {
+		at.HeadID = old
+	} else if at.HeadID, err = s.tip(repo, span); err != nil {
+		return err
+	}
+	known, err := hooks.RemoteReceiver(ctx, repo, "origin")
+	if err != nil {
+		return err
+	}
+	at.Refs, at.After = known.Refs, true
+	d := &hooks.Door{Receiver: at, Repo: repo, Loader: s.check.Loader, Judge: s.check.Judge, Free: true}
+	if err := d.Open([]change.RefUpdate{u}); err != nil {
+		return err
+	}
+	err = d.Each(ctx, []change.RefUpdate{u}, func(r policy.Range) error { return s.judgeRange(ctx, repo, r) })
+	s.report.Refs, s.report.Notes = d.Refs, append(s.report.Notes, d.Notes...)
+	return err
+}
+
+// judgeRange judges a range, its schema being that of the commit before it.
+func (s *step) judgeRange(ctx context.Context, repo *gitrepo.Repo, r policy.Range) (err error) {
+	c := s.check
+	base := r.New
+	if len(r.Exclude) == 0 {
 		c.All = true
 	} else {
 		base = r.Exclude[0]
@@ -286,38 +316,20 @@ func (s *step) tip(repo *gitrepo.Repo, span Span) (string, error) {
 	return id, err
 }
 
-// deleted judges that a ref is gone. Its last commit may be in no checkout any
-// more; then the default branch's policy says whether it was protected.
+// deleted judges that a ref is gone. The last commit of the default branch may
+// be in no checkout any more; then it is as if there had been none.
 func (s *step) deleted(ctx context.Context, repo *gitrepo.Repo, span Span) error {
 	old, err := repo.Resolve(ctx, span.Base)
 	if errors.Is(err, gitrepo.ErrMissing) {
-		old, err = s.tip(repo, span)
+		old, err = span.Base, nil
+		if span.Ref == span.head() {
+			old, err = s.tip(repo, span)
+		}
 	}
 	if err != nil {
 		return err
 	}
-	_, err = s.moved(span, old, strings.Repeat("0", len(span.Base)))
-	return err
-}
-
-// guarded tells whether the policy of the commit from protects the ref.
-func (s *step) guarded(span Span, from string) (bool, error) {
-	p, _, err := s.check.Loader.AtCommit(from)
-	return err == nil && p.Protected(span.Ref, "refs/heads/"+span.Branch), err
-}
-
-// moved judges how a ref moved, by the policy of the commit from, and tells
-// whether it is protected.
-func (s *step) moved(span Span, from, after string) (guarded bool, err error) {
-	p, _, err := s.check.Loader.AtCommit(from)
-	if err != nil {
-		return false, err
-	}
-	s.report.Refs++
-	u := change.RefUpdate{Ref: span.Ref, Old: span.Base, New: after}
-	guarded = p.Protected(span.Ref, "refs/heads/"+span.Branch)
-	s.check.Judge.Ref(p, u, guarded)
-	return guarded, nil
+	return s.update(ctx, repo, span, old, strings.Repeat("0", len(span.Base)))
 }
 
 // commit looks up what the event or an input names.

@@ -13,8 +13,16 @@ type Span struct {
 	Base   string // commit; "" if there is none before Head
 	Head   string // commit, or a tag of one
 	Ref    string // full name of the ref that moved or will; "" if none does
-	Branch string // the default branch's name, to which a new ref is compared
+	Branch string // the default branch's name, whose policy counts, and to which a new ref is compared
 	Kind   Kind
+}
+
+// head is the full name of the default branch, "" if the payload names none.
+func (s Span) head() string {
+	if s.Branch == "" {
+		return ""
+	}
+	return "refs/heads/" + s.Branch
 }
 
 // Kind is how a Span relates to its ref.

@@ -250,14 +250,40 @@ func Nonces(repo *gitrepo.Repo, p *policy.Policy) *history.Index {
 
 // stdin reads the lines that git gives; none at a terminal.
 func (g *gate) stdin() ([]byte, error) {
-	if g.env.StdinTTY || g.env.Stdin == nil {
+	if g.env.StdinTTY {
 		return nil, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(g.env.Stdin, change.MaxInput+1))
+	return ReadLines(g.env.Stdin)
+}
+
+// ReadLines reads the ref lines that git gives to a hook, at most
+// change.MaxInput bytes of them.
+func ReadLines(stdin io.Reader) ([]byte, error) {
+	if stdin == nil {
+		return nil, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(stdin, change.MaxInput+1))
 	if err == nil && len(data) > change.MaxInput {
 		err = &policy.Undecided{Message: "more than " + strconv.Itoa(change.MaxInput) + " bytes of ref lines on standard input", Hint: "push fewer refs at a time"}
 	}
 	return data, err
+}
+
+// door opens the way of ref updates to a receiver.
+func (g *gate) door(at Receiver, updates []change.RefUpdate) (*Door, error) {
+	d := &Door{Receiver: at, Repo: g.repo, Loader: g.loader, Judge: g.judge}
+	if err := d.Open(updates); err != nil {
+		return nil, err
+	}
+	g.use(d.Policy)
+	return d, nil
+}
+
+// through lets the updates come through the door.
+func (g *gate) through(ctx context.Context, d *Door, updates []change.RefUpdate, judge func(policy.Range) error) error {
+	err := d.Each(ctx, updates, judge)
+	g.report.Refs, g.report.Notes = d.Refs, append(g.report.Notes, d.Notes...)
+	return err
 }
 
 // tell writes the report: for the person who pushed, or for the one at this
@@ -281,39 +307,4 @@ func (g *gate) tell(server bool) error {
 		return nil
 	}
 	return report.Write(g.env.Stderr, &g.report, "text")
-}
-
-// target follows a symbolic ref: a push through it moves, and deletes, the ref
-// that it names (spec/policy.md).
-func (g *gate) target(ref string) (string, error) {
-	for range 5 {
-		next, ok, err := g.repo.SymbolicTarget(ref)
-		if err != nil || !ok {
-			return ref, err
-		}
-		ref = next
-	}
-	return "", &policy.Undecided{Message: "the symbolic ref " + finding.Quote(ref) + " leads too far"}
-}
-
-// commit returns the commit that an object id stands for, peeling tags.
-func (g *gate) commit(id string) (string, error) {
-	for range 10 {
-		typ, data, err := g.repo.Object(id, gitrepo.MaxCommit)
-		switch {
-		case err != nil:
-			return "", err
-		case typ == "commit":
-			return id, nil
-		case typ != "tag":
-			return "", &policy.Undecided{Message: fmt.Sprintf("object %s is a %s, expected a commit", id, typ)}
-		}
-		line, _, _ := strings.Cut(string(data), "\n")
-		next, ok := strings.CutPrefix(line, "object ")
-		if !ok || !g.repo.ValidID(next) {
-			return "", &policy.Undecided{Message: "tag " + id + " is malformed"}
-		}
-		id = next
-	}
-	return "", &policy.Undecided{Message: "too many tags point to each other"}
 }

@@ -81,7 +81,7 @@ func (g *gate) published(ctx context.Context, branch string) ([]string, error) {
 		if ref.Target != "" {
 			continue
 		}
-		id, err := g.commit(ref.ID)
+		id, err := commitOf(g.repo, ref.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -2,12 +2,10 @@ package hooks
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/pkg/change"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 )
 
@@ -32,75 +30,56 @@ func (g *gate) prePush(ctx context.Context) error {
 		}
 	}
 
-	known, head := map[string]string{}, ""
-	if remote != "" && !strings.ContainsAny(remote, ":/\\ ") {
-		var err error
-		if known, head, err = remoteBranches(ctx, g.repo, remote); err != nil {
-			return err
-		}
-	}
-	p, trust, err := g.loader.AtCommit(known[head])
+	at, err := g.remote(ctx, remote, updates)
 	if err != nil {
 		return err
 	}
-	g.use(p)
-	protected := func(ref string) bool { return p.Protected(ref, head) }
-	if len(p.Protect) == 0 && head == "" {
-		protected = func(ref string) bool { return strings.HasPrefix(ref, "refs/heads/") || p.Protected(ref, head) }
+	d, err := g.door(at, updates)
+	if err != nil {
+		return err
 	}
-	var tips []string // of protected refs there, as far as known, and those of this push
-	for _, name := range sortedNames(known) {
-		if protected(name) {
-			tips = append(tips, known[name])
-		}
-	}
-	before := len(tips)
-	for _, u := range updates {
-		g.report.Refs++
-		if !g.judge.Ref(p, u, protected(u.Ref)) {
-			continue
-		}
-		r := policy.Range{Ref: u.Ref, History: true, Policy: p, Trust: trust, From: known[head]}
-		if r.New, err = g.commit(u.New); err != nil {
-			return err
-		}
-		if u.Create() {
-			r.Exclude = slices.Clone(tips[:before])
-			r.First = len(r.Exclude) == 0
-		} else {
-			types, err := g.repo.Has([]string{u.Old})
-			if err != nil {
-				return err
-			}
-			if types[0] == "" {
-				g.judge.Findings = append(g.judge.Findings, finding.Finding{Rule: "fast-forward", Severity: p.Level("fast-forward"), Ref: u.Ref,
-					Message: "the remote has commits that this clone lacks, so the push cannot be a fast-forward", Hint: "git fetch, then git rebase onto what came"})
-				continue
-			}
-			if r.Old, err = g.commit(u.Old); err != nil {
-				return err
-			}
-			r.Exclude = []string{r.Old}
-			if r.Policy, r.Trust, err = g.loader.AtCommit(r.Old); err != nil {
-				return err
-			}
-		}
-		if r.Policy.NonceRefs {
-			r.NonceTips = slices.Clone(tips)
-		}
+	err = g.through(ctx, d, updates, func(r policy.Range) error {
 		if err := g.judge.Range(ctx, r); err != nil {
 			return err
 		}
-		tips = append(tips, r.New)
-		if err := g.bundles(ctx, r); err != nil {
-			return err
-		}
+		return g.bundles(ctx, r)
+	})
+	if err != nil {
+		return err
 	}
 	if g.source != "" && g.judge.Total > 0 {
 		g.report.Notes = append(g.report.Notes, "no ref lines on standard input; "+g.source)
 	}
 	g.save()
 	return nil
+}
+
+// remote is what is known here of the repository that gets the push: by its
+// name if it has one, and by what git has just asked it for the lines.
+func (g *gate) remote(ctx context.Context, name string, updates []change.RefUpdate) (at Receiver, err error) {
+	at.Refs = refsOf(nil)
+	if name != "" && !strings.ContainsAny(name, ":/\\ ") {
+		if at, err = RemoteReceiver(ctx, g.repo, name); err != nil {
+			return at, err
+		}
+	}
+	for _, u := range updates {
+		// Where nothing is known of a default branch, the first ref that moves
+		// has to stand for it.
+		if u.Create() || at.Head != u.Ref && (at.Head != "" || at.HeadID != "") {
+			continue
+		}
+		types, err := g.repo.Has([]string{u.Old})
+		if err != nil {
+			return at, err
+		}
+		if types[0] != "" {
+			if at.HeadID, err = commitOf(g.repo, u.Old); err != nil {
+				return at, err
+			}
+		}
+	}
+	return at, nil
 }
 
 // pushed finds what is pushed where a hook manager has kept git's lines to
@@ -183,58 +162,7 @@ func (g *gate) upstream(branch string) (u upstream, err error) {
 		u.tracking = u.ref
 		return u, nil
 	}
-	specs, err := g.repo.Config("remote." + u.remote + ".fetch")
-	if err != nil {
-		return u, err
-	}
-	for _, spec := range specs {
-		from, to, ok := strings.Cut(strings.TrimPrefix(spec, "+"), ":")
-		if !ok {
-			continue
-		}
-		if from == u.ref {
-			u.tracking = to
-		}
-		head, tail, star := strings.Cut(from, "*")
-		toHead, toTail, toStar := strings.Cut(to, "*")
-		if star && toStar && len(u.ref) >= len(head)+len(tail) && strings.HasPrefix(u.ref, head) && strings.HasSuffix(u.ref, tail) {
-			u.tracking = toHead + u.ref[len(head):len(u.ref)-len(tail)] + toTail
-		}
-	}
-	return u, nil
-}
-
-func sortedNames(m map[string]string) []string {
-	names := make([]string, 0, len(m))
-	for n := range m {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// remoteBranches returns what is known here of a remote: its branches by their
-// full names there, with their commits, and which is its default branch.
-func remoteBranches(ctx context.Context, repo *gitrepo.Repo, remote string) (known map[string]string, head string, err error) {
-	known = map[string]string{}
-	prefix := "refs/remotes/" + remote + "/"
-	for ref, err := range repo.Refs(ctx, prefix) {
-		if err != nil {
-			return nil, "", err
-		}
-		name := strings.TrimPrefix(ref.Name, prefix)
-		if ref.Target != "" {
-			if name == "HEAD" {
-				head = "refs/heads/" + strings.TrimPrefix(ref.Target, prefix)
-			}
-			continue
-		}
-		known["refs/heads/"+name] = ref.ID
-	}
-	for _, usual := range []string{"refs/heads/main", "refs/heads/master"} {
-		if _, ok := known[usual]; ok && head == "" {
-			head = usual
-		}
-	}
-	return known, head, nil
+	specs, err := g.repo.Refspecs(u.remote)
+	u.tracking = specs.Tracking(u.ref)
+	return u, err
 }

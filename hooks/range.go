@@ -39,9 +39,9 @@ func NewChecker(env *Env, repo *gitrepo.Repo, rep *report.Report) *Checker {
 }
 
 // Range judges one range and adds what was found to the report. Policy and
-// signers come from the commit before the range: from r.Old, else the first of
-// r.Exclude; a whole history is judged by those of the time. An error means
-// that it could not be decided.
+// signers are those of the range; where it has none, they come from the commit
+// before it: from r.Old, else the first of r.Exclude; a whole history is judged
+// by those of the time. An error means that it could not be decided.
 func (c *Checker) Range(ctx context.Context, r policy.Range) (err error) {
 	base := r.Old
 	if base == "" && len(r.Exclude) > 0 {
@@ -62,7 +62,7 @@ func (c *Checker) Range(ctx context.Context, r policy.Range) (err error) {
 	if len(r.Exclude) > 0 {
 		c.Judge.Nonces = Nonces(c.Repo, r.Policy)
 	}
-	if r.Policy.NonceRefs {
+	if r.Policy.NonceRefs && r.NonceTips == nil {
 		if r.NonceTips, err = c.protectedTips(ctx, r.Policy); err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (c *Checker) protectedTips(ctx context.Context, p *policy.Policy) (tips []s
 				known[ref.Name] = ref.ID
 			}
 		}
-	} else if known, head, err = remoteBranches(ctx, c.Repo, "origin"); err != nil {
+	} else if known, head, err = remoteRefs(ctx, c.Repo, "origin"); err != nil {
 		return nil, err
 	}
 	for _, name := range sortedNames(known) {

@@ -2,14 +2,14 @@ package hooks
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/rigward/rigward/pkg/change"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/report"
 )
 
 // preReceive judges all refs of a push together, before any of them moves.
@@ -40,116 +40,37 @@ func (g *gate) update(ctx context.Context) error {
 
 // receive judges ref updates at a server.
 func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
-	head, headID, err := g.repo.HEAD()
+	own, err := OwnReceiver(g.repo)
 	if err != nil {
 		return err
 	}
-	// What is protected is said by the server or by the default branch, never
-	// by a ref that nobody guards.
-	p, trust, err := g.loader.AtCommit(headID)
+	d, err := g.door(own, updates)
 	if err != nil {
 		return err
 	}
-	g.use(p)
-	bootstrap, _, err := g.repo.ConfigBool("rigward.bootstrap")
-	if err != nil {
+	if err := own.Judged.flush(); err != nil {
+		return &policy.Undecided{Message: "another branch is the default now, or the default branch is not protected any more, and this server cannot write that down",
+			Hint: "let the user of the hooks write to " + finding.Path(filepath.ToSlash(own.Judged.file)), Cause: err}
+	}
+	if err := g.pushCert(d.Policy, d.Trust); err != nil {
 		return err
 	}
-	g.judge.Bootstrap = bootstrap
-	if err := g.pushCert(p, trust); err != nil {
+	if err := g.through(ctx, d, updates, func(r policy.Range) error { return g.judge.Range(ctx, r) }); err != nil {
 		return err
-	}
-	protected := func(ref string) bool { return p.Protected(ref, head) }
-	if len(p.Protect) == 0 && (head == "" || headID == "") {
-		// HEAD names no branch, or one that does not exist: better too much
-		// than nothing.
-		protected = func(ref string) bool { return strings.HasPrefix(ref, "refs/heads/") }
-	}
-	var tips []string // of protected refs before the push, read when first needed
-	tipsKnown := false
-	protectedTips := func() ([]string, error) {
-		if !tipsKnown {
-			for ref, err := range g.repo.Refs(ctx) {
-				if err != nil {
-					return nil, err
-				}
-				if !protected(ref.Name) || ref.Target != "" {
-					continue
-				}
-				id, err := g.commit(ref.ID)
-				var none *policy.Undecided
-				if errors.As(err, &none) {
-					continue // a tag of a tree or a blob
-				}
-				if err != nil {
-					return nil, err
-				}
-				tips = append(tips, id)
-			}
-			tipsKnown = true
-		}
-		return tips, nil
-	}
-	var came []string // commits that protected refs get in this push
-	for _, u := range updates {
-		if u.Ref, err = g.target(u.Ref); err != nil {
-			return err
-		}
-		g.report.Refs++
-		if !g.judge.Ref(p, u, protected(u.Ref)) {
-			continue
-		}
-		r := policy.Range{Ref: u.Ref, History: true, Policy: p, Trust: trust, From: headID}
-		if r.New, err = g.commit(u.New); err != nil {
-			return err
-		}
-		if u.Create() {
-			if r.Exclude, err = protectedTips(); err != nil {
-				return err
-			}
-			if r.First = len(r.Exclude) == 0; r.First {
-				if err := g.first(bootstrap); err != nil {
-					return err
-				}
-			}
-		} else {
-			if r.Old, err = g.commit(u.Old); err != nil {
-				return err
-			}
-			r.Exclude = []string{r.Old}
-			if r.Policy, r.Trust, err = g.loader.AtCommit(r.Old); err != nil {
-				return err
-			}
-		}
-		if r.Policy.NonceRefs {
-			before, err := protectedTips()
-			if err != nil {
-				return err
-			}
-			r.NonceTips = slices.Concat(before, came)
-		}
-		if err := g.judge.Range(ctx, r); err != nil {
-			return err
-		}
-		came = append(came, r.New)
 	}
 	g.save()
+	if g.accepted() {
+		// What is not kept is judged anew.
+		_ = d.Keep(ctx)
+	}
 	return nil
 }
 
-// first refuses the first push into an empty repository, where nothing can be
-// trusted yet, unless the server says what to judge it by or that it may come.
-func (g *gate) first(bootstrap bool) error {
-	if bootstrap {
-		return nil
-	}
-	if paths, err := g.loader.ServerPaths(); paths || err != nil {
-		return err
-	}
-	return &policy.Undecided{
-		Message: "the first push into an empty repository: there is no policy and no signer yet to judge it by",
-		Hint:    "on the server: git config rigward.bootstrap true",
-	}
+// accepted tells whether what was found refuses nothing.
+func (g *gate) accepted() bool {
+	r := g.report
+	r.Findings = g.judge.Findings
+	return r.ExitCode() == report.ExitClean
 }
 
 // save keeps the nonce index for the next push. It is derived: if it cannot be

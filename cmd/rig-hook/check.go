@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -82,28 +81,7 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *re
 	var ranges []policy.Range
 	switch {
 	case f.has("--stdin"):
-		data, err := io.ReadAll(io.LimitReader(env.Stdin, change.MaxInput))
-		if err != nil {
-			return err
-		}
-		updates, err := change.ParseReceive(data)
-		if err != nil {
-			return err
-		}
-		if len(updates) == 0 {
-			return &policy.Undecided{Message: "no ref lines on standard input"}
-		}
-		for _, u := range updates {
-			rep.Refs++
-			if u.Delete() {
-				continue
-			}
-			r := policy.Range{Ref: u.Ref, New: u.New, History: true, First: u.Create()}
-			if !u.Create() {
-				r.Old, r.Exclude = u.Old, []string{u.Old}
-			}
-			ranges = append(ranges, r)
-		}
+		return judgeUpdates(ctx, env, c)
 	case f.has("--all"):
 		if head == "" {
 			return &policy.Undecided{Message: "there is no commit yet, so nothing was read"}
@@ -123,6 +101,37 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *re
 		}
 	}
 	return nil
+}
+
+// judgeUpdates judges ref updates, as pre-receive gets them, of this repository.
+// They may have been made already.
+func judgeUpdates(ctx context.Context, env *hooks.Env, c *hooks.Checker) error {
+	data, err := hooks.ReadLines(env.Stdin)
+	if err != nil {
+		return err
+	}
+	updates, err := change.ParseReceive(data)
+	if err != nil {
+		return err
+	}
+	if len(updates) == 0 {
+		return &policy.Undecided{Message: "no ref lines on standard input"}
+	}
+	at, err := hooks.OwnReceiver(c.Repo)
+	if err != nil {
+		return err
+	}
+	if at.After = true; !c.Repo.Bare() {
+		at.Judged = nil // a clone judges for no ref
+	}
+	d := &hooks.Door{Receiver: at, Repo: c.Repo, Loader: c.Loader, Judge: c.Judge}
+	if err := d.Open(updates); err != nil {
+		return err
+	}
+	c.Report.Fail = d.Policy.FailLevel
+	err = d.Each(ctx, updates, func(r policy.Range) error { return c.Range(ctx, r) })
+	c.Report.Refs, c.Report.Notes = d.Refs, append(c.Report.Notes, d.Notes...)
+	return err
 }
 
 // named turns BASE..HEAD, BASE...HEAD or nothing (the upstream) into a range.

@@ -302,7 +302,7 @@ func TestTrackingRef(t *testing.T) {
 		{"+refs/heads/x*y:refs/remotes/o/*", "refs/heads/xy", "refs/remotes/o/"},
 		{"refs/heads/main", "refs/heads/main", ""},
 	} {
-		if got := trackingRef([]string{c.spec}, c.ref); got != c.want {
+		if got := gitrepo.ParseRefspecs([]string{c.spec}).Tracking(c.ref); got != c.want {
 			t.Errorf("%s %s: %q", c.spec, c.ref, got)
 		}
 	}

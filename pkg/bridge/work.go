@@ -348,30 +348,12 @@ func (w *work) target() (target, error) {
 		t.tracking = t.ref
 		return t, nil
 	}
-	specs, err := w.repo.Config("remote." + t.remote + ".fetch")
+	specs, err := w.repo.Refspecs(t.remote)
 	if err != nil {
 		return t, gitProblem(err)
 	}
-	t.tracking = trackingRef(specs, t.ref)
+	t.tracking = specs.Tracking(t.ref)
 	return t, nil
-}
-
-// trackingRef maps a ref of a remote by its fetch refspecs.
-func trackingRef(specs []string, ref string) string {
-	for _, s := range specs {
-		src, dst, ok := strings.Cut(strings.TrimPrefix(s, "+"), ":")
-		if !ok {
-			continue
-		}
-		if src == ref {
-			return dst
-		}
-		before, after, star := strings.Cut(src, "*")
-		if star && len(ref) >= len(before)+len(after) && strings.HasPrefix(ref, before) && strings.HasSuffix(ref, after) {
-			return strings.Replace(dst, "*", ref[len(before):len(ref)-len(after)], 1)
-		}
-	}
-	return ""
 }
 
 // ref returns the id that a ref points to, "" if there is none.

@@ -144,8 +144,8 @@ type Range struct {
 
 	Policy *Policy
 	Trust  *Trust
-	// From is the commit whose files Policy and Trust are, where that is not
-	// Old: the tip of the default branch, for a ref that is new.
+	// From is the commit whose files Policy and Trust are: the default branch's
+	// before the push. "" stands for Old.
 	From string
 }
 
@@ -230,7 +230,7 @@ func (j *Judge) pass(ctx context.Context, r Range) error {
 	// Not before all commits were parsed: git reads the parents of a malformed
 	// one in its own way.
 	if r.History {
-		if err := j.fastForward(r); err != nil {
+		if err := j.fastForward(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -461,15 +461,17 @@ func (j *Judge) add(p *Policy, f finding.Finding) {
 }
 
 // Ref judges what a push does to a ref that is not protected, and deletions.
-// It tells whether the ref's commits are to be judged as a Range.
-func (j *Judge) Ref(p *Policy, u change.RefUpdate, protected bool) bool {
+// It tells whether the ref's commits are to be judged as a Range. head is the
+// full name of the default branch, "" if it is not known.
+func (j *Judge) Ref(p *Policy, u change.RefUpdate, head string) bool {
 	f := finding.Finding{Severity: finding.Error, Ref: u.Ref}
+	protected := p.Protected(u.Ref, head)
 	switch {
 	case protected && u.Delete():
 		f.Rule = "fast-forward"
 		f.Message = "a protected ref is deleted"
 		f.Hint = "take it out of the policy's protect list first"
-		if len(p.Protect) == 0 { // what HEAD names is protected
+		if u.Ref == head || head == "" {
 			f.Hint = "let another branch be the default first; on the server: git symbolic-ref HEAD refs/heads/<branch>"
 		}
 		j.add(p, f)
@@ -477,7 +479,7 @@ func (j *Judge) Ref(p *Policy, u change.RefUpdate, protected bool) bool {
 	case protected:
 		return true
 	case matchAny(p.AllowRefs, u.Ref):
-	case matchAny([]string{"refs/replace/**", "refs/notes/**"}, u.Ref):
+	case matchAny(neverFree, u.Ref):
 		f.Rule = "other-refs"
 		f.Message = "refs below refs/replace and refs/notes change what others see of commits, expected none"
 		f.Hint = "name the ref in the policy's allow-refs"

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -15,7 +16,7 @@ import (
 // A Policy is the content of one policy file over the defaults of
 // spec/policy.md.
 type Policy struct {
-	Protect       []string // patterns of protected refs; empty: the branch HEAD points to
+	Protect       []string // patterns of protected refs, besides the branch HEAD points to
 	ProtectToo    []string // patterns that a client's own policy adds
 	OtherRefsDeny bool
 	AllowRefs     []string
@@ -146,16 +147,51 @@ func (p *Policy) apply(f finding.Finding) (finding.Finding, bool) {
 }
 
 // Protected tells whether history rules hold on a ref. head is the full name
-// of the branch that the repository's HEAD points to, "" if unknown.
+// of the default branch, "" if there is none or it is not known.
 func (p *Policy) Protected(ref, head string) bool {
-	if matchAny(p.ProtectToo, ref) {
-		return true
-	}
-	if len(p.Protect) == 0 {
-		return ref == head && head != ""
-	}
-	return matchAny(p.Protect, ref)
+	protected, _ := p.Guard(ref, head)
+	return protected
 }
+
+// LeavesOut tells whether the default branch is not protected, which only a
+// server's own policy can say, by a list of protected refs without it.
+func (p *Policy) LeavesOut(head string) bool {
+	return p.Server && len(p.Protect) > 0 && !matchAny(p.Protect, head) && !matchAny(p.ProtectToo, head)
+}
+
+// Guard tells whether history rules hold on a ref, as Protected does, and why
+// they do or do not, in words for people.
+func (p *Policy) Guard(ref, head string) (protected bool, why string) {
+	for _, pattern := range p.Protect {
+		if matchRef(pattern, ref) {
+			return true, "protect names " + finding.Quote(pattern)
+		}
+	}
+	for _, pattern := range p.ProtectToo {
+		if matchRef(pattern, ref) {
+			return true, "protect of the clone's own policy names " + finding.Quote(pattern)
+		}
+	}
+	switch listed := p.Server && len(p.Protect) > 0; {
+	case ref == head && listed:
+		return false, "the server's own policy leaves the default branch out"
+	case ref == head:
+		return true, "it is the default branch"
+	case head == "" && !listed && strings.HasPrefix(ref, "refs/heads/"):
+		// Better too much than nothing.
+		return true, "no default branch is known, so every branch may be it"
+	case matchAny(p.AllowRefs, ref):
+		return false, "allow-refs names it"
+	case matchAny(neverFree, ref):
+		return false, "no push may touch it: allow-refs does not name it"
+	case p.OtherRefsDeny:
+		return false, "no push may touch it: other-refs is deny"
+	}
+	return false, "protect does not name it"
+}
+
+// neverFree are refs that change what others see of commits.
+var neverFree = []string{"refs/replace/**", "refs/notes/**"}
 
 // Tighten returns p made stricter by a client's own policy, as Decode reads it
 // FromClient: severities only rise, limits only fall, patterns are only added.

@@ -15,12 +15,20 @@ func cutSlash(path string) (dir, rest string, ok bool) { return strings.Cut(path
 
 // fastForward judges that a protected ref only moves forward and gains no
 // second root.
-func (j *Judge) fastForward(r Range) error {
+func (j *Judge) fastForward(ctx context.Context, r Range) error {
 	add := func(commit, message, hint string) {
 		j.add(r.Policy, finding.Finding{Rule: "fast-forward", Severity: finding.Error, Ref: r.Ref, Commit: commit, Message: message, Hint: hint})
 	}
 	if r.Old != "" && r.Old != r.New {
-		if _, forward := j.walk.boundAt[oidOf(r.Old)]; !forward {
+		_, forward := j.walk.find(r.Old)
+		if !forward && len(r.Exclude) > 1 {
+			// What lies between may be excluded, too.
+			var err error
+			if forward, err = j.Repo.IsAncestor(ctx, r.Old, r.New); err != nil {
+				return err
+			}
+		}
+		if !forward {
 			lost, err := j.lost(r)
 			if err != nil {
 				return err

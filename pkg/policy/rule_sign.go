@@ -134,7 +134,7 @@ func (j *Judge) fromTrusted(parent string) bool {
 // the one whose policy and signers count. Only merges ask.
 func (j *Judge) trustedBounds(ctx context.Context, r Range) error {
 	w := j.walk
-	if r.Old != "" {
+	if r.Old != "" && (r.From == "" || r.From == r.Old) {
 		for i := range w.bounds {
 			w.bounds[i].trusted = w.bounds[i].id == r.Old // what does not contain it lies below it
 		}

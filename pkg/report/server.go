@@ -33,6 +33,11 @@ func WriteServer(w io.Writer, r *Report, maxLines int, prefix string) error {
 			lines = append(lines, wrap("hint: "+finding.Clean(r.Hint), "  ", columns)...)
 		}
 	}
+	if r.ExitCode() != ExitClean {
+		for _, n := range r.Notes {
+			lines = append(lines, wrap("note: "+finding.Clean(n), "  ", columns)...)
+		}
+	}
 	shown := 0
 	for _, f := range worstFirst(r.Findings) {
 		block := findingLines(f, columns)

@@ -1,0 +1,391 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+)
+
+// A Receiver is what a gate knows of the repository that gets a push.
+type Receiver struct {
+	// Head is the full name of the default branch, "" if there is none or it
+	// is not known; HeadID its commit before the push, "" if it has none or
+	// that is not known.
+	Head, HeadID string
+	// Refs lists the refs of the receiver that are known.
+	Refs func(context.Context) iter.Seq2[gitrepo.Ref, error]
+	// Own says that it is the repository at hand: its symbolic refs are known,
+	// all its objects are here, and a first push needs its consent.
+	Own bool
+	// Judged is the receiver's record of what it has judged; nil where that
+	// cannot be known, so that all it has counts as judged.
+	Judged *Judged
+	// After says that the updates may have been made already, and that who
+	// names them is trusted to say what was there before.
+	After bool
+}
+
+// OwnReceiver is the repository at hand as the receiver: that of a server, to
+// its own hooks.
+func OwnReceiver(repo *gitrepo.Repo) (r Receiver, err error) {
+	r.Own, r.Judged = true, judgedOf(repo)
+	r.Refs = func(ctx context.Context) iter.Seq2[gitrepo.Ref, error] { return repo.Refs(ctx) }
+	r.Head, r.HeadID, err = repo.HEAD()
+	return r, err
+}
+
+// RemoteReceiver is a remote as far as it is known here by the refs that
+// follow it: its branches, and which of them is the default.
+func RemoteReceiver(ctx context.Context, repo *gitrepo.Repo, remote string) (Receiver, error) {
+	known, head, err := remoteRefs(ctx, repo, remote)
+	return Receiver{Head: head, HeadID: known[head], Refs: refsOf(known)}, err
+}
+
+// refsOf lists refs by their names.
+func refsOf(ids map[string]string) func(context.Context) iter.Seq2[gitrepo.Ref, error] {
+	return func(context.Context) iter.Seq2[gitrepo.Ref, error] {
+		return func(yield func(gitrepo.Ref, error) bool) {
+			for _, name := range sortedNames(ids) {
+				if !yield(gitrepo.Ref{Name: name, ID: ids[name]}, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// A Door turns the ref updates of one push into what is to be judged: ranges of
+// commits, and findings on the refs themselves. All gates that learn of ref
+// updates ask it, so that one answers as the other.
+//
+// What is protected, and by which policy, signers and revocations it is judged,
+// is said by the default branch's commit before the push, or by the receiver's
+// own files: never by a ref that nobody guards, and never by the push.
+type Door struct {
+	Receiver
+	Repo   *gitrepo.Repo
+	Loader *policy.Loader
+	Judge  *policy.Judge // gets the findings on refs
+	// Free lets the commits of refs be judged that are not protected.
+	Free bool
+
+	// Policy and Trust are those of the receiver, once the door is open.
+	Policy *policy.Policy
+	Trust  *policy.Trust
+	Refs   int      // updates so far
+	Notes  []string // what is to be told besides
+
+	consent bool
+	tips    map[string]string // commits of protected refs before the push; nil until they are read
+	came    []string          // commits that protected refs get in this push
+	before  map[string]string // by ref, what the updates found there; "" of new refs
+	record  []record
+}
+
+// Open reads policy and trust for the updates of one push.
+func (d *Door) Open(updates []change.RefUpdate) (err error) {
+	d.before = map[string]string{}
+	for _, u := range updates {
+		if _, twice := d.before[u.Ref]; twice {
+			continue
+		}
+		d.before[u.Ref] = ""
+		if !u.Create() {
+			d.before[u.Ref] = u.Old
+		}
+		if d.After && u.Ref == d.Head && u.New == d.HeadID && !u.Create() {
+			if d.HeadID, err = d.commit(u.Old); err != nil {
+				return err
+			}
+		}
+	}
+	if d.Policy, d.Trust, err = d.Loader.AtCommit(d.HeadID); err != nil {
+		return err
+	}
+	if d.Policy.LeavesOut(d.Head) {
+		// Anybody can write to that branch, so what its tree says of signers
+		// counts for nothing.
+		if own, _, err := d.Loader.Repo.ConfigLast("rigward.allowedSigners"); err != nil {
+			return err
+		} else if own == "" {
+			d.Trust = policy.NewTrust("", func() ([]byte, []byte, error) {
+				return nil, nil, &policy.Undecided{
+					Message: "the server's own policy leaves the default branch out of protect, so anybody may write the signers file that lies there",
+					Hint:    "on the server: git config rigward.allowedSigners FILE; or add the branch to protect",
+				}
+			})
+		}
+	}
+	if d.Own {
+		if d.consent, _, err = d.Repo.ConfigBool("rigward.bootstrap"); err != nil {
+			return err
+		}
+		d.Judge.Bootstrap = d.consent
+	}
+	return d.Judged.open(d)
+}
+
+// Each calls judge with the range that each update brings, if it brings one
+// that is to be judged. It ends with the first error.
+func (d *Door) Each(ctx context.Context, updates []change.RefUpdate, judge func(policy.Range) error) error {
+	for _, u := range updates {
+		if err := d.update(ctx, u, judge); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// head is the name of the default branch for the policy: "" if there is no such
+// branch, for then any may become it.
+func (d *Door) head() string {
+	if d.HeadID == "" {
+		return ""
+	}
+	return d.Head
+}
+
+// Guard tells whether history rules hold on a ref of the receiver, and why.
+func (d *Door) Guard(ref string) (protected bool, why string) {
+	return d.Policy.Guard(ref, d.head())
+}
+
+func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(policy.Range) error) (err error) {
+	if d.Own {
+		if u.Ref, err = d.target(u.Ref); err != nil {
+			return err
+		}
+	}
+	d.Refs++
+	guarded := d.Judge.Ref(d.Policy, u, d.head())
+	if u.Delete() || !guarded && !d.Free {
+		return nil
+	}
+	r := policy.Range{Ref: u.Ref, History: true, Policy: d.Policy, Trust: d.Trust, From: d.HeadID}
+	if r.New, err = d.commit(u.New); err != nil {
+		return err
+	}
+	judged := true
+	if u.Create() {
+		if r.Exclude, err = d.accepted(ctx); err != nil {
+			return err
+		}
+		if len(d.tips) == 0 {
+			if err := d.first(); err != nil {
+				return err
+			}
+		}
+	} else {
+		if !d.Own {
+			if types, err := d.Repo.Has([]string{u.Old}); err != nil {
+				return err
+			} else if types[0] == "" {
+				d.Judge.Findings = append(d.Judge.Findings, finding.Finding{Rule: "fast-forward", Severity: d.Policy.Level("fast-forward"), Ref: u.Ref,
+					Message: "the remote has commits that this clone lacks, so the push cannot be a fast-forward", Hint: "git fetch, then git rebase onto what came"})
+				return nil
+			}
+		}
+		old, err := d.commit(u.Old)
+		if err != nil {
+			return err
+		}
+		if guarded {
+			r.Old = old
+		}
+		if judged = !guarded || d.judged(u.Ref, old); judged {
+			r.Exclude = []string{old}
+			if u.Ref != d.Head && d.HeadID != "" && d.HeadID != old && d.settled(d.Head, d.HeadID) {
+				r.Exclude = append(r.Exclude, d.HeadID)
+			}
+		} else if r.Exclude, err = d.accepted(ctx); err != nil {
+			return err
+		}
+	}
+	r.First = len(r.Exclude) == 0
+	if d.Policy.NonceRefs {
+		if _, err := d.accepted(ctx); err != nil {
+			return err
+		}
+		for _, name := range sortedNames(d.tips) {
+			r.NonceTips = append(r.NonceTips, d.tips[name])
+		}
+		r.NonceTips = append(r.NonceTips, d.came...)
+	}
+	found := len(d.Judge.Findings)
+	err = judge(r)
+	if !judged && (err != nil || len(d.Judge.Findings) > found) {
+		d.Notes = append(d.Notes, fmt.Sprintf("%s was not protected when it was pushed to before, or this server does not know that it was. So all of its commits are judged that no other protected ref has. "+
+			"Take it out of the policy's protect, push it without what is wrong, and protect it again; or let the server take it as it is: rig-hook accept --server DIR %s", finding.Path(u.Ref), finding.Word(u.Ref)))
+	}
+	if err != nil {
+		return err
+	}
+	if guarded {
+		d.came = append(d.came, r.New)
+		d.record = append(d.record, record{u, r.New})
+	}
+	return nil
+}
+
+// settled tells whether a ref is protected, and the commit that it has judged.
+func (d *Door) settled(ref, id string) bool {
+	protected, _ := d.Guard(ref)
+	return protected && d.judged(ref, id)
+}
+
+// judged tells whether the receiver has judged a commit that one of its
+// protected refs has. The default branch is protected as long as it is the
+// default, so its name is enough.
+func (d *Door) judged(ref, id string) bool {
+	return d.Judged == nil || d.Judged.has(ref, id) || ref == d.Head && d.Judged.isDefault(ref)
+}
+
+// accepted returns the commits whose history counts as accepted: what protected
+// refs have that are known to have been judged, and what the receiver's record
+// names. It reads d.tips besides, once.
+func (d *Door) accepted(ctx context.Context) (ids []string, err error) {
+	if d.tips == nil {
+		d.tips = map[string]string{}
+		for ref, err := range d.Receiver.Refs(ctx) {
+			if err != nil {
+				return nil, err
+			}
+			if protected, _ := d.Guard(ref.Name); !protected || ref.Target != "" {
+				continue
+			}
+			id := ref.ID
+			if before, moves := d.before[ref.Name]; moves && d.After {
+				if id = before; id == "" {
+					continue
+				}
+			}
+			id, err := d.commit(id)
+			var none *policy.Undecided
+			if errors.As(err, &none) {
+				continue // a tag of a tree or a blob
+			}
+			if err != nil {
+				return nil, err
+			}
+			d.tips[ref.Name] = id
+		}
+	}
+	for name, id := range d.tips {
+		if d.judged(name, id) {
+			ids = append(ids, id)
+		}
+	}
+	more, err := d.Judged.commits(d.Repo)
+	if err != nil {
+		return nil, err
+	}
+	ids = append(ids, more...)
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// first refuses the first push into an empty repository, where nothing can be
+// trusted yet, unless the server says what to judge it by or that it may come.
+func (d *Door) first() error {
+	if d.consent || !d.Own {
+		return nil
+	}
+	if paths, err := d.Loader.ServerPaths(); paths || err != nil {
+		return err
+	}
+	return &policy.Undecided{
+		Message: "the first push into an empty repository: there is no policy and no signer yet to judge it by",
+		Hint:    "on the server: git config rigward.bootstrap true",
+	}
+}
+
+// target follows a symbolic ref: a push through it moves, and deletes, the ref
+// that it names (spec/policy.md).
+func (d *Door) target(ref string) (string, error) {
+	for range 5 {
+		next, ok, err := d.Repo.SymbolicTarget(ref)
+		if err != nil || !ok {
+			return ref, err
+		}
+		ref = next
+	}
+	return "", &policy.Undecided{Message: "the symbolic ref " + finding.Quote(ref) + " leads too far"}
+}
+
+func (d *Door) commit(id string) (string, error) { return commitOf(d.Repo, id) }
+
+// commitOf returns the commit that an object id stands for, peeling tags.
+func commitOf(repo *gitrepo.Repo, id string) (string, error) {
+	for range 10 {
+		typ, data, err := repo.Object(id, gitrepo.MaxCommit)
+		switch {
+		case err != nil:
+			return "", err
+		case typ == "commit":
+			return id, nil
+		case typ != "tag":
+			return "", &policy.Undecided{Message: fmt.Sprintf("object %s is a %s, expected a commit", id, typ)}
+		}
+		line, _, _ := strings.Cut(string(data), "\n")
+		next, ok := strings.CutPrefix(line, "object ")
+		if !ok || !repo.ValidID(next) {
+			return "", &policy.Undecided{Message: "tag " + id + " is malformed"}
+		}
+		id = next
+	}
+	return "", &policy.Undecided{Message: "too many tags point to each other"}
+}
+
+// remoteRefs returns what is known here of a remote: its refs by their full
+// names there, with the ids that they had when they were fetched, and which is
+// its default branch.
+func remoteRefs(ctx context.Context, repo *gitrepo.Repo, remote string) (known map[string]string, head string, err error) {
+	known = map[string]string{}
+	specs, err := repo.Refspecs(remote)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(specs) == 0 {
+		// A remote that is in no configuration: the refs lie where git clone
+		// puts them.
+		specs = gitrepo.ParseRefspecs([]string{"+refs/heads/*:refs/remotes/" + remote + "/*"})
+	}
+	remoteHead := "refs/remotes/" + remote + "/HEAD" // git-remote(1), set-head
+	for ref, err := range repo.Refs(ctx) {
+		if err != nil {
+			return nil, "", err
+		}
+		if ref.Target != "" {
+			if ref.Name == remoteHead {
+				head = specs.Source(ref.Target)
+			}
+			continue
+		}
+		if name := specs.Source(ref.Name); name != "" {
+			known[name] = ref.ID
+		}
+	}
+	for _, usual := range []string{"refs/heads/main", "refs/heads/master"} {
+		if _, ok := known[usual]; ok && head == "" {
+			head = usual
+		}
+	}
+	return known, head, nil
+}
+
+func sortedNames[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for n := range m {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -17,7 +17,12 @@ func agentRun(t *testing.T, dir string, env map[string]string, args ...string) (
 	var out, errs bytes.Buffer
 	code = Main(t.Context(), Env{
 		Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
-		Getenv: func(k string) string { return env[k] }, Environ: []string{"PATH=" + os.Getenv("PATH")},
+		Getenv: func(k string) string {
+			if v, ok := env[k]; ok || k != "XDG_STATE_HOME" {
+				return v
+			}
+			return testState
+		}, Environ: []string{"PATH=" + os.Getenv("PATH")},
 		Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }, Dir: dir,
 	})
 	return code, out.String(), errs.String()

@@ -129,7 +129,7 @@ func (c *call) cacheKey(f agent.Format) (string, error) {
 // localBuild takes the bundle of a key from the cache, or runs the command
 // that the user gave and keeps what it made.
 func (c *call) localBuild(ctx context.Context, key string, f agent.Format, limits bundle.Limits) (*agent.Result, error) {
-	cache := &agent.Cache{Dir: c.path(c.get("--cache")), Limits: limits}
+	cache := &agent.Cache{Dir: c.path(c.get("--cache")), Limits: limits, State: c.state()}
 	r, file, err := cache.Get(ctx, key, f.Target, f.Runtime)
 	if err != nil {
 		return nil, err

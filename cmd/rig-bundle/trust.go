@@ -34,7 +34,7 @@ func trust(_ context.Context, c *call) (int, error) {
 	case "add":
 		return c.trustAdd(root, tier)
 	case "remove":
-		return c.trustRemove(root)
+		return c.trustRemove(root, tier)
 	}
 	return 0, usagef("trust takes %s", c.verb.args)
 }
@@ -116,7 +116,7 @@ func (c *call) trustAdd(root string, tier rye.Trust) (int, error) {
 		}
 	}
 	if fault == nil {
-		if err := rye.AddToStore(root, name, text); err != nil {
+		if err := rye.AddToStore(tier, root, name, text); err != nil {
 			return 0, err
 		}
 	}
@@ -155,11 +155,11 @@ func (c *call) mayVouch(root string, tier rye.Trust, own ed25519.PrivateKey, nam
 	return nil, nil
 }
 
-func (c *call) trustRemove(root string) (int, error) {
+func (c *call) trustRemove(root string, tier rye.Trust) (int, error) {
 	if err := c.words(2, 2); err != nil {
 		return 0, err
 	}
-	removed, err := rye.RemoveFromStore(root, c.args[1])
+	removed, err := rye.RemoveFromStore(tier, root, c.args[1])
 	if err != nil {
 		return 0, usageUnlessPath(err)
 	}

@@ -51,6 +51,9 @@ func (c *call) findRig(target string) (string, error) {
 		}
 		for _, name := range rigPrograms {
 			p := filepath.Join(dir, name)
+			if _, inside := below(target, p); inside { // by a link
+				continue
+			}
 			if info, err := os.Stat(p); err == nil && info.Mode().IsRegular() && runnable(info) {
 				return p, nil
 			}

@@ -274,6 +274,30 @@ func (d *Dirs) Chtimes(name string, t time.Time) error {
 	return nil
 }
 
+// WriteFile replaces a file by way of a temporary one beside it; its directory
+// is made if it is missing.
+func (d *Dirs) WriteFile(name string, mode uint32, content []byte) (err error) {
+	if _, err := d.MkdirAll(path.Dir(name)); err != nil {
+		return err
+	}
+	tmp := path.Join(path.Dir(name), ".rigward-"+randomName())
+	f, err := d.create(tmp, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = d.rename(tmp, name)
+	}
+	if err != nil {
+		d.Remove(tmp)
+	}
+	return err
+}
+
 // Remove removes a file, a link or an empty directory.
 func (d *Dirs) Remove(name string) error {
 	r, base, err := d.at(name)

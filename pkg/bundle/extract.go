@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -124,7 +125,9 @@ func writeFiles(d *Dirs, names []string, mode uint32, r io.Reader, buf []byte) (
 }
 
 // NewTree makes a directory that does not exist yet, or is empty: a sibling is
-// filled, and a rename puts it in place. An error leaves nothing behind.
+// filled, and a rename puts it in place. An error leaves nothing behind. The
+// sibling is filled by its handle: whoever replaces it meanwhile changes where
+// the name leads, not what is written.
 func NewTree(dir string, fill func(d *Dirs) error) (err error) {
 	switch entries, err := os.ReadDir(dir); {
 	case err == nil && len(entries) > 0:
@@ -132,33 +135,52 @@ func NewTree(dir string, fill func(d *Dirs) error) (err error) {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return err
 	}
-	tmp, err := os.MkdirTemp(filepath.Dir(filepath.Clean(dir)), ".rigward-")
+	dir = filepath.Clean(dir)
+	parent, err := OpenDirs(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	base, tmp := filepath.Base(dir), ".rigward-"+randomName()
+	if err := parent.mkdir(tmp, 0o755); err != nil {
+		return err
+	}
+	d, err := parent.Sub(tmp)
 	if err != nil {
 		return err
 	}
 	defer func() {
+		d.Close()
 		if err != nil {
-			os.RemoveAll(tmp)
+			parent.removeAll(tmp)
 		}
 	}()
-	if err := os.Chmod(tmp, 0o755); err != nil {
+	if err := fill(d); err != nil {
 		return err
 	}
-	d, err := OpenDirs(tmp)
+	id, err := d.root.id()
 	if err != nil {
 		return err
 	}
-	err = fill(d)
-	if cerr := d.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	if info, err := os.Lstat(dir); err == nil && info.IsDir() { // os.Rename does not replace even an empty one
-		if err := os.Remove(dir); err != nil {
+	if it, err := parent.Lstat(base); err == nil && it.Kind == KindDir { // a rename does not replace even an empty one everywhere
+		if err := parent.Remove(base); err != nil {
 			return err
 		}
 	}
-	return os.Rename(tmp, dir)
+	if runtime.GOOS == "windows" { // which renames no directory that is open
+		if err := d.Close(); err != nil {
+			return err
+		}
+	}
+	if err := parent.rename(tmp, base); err != nil {
+		return err
+	}
+	now, err := parent.dir(base)
+	if err != nil {
+		return err
+	}
+	if is, err := now.id(); err != nil || is != id {
+		return cmpErr(err, fmt.Errorf("%s was replaced by somebody else", finding.QuoteMax(dir, 200)))
+	}
+	return nil
 }

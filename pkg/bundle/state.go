@@ -91,6 +91,30 @@ func openState(parent, base string, make bool) (*Dirs, error) {
 	return &Dirs{root: d, open: map[string]*dir{}}, nil
 }
 
+// maxSmallState bounds what ReadState reads.
+const maxSmallState = 1 << 20
+
+// ReadState returns a small file below a state directory, nil if there is none.
+func ReadState(dir, name string) ([]byte, error) {
+	d, err := peekState(dir)
+	if err != nil || d == nil {
+		return nil, err
+	}
+	defer d.Close()
+	return readState(d, name, maxSmallState)
+}
+
+// WriteState replaces a file below a state directory, which is made if it is
+// missing.
+func WriteState(dir, name string, b []byte) error {
+	d, err := OpenState(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return writeState(d, name, b, false)
+}
+
 // readState returns a file below a state directory, nil if there is none.
 func readState(d *Dirs, name string, limit int64) ([]byte, error) {
 	f, err := d.Open(name)

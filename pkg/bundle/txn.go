@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // A Txn changes files below a directory so that after any crash the directory
@@ -80,6 +81,31 @@ type op struct {
 	To     string `json:"to,omitempty"`     // move
 
 	was string // put, remove: what the plan saw, as in Txn.seen
+}
+
+// lawful reports whether a step stays below the target and out of what some
+// file system takes for .git.
+func (o *op) lawful() bool {
+	for _, p := range []string{o.Path, o.To} {
+		if p == "" && o.Kind != "move" {
+			continue
+		}
+		if !cleanRel(p) || inGit(p) {
+			return false
+		}
+	}
+	return o.Path != ""
+}
+
+// inGit reports whether a path leads to or below what some file system takes
+// for .git.
+func inGit(p string) bool {
+	for c := range strings.SplitSeq(filepath.ToSlash(p), "/") {
+		if portable.TakenForGit(c) {
+			return true
+		}
+	}
+	return false
 }
 
 // journal is the file of that name. One without steps was written before its
@@ -161,6 +187,13 @@ func Look(p Place) (*Txn, error) {
 }
 
 func open(p Place) (*Txn, error) {
+	real, err := filepath.EvalSymlinks(p.Target)
+	if err != nil {
+		return nil, err
+	}
+	if inGit(real) {
+		return nil, fmt.Errorf("%s is or lies in a git directory, which is no place for a bundle", finding.QuoteMax(p.Target, 200))
+	}
 	dirs, err := OpenDirs(p.Target)
 	if err != nil {
 		return nil, err
@@ -372,8 +405,8 @@ func (t *Txn) MissingDirs(paths []string) ([]string, error) {
 // Stage writes the new content of a path into the private directory. Nothing
 // else changes before Commit.
 func (t *Txn) Stage(name string, mode uint32, content io.Reader) error {
-	if !cleanRel(name) {
-		return fmt.Errorf("%s is no path below the target", finding.QuoteMax(name, 200))
+	if !cleanRel(name) || inGit(name) {
+		return fmt.Errorf("%s is no path below the target for a bundle's file", finding.QuoteMax(name, 200))
 	}
 	if err := t.makeArea(); err != nil {
 		return err
@@ -507,8 +540,8 @@ func (t *Txn) Commit(ctx context.Context) error {
 		return nil
 	}
 	for _, o := range t.ops {
-		if !cleanRel(o.Path) || o.To != "" && !cleanRel(o.To) {
-			return fmt.Errorf("%s is no path below the target", finding.QuoteMax(o.Path, 200))
+		if !o.lawful() {
+			return fmt.Errorf("%s is no path below the target for a bundle's file", finding.QuoteMax(o.Path, 200))
 		}
 	}
 	if err := t.makeArea(); err != nil {
@@ -701,7 +734,7 @@ func (t *Txn) readJournal() (*journal, error) {
 	j := &journal{}
 	bad := json.Unmarshal(b, j) != nil || j.Schema != 2 || path.Base(j.Area) != j.Area || !strings.HasPrefix(j.Area, t.place.Kind+"-")
 	for _, o := range j.Ops {
-		bad = bad || !cleanRel(o.Path) || o.To != "" && !cleanRel(o.To)
+		bad = bad || !o.lawful()
 	}
 	if bad {
 		name := filepath.Join(t.place.State, filepath.FromSlash(t.journalPath()))

@@ -17,21 +17,32 @@ import (
 )
 
 // Cache keeps verified bundles of local builds under their keys (section 15):
-// KEY.tar.gz or KEY.tar.zst and the digest file beside it.
+// KEY.tar.gz or KEY.tar.zst and the digest file beside it. Anybody can have put
+// an entry there, a checkout for one. So the user's state directory records
+// which file a build of this user made for a key, and another one counts as
+// absent.
 type Cache struct {
 	Dir    string
 	Limits bundle.Limits
+	State  string // the user's state directory, see [bundle.OpenState]
 }
+
+// built is where the state directory says which file was built for a key.
+func built(key string) string { return "builds/" + key }
 
 var keyPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[0-9a-f]{64}\z`) })
 
 // Get opens the bundle under a key, nil if there is none that still stands:
-// it is hashed against its digest file and judged again, and a damaged one
-// counts as absent. The caller closes the file, from which the result's
+// it is hashed against its digest file and what this user has built, and judged
+// again; a damaged one counts as absent. The caller closes the file, from which the result's
 // archive reads.
 func (c *Cache) Get(ctx context.Context, key string, target *Target, runtime *Runtime) (*Result, *os.File, error) {
 	if !keyPattern().MatchString(key) {
 		return nil, nil, fmt.Errorf("no cache key: %s", finding.QuoteMax(key, 80))
+	}
+	made, err := bundle.ReadState(c.State, built(key))
+	if err != nil || made == nil {
+		return nil, nil, err
 	}
 	for _, ext := range []string{extGzip, extZstd} {
 		name := filepath.Join(c.Dir, key+ext)
@@ -54,7 +65,7 @@ func (c *Cache) Get(ctx context.Context, key string, target *Target, runtime *Ru
 			f.Close()
 			return nil, nil, err
 		}
-		if len(r.Findings) == 0 {
+		if len(r.Findings) == 0 && r.Archive.FileDigest.Hex() == string(made) {
 			return r, f, nil
 		}
 		f.Close()
@@ -94,6 +105,9 @@ func (c *Cache) Put(ctx context.Context, key, dir string, target *Target, runtim
 		return nil, nil, err
 	}
 	if err := WriteSidecar(kept, r.Archive.FileDigest); err != nil {
+		return nil, nil, err
+	}
+	if err := bundle.WriteState(c.State, built(key), []byte(r.Archive.FileDigest.Hex())); err != nil {
 		return nil, nil, err
 	}
 	kr, f, err := c.Get(ctx, key, target, runtime)

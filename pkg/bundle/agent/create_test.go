@@ -322,7 +322,7 @@ func TestCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := strings.Repeat("ab", 32)
-	c := &Cache{Dir: filepath.Join(t.TempDir(), "cache"), Limits: DefaultLimits()}
+	c := &Cache{Dir: filepath.Join(t.TempDir(), "cache"), Limits: DefaultLimits(), State: filepath.Join(t.TempDir(), "state")}
 	target := &Target{"linux", "amd64", "glibc"}
 	get := func(target *Target) *Result {
 		t.Helper()

@@ -235,27 +235,51 @@ func signedDocument(fp string, body []byte, own ed25519.PrivateKey, at time.Time
 	return name, text, nil
 }
 
-// AddToStore writes a key document below the root of a store, by a temporary
-// file and a rename.
-func AddToStore(root, name string, text []byte) error {
-	p := filepath.Join(root, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
-		return err
+// writable opens the folder of a store in which a key document is written or
+// removed, and tells the document's name there. A project's store is reached
+// through no link, for a checkout can bring one that leads out of it; a user's
+// may be, as in OpenStore. Without make a missing folder is fs.ErrNotExist.
+func writable(tier Trust, root, name string, make bool) (*bundle.Dirs, string, error) {
+	if tier == TrustProject {
+		d, err := bundle.OpenDirs(root)
+		return d, name, err
 	}
-	return bundle.WriteFile(p, 0o644, func(w io.Writer) error { _, err := w.Write(text); return err }, nil)
+	dir := filepath.Join(root, filepath.FromSlash(path.Dir(name)))
+	if make {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, "", err
+		}
+	}
+	d, err := bundle.OpenDirs(dir)
+	return d, path.Base(name), err
 }
 
-// RemoveFromStore removes the documents of a fingerprint from the store at root
-// and returns their paths below it; none is no error.
-func RemoveFromStore(root, fp string) (removed []string, err error) {
+// AddToStore writes a key document below the root of a store of a tier, by a
+// temporary file and a rename.
+func AddToStore(tier Trust, root, name string, text []byte) error {
+	d, base, err := writable(tier, root, name, true)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.WriteFile(base, 0o644, text)
+}
+
+// RemoveFromStore removes the documents of a fingerprint from the store of a
+// tier at root and returns their paths below it; none is no error.
+func RemoveFromStore(tier Trust, root, fp string) (removed []string, err error) {
 	if !isFingerprint(fp) {
 		return nil, errors.New("a fingerprint is 16 or 64 lower-case hex digits")
 	}
 	for _, p := range keyDocumentPaths(fp) {
-		switch err := os.Remove(filepath.Join(root, filepath.FromSlash(p))); {
-		case err == nil:
-			removed = append(removed, p)
-		case !errors.Is(err, fs.ErrNotExist):
+		d, base, err := writable(tier, root, p, false)
+		if err == nil {
+			if err = d.Remove(base); err == nil {
+				removed = append(removed, p)
+			}
+			d.Close()
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return removed, err
 		}
 	}

@@ -210,14 +210,14 @@ func TestTrustDocument(t *testing.T) {
 		t.Errorf("%+v %v", d, fault)
 	}
 	root := t.TempDir()
-	if err := AddToStore(root, name, text); err != nil {
+	if err := AddToStore(TrustUser, root, name, text); err != nil {
 		t.Fatal(err)
 	}
 	own, doc, fault := OwnDocument(b, "b", when)
 	if fault != nil {
 		t.Fatal(fault)
 	}
-	if err := AddToStore(root, own, doc); err != nil {
+	if err := AddToStore(TrustUser, root, own, doc); err != nil {
 		t.Fatal(err)
 	}
 	s, err := OpenStore(TrustUser, root, "")
@@ -228,11 +228,11 @@ func TestTrustDocument(t *testing.T) {
 	if err != nil || len(list) != 2 || !list[0].Trusted || !list[1].Trusted {
 		t.Errorf("%+v %v", list, err)
 	}
-	removed, err := RemoveFromStore(root, LongFingerprint(public(a)))
+	removed, err := RemoveFromStore(TrustUser, root, LongFingerprint(public(a)))
 	if err != nil || len(removed) != 1 {
 		t.Errorf("%v %v", removed, err)
 	}
-	if _, err := RemoveFromStore(root, "../../x"); err == nil {
+	if _, err := RemoveFromStore(TrustUser, root, "../../x"); err == nil {
 		t.Error("a path was taken for a fingerprint")
 	}
 	if _, _, fault := TrustDocument([]byte(strings.Replace(publisher, LongFingerprint(public(a)), LongFingerprint(public(b)), 1)), b, when); fault == nil || fault.Code != KeyMismatch {

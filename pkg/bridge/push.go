@@ -94,6 +94,9 @@ func (r *run) unsent(p *posted, code, why string) *failure {
 	if code != codeRuntime {
 		f.exit = 1
 	}
+	if setting := settingHint(why); setting != "" {
+		return f.withHint("%s; then %s", setting, pushHint(p.target))
+	}
 	return f.withHint("%s", pushHint(p.target))
 }
 

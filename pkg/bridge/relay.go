@@ -210,6 +210,19 @@ func (r *run) operator(w *work) (*operator, error) {
 		}
 		return nil, fail(codeRefused, "user.name and user.email are no operator's: %s", why).withHint("%s", hint)
 	}
+	for _, who := range []string{"author", "committer"} {
+		for what, own := range map[string]string{"name": op.name, "email": op.email} {
+			key := who + "." + what
+			v, err := w.config(key)
+			if err != nil {
+				return nil, err
+			}
+			if v != "" && v != own {
+				return nil, fail(codeRefused, "%s is %s and user.%s is %s; a relay's author and committer are one, its operator", key, quote(v), what, quote(own)).
+					withHint("git config %s %s", key, shellWord(own))
+			}
+		}
+	}
 	key, err := r.signingKey(w)
 	if err != nil {
 		return nil, err

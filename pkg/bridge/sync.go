@@ -597,6 +597,9 @@ func (r *run) pull(w *work, t target, o *syncObject, head, theirs string) error 
 		if strings.Contains(f.message, "GPG signature") { // merge.verifySignatures is the user's own word
 			return f.withHint("git merge --ff-only --no-verify-signatures %s", short(theirs))
 		}
+		if f.hint != "" {
+			return f
+		}
 		if blocked = overwritten(res.Stderr); len(blocked) == 0 {
 			blocked = []string{f.message}
 		}

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -238,10 +239,7 @@ func gitFailed(step string, res gitrepo.Result) *failure {
 		return fail(code, "%s failed with exit code %d and no message", step, res.Code)
 	}
 	f := fail(code, "%s failed: %s", step, finding.QuoteMax(line, 200))
-	if hint := hintOf(res.Stderr, line); hint != "" {
-		return f.withHint("%s", hint)
-	}
-	return f
+	return f.withHint("%s", cmp.Or(hintOf(res.Stderr, line), settingHint(string(res.Stderr))))
 }
 
 // hintOf is the hint that a gate of ours, run as git's hook, has below a line.

@@ -331,7 +331,9 @@ func (w *work) storesAsIs(ctx context.Context, path string, data []byte) error {
 	if res.Code != 0 {
 		return gitFailed("git hash-object", res)
 	}
-	if strings.TrimSpace(string(res.Stdout)) != w.blobID(data) {
+	// hash-object takes what cannot be encoded as it is, and says so; git commit
+	// fails then.
+	if strings.TrimSpace(string(res.Stdout)) != w.blobID(data) || bytes.Contains(res.Stderr, []byte("error: ")) {
 		return fail(codeRefused, "a git filter or attribute would change the bytes of %s", quote(path)).
 			withHint("echo '%s/*.md -text -filter -ident -working-tree-encoding' >> .gitattributes", firstOf(path))
 	}
@@ -441,7 +443,9 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 	}
 	same := make(chan error, 1)
 	go func() { same <- w.storesAsIs(r.ctx, j.Path, p.data) }()
-	res, err := w.git(r.ctx, "add", "--intent-to-add", "--", j.Path)
+	// What is stored is compared with our bytes, so git need not fear for them.
+	safe := []string{"-c", "core.safecrlf=false"}
+	res, err := w.git(r.ctx, append(safe, "add", "--intent-to-add", "--", j.Path)...)
 	if serr := <-same; err == nil {
 		err = serr
 	}
@@ -471,7 +475,8 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 	if idle {
 		args = append(args, "-c", "maintenance.auto=false")
 	}
-	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--only", "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n"), Timeout: localTime}
+	args = append(args, safe...)
+	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--cleanup=verbatim", "--only", "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n"), Timeout: localTime}
 	if d.signed {
 		c.Args = append(c.Args, "-S")
 	}

@@ -240,18 +240,17 @@ func signedDocument(fp string, body []byte, own ed25519.PrivateKey, at time.Time
 // through no link, for a checkout can bring one that leads out of it; a user's
 // may be, as in OpenStore. Without make a missing folder is fs.ErrNotExist.
 func writable(tier Trust, root, name string, make bool) (*bundle.Dirs, string, error) {
-	if tier == TrustProject {
-		d, err := bundle.OpenDirs(root)
-		return d, name, err
+	dir, base := root, name
+	if tier != TrustProject {
+		dir, base = filepath.Join(root, filepath.FromSlash(path.Dir(name))), path.Base(name)
 	}
-	dir := filepath.Join(root, filepath.FromSlash(path.Dir(name)))
 	if make {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return nil, "", err
 		}
 	}
 	d, err := bundle.OpenDirs(dir)
-	return d, path.Base(name), err
+	return d, base, err
 }
 
 // AddToStore writes a key document below the root of a store of a tier, by a

@@ -64,7 +64,7 @@ _rig_bridge() {
             if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--wide --watch --interval --json --no-color --help" -- "$cur"))
             fi ;;
         thread)
-            if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--graph --format --json --no-color --help" -- "$cur"))
+            if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--graph --format --allow-refused --json --no-color --help" -- "$cur"))
             else COMPREPLY=($(compgen -W "$(_rig_bridge_threads)" -- "$cur"))
             fi ;;
         sync)

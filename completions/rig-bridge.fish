@@ -74,6 +74,7 @@ complete -c rig-bridge -n '__fish_seen_subcommand_from status' -l no-color -d 'n
 complete -c rig-bridge -n '__fish_seen_subcommand_from status' -l help -d 'print this help'
 complete -c rig-bridge -n '__fish_seen_subcommand_from thread' -l graph -d 'show who answers whom as a graph'
 complete -c rig-bridge -n '__fish_seen_subcommand_from thread' -l format -x -a 'text mermaid' -d 'form of the output (default: text)'
+complete -c rig-bridge -n '__fish_seen_subcommand_from thread' -l allow-refused -d 'show what the gates refuse among the others'
 complete -c rig-bridge -n '__fish_seen_subcommand_from thread' -l json -d 'print one JSON object on one line'
 complete -c rig-bridge -n '__fish_seen_subcommand_from thread' -l no-color -d 'never use colour'
 complete -c rig-bridge -n '__fish_seen_subcommand_from thread' -l help -d 'print this help'

@@ -182,23 +182,32 @@ func TestOrder(t *testing.T) {
 	if compareNames("a-01.md", "a-1.md") == 0 || compareNames("a.md", "a.md") != 0 {
 		t.Error("different names must not be equal")
 	}
-	m := func(file, typ, date string, position int) *message {
-		x := &message{file: file, day: noDay, position: position, env: &envelope.Envelope{Type: typ}}
+	m := func(file, typ, date, hash, reply string) *message {
+		x := &message{file: file, day: noDay, env: &envelope.Envelope{Type: typ, Hash: hash, InReplyTo: reply}}
 		x.dated(date)
 		return x
 	}
 	want := []*message{
-		m("Z.md", "ACK", "yesterday", 0),                                   // no date
-		m("A.md", "RESOLUTION", "2026-05-14", 0),                           // day before position
-		m("B.md", "ACK", "2026-05-15T23:00:00Z", 3),                        // position before instant
-		m("C.md", "ACK", "2026-05-15T01:00:00Z", 4),                        //
-		m("E.md", "REQUEST", "2026-05-15", uncommittedPosition),            // REQUEST first
-		m("D.md", "ACK", "2026-05-15", uncommittedPosition),                //
-		m("A.md", "RESOLUTION", "2026-05-15", uncommittedPosition),         // RESOLUTION last
-		m("A.md", "ACK", "2026-05-15T12:00:00+02:00", uncommittedPosition), // instant before type
-		m("A2.md", "REQUEST", "2026-05-15T10:00:01Z", uncommittedPosition), //
-		m("F.md", "ACK", "2026-05-15T23:59:59-00:30", 1),                   // the next day in UTC
+		m("Z.md", "ACK", "yesterday", "", ""),                 // no date
+		m("A.md", "RESOLUTION", "2026-05-14", "", ""),         // the day before
+		m("E.md", "REQUEST", "2026-05-15", "", ""),            // REQUEST first
+		m("D.md", "ACK", "2026-05-15", "", ""),                //
+		m("H-3.md", "HANDOFF", "2026-05-15", "h3", ""),        // before what answers it
+		m("G.md", "STATE", "2026-05-15", "g", "h3"),           //
+		m("F.md", "STATE", "2026-05-15", "f", "g"),            //
+		m("H-2.md", "HANDOFF", "2026-05-15", "", "x"),         // answers nothing that is here
+		m("H-10.md", "HANDOFF", "2026-05-15", "", ""),         // numbers as numbers
+		m("A.md", "RESOLUTION", "2026-05-15", "", ""),         // RESOLUTION last
+		m("C.md", "ACK", "2026-05-15T01:00:00Z", "", ""),      // instant before type
+		m("K.md", "ACK", "2026-05-15T11:00:00Z", "k", ""),     // before what answers it, whatever the clocks say
+		m("A3.md", "ACK", "2026-05-15T09:00:00Z", "", "k"),    //
+		m("A.md", "ACK", "2026-05-15T12:00:00+02:00", "", ""), //
+		m("A2.md", "REQUEST", "2026-05-15T10:00:01Z", "", ""), //
+		m("R1.md", "ACK", "2026-05-15T22:00:00Z", "r1", "r2"), // a ring of forged hashes ends
+		m("R2.md", "ACK", "2026-05-15T23:00:00Z", "r2", "r1"), //
+		m("F.md", "ACK", "2026-05-15T23:59:59-00:30", "", ""), // the next day in UTC
 	}
+	want[15], want[16] = want[16], want[15]
 	got := slices.Clone(want)
 	rand.Shuffle(len(got), func(i, j int) { got[i], got[j] = got[j], got[i] })
 	sortMessages(got)
@@ -287,7 +296,7 @@ func FuzzParseStatus(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, l := range parseStatus(s).lines {
 			if len(l.paths) == 0 || l.text == "" || !strings.HasPrefix(l.text, l.xy+" ") {
-				t.Fatalf("%q", l)
+				t.Fatalf("%+v", l)
 			}
 		}
 	})

@@ -96,7 +96,8 @@ func commands() []*command {
 		{name: "thread", short: "show the messages of a thread in order", run: runThread, words: []word{thread}, flags: []flag{
 			{name: "--graph", help: "show who answers whom as a graph"},
 			{name: "--format", value: "text|mermaid", values: []string{"text", "mermaid"}, help: "form of the output (default: text)"},
-		}, long: "Reads the work tree only; writes nothing."},
+			{name: "--allow-refused", help: "show what the gates refuse among the others"},
+		}, long: "Reads the work tree, says of each message whose word it is by the rules of the gates, and\nshows apart what they refuse."},
 		{name: "sync", short: "judge what the others sent, and take it", run: runSync, writes: true, flags: []flag{
 			{name: "--auto", help: "fast-forward the branch if everything that came passes the rules"},
 			{name: "--check", help: "fetch nothing, write nothing: judge what was fetched before"},

@@ -5,7 +5,6 @@ package bridge
 import (
 	"os"
 	"path/filepath"
-	"time"
 )
 
 // openNoFollow: links were told apart before by their directory entry.
@@ -23,7 +22,3 @@ func (d *dirReader) close() {}
 func (d *dirReader) read(name string, limit int64) ([]byte, error) {
 	return readFile(filepath.Join(d.path, name), limit)
 }
-
-// identity knows no file here: what the system says of one does not tell
-// whether it changed.
-func (d *dirReader) identity(string, string, time.Time) (cacheKey, bool) { return cacheKey{}, false }

@@ -18,14 +18,19 @@ import (
 // tighten the repository's.
 const ownPolicy = "rigward.yaml"
 
-// policyAt returns policy and trust as a commit of ours gives them.
-func (w *work) policyAt(commit string) (*policy.Policy, *policy.Trust, error) {
-	l := &policy.Loader{Repo: w.repo, ReadFile: func(name string) ([]byte, error) {
+// loader reads the policy and the signers that count, without the client's own.
+func (w *work) loader() *policy.Loader {
+	return &policy.Loader{Repo: w.repo, ReadFile: func(name string) ([]byte, error) {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(w.repo.CommonDir(), name)
 		}
 		return os.ReadFile(name)
 	}}
+}
+
+// policyAt returns policy and trust as a commit of ours gives them.
+func (w *work) policyAt(commit string) (*policy.Policy, *policy.Trust, error) {
+	l := w.loader()
 	path := filepath.Join(w.repo.CommonDir(), ownPolicy)
 	data, err := os.ReadFile(path)
 	switch {

@@ -8,16 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/portable"
 	"github.com/rigward/rigward/pkg/relay"
+	"github.com/rigward/rigward/pkg/verdict"
 )
 
 // A message is one file of a thread directory of the work tree whose name
@@ -28,8 +27,13 @@ type message struct {
 	findings     []finding.Finding
 	when         time.Time // instant of its date; zero if there is no valid one
 	day          int       // UTC day of when, counted from 1970; noDay without one
-	position     int       // see order.go
-	commit       string    // that introduced it; known where position is
+	commit       string    // that introduced it, where that was asked for
+
+	data     []byte          // of the file, where readThread read it
+	blob     string          // id that git gives to data, where that was asked for
+	verdict  verdict.Verdict // where that was asked for
+	restored bool            // it is what was accepted, not what the work tree holds
+	gone     bool            // a commit deleted the file
 }
 
 const noDay = -1 << 31
@@ -81,22 +85,6 @@ func unreadable(thread, file, why string) *message {
 	return m
 }
 
-// threadNames lists the directories of root that may be threads, sorted.
-// Links are not followed.
-func threadNames(root string) ([]string, error) {
-	entries, err := os.ReadDir(root)
-	if err != nil {
-		return nil, cannotRead(root, err)
-	}
-	var out []string
-	for _, e := range entries {
-		if e.IsDir() && isThreadName(e.Name()) {
-			out = append(out, e.Name())
-		}
-	}
-	return out, nil
-}
-
 // isThreadName tells whether a directory of that name can be a thread
 // (spec/envelope.md section 1).
 func isThreadName(name string) bool {
@@ -115,19 +103,9 @@ func readThread(root, thread string) ([]*message, error) {
 // readBuffer is the size in bytes up to which a file is read at once.
 const readBuffer = 32 << 10
 
-// eachMessage reads a thread, in no order.
+// eachMessage reads a thread, in no order. A directory that is gone, as a pull
+// beside us can make it, has no messages.
 func eachMessage(root, thread string, buf []byte, fn func(*message)) error {
-	return eachFile(root, thread, buf, func(dir *dirReader, e os.DirEntry) {
-		if m := dir.message(thread, e); m != nil {
-			fn(m)
-		}
-	}, nil)
-}
-
-// eachFile calls fn for every entry of a thread directory whose name ends in
-// .md, in no order, and then, if it is not nil, end. A directory that is gone,
-// as a pull beside us can make it, has none.
-func eachFile(root, thread string, buf []byte, fn func(*dirReader, os.DirEntry), end func(*dirReader)) error {
 	path := filepath.Join(root, thread)
 	dir, err := openDir(path, buf)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -142,12 +120,12 @@ func eachFile(root, thread string, buf []byte, fn func(*dirReader, os.DirEntry),
 		return cannotRead(path, err)
 	}
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".md") {
-			fn(dir, e)
+		if !strings.HasSuffix(e.Name(), ".md") {
+			continue
 		}
-	}
-	if end != nil {
-		end(dir)
+		if m := dir.message(thread, e); m != nil {
+			fn(m)
+		}
 	}
 	return nil
 }
@@ -158,24 +136,10 @@ func (d *dirReader) message(thread string, e os.DirEntry) *message {
 	if data == nil {
 		return bad
 	}
-	return newMessage(thread, e.Name(), bytes.Clone(data))
-}
-
-// plain is message for a caller that needs neither front matter node nor body:
-// a message in the plainest form has none, and quickly is true. See quick.
-func (d *dirReader) plain(thread string, e os.DirEntry) (m *message, quickly bool) {
-	data, bad := d.data(thread, e)
-	if data == nil {
-		return bad, false
-	}
-	env, ok := quick(data, thread)
-	if !ok {
-		return newMessage(thread, e.Name(), bytes.Clone(data)), false
-	}
-	m = &message{thread: thread, file: e.Name(), day: noDay, env: env}
-	env.Body = nil // shares the reader's buffer, and is not asked for
-	m.dated(env.Date)
-	return m, true
+	data = bytes.Clone(data)
+	m := newMessage(thread, e.Name(), data)
+	m.data = data
+	return m
 }
 
 // data reads a file. Where data is nil, bad says why it cannot be read, and is
@@ -244,81 +208,20 @@ func (g *glance) add(m *message) {
 	}
 }
 
-// read glances at one thread. What the cache knows is only opened where it may
-// be the latest.
-func (g *glance) read(root, thread string, buf []byte, cache *statusCache) error {
-	type known struct {
-		fact
-		file os.DirEntry
-	}
-	var old []known
-	var kept []fact
-	fresh := 0
-	add := func(dir *dirReader, e os.DirEntry, key cacheKey, settled bool) bool {
-		m, quickly := dir.plain(thread, e)
-		if m == nil {
-			return false
+// glanceAt reads a thread as the work tree holds it.
+func (w *work) glanceAt(thread string) (*glance, error) {
+	g := &glance{day: noDay}
+	err := eachMessage(w.root, thread, make([]byte, readBuffer), func(m *message) {
+		if m.data != nil {
+			m.blob = w.blobID(m.data)
+		}
+		if m.data = nil; m.env != nil {
+			m.env.Body, m.env.Frontmatter = nil, nil
 		}
 		g.add(m)
-		if quickly && settled {
-			kept = append(kept, fact{key, int32(m.day), m.env.Type == "RESOLUTION"})
-		}
-		return quickly && settled
-	}
-	return eachFile(root, thread, buf, func(dir *dirReader, e os.DirEntry) {
-		key, settled := dir.identity(thread, e.Name(), cache.since)
-		if settled {
-			if f, found := cache.find(key); found {
-				old = append(old, known{f, e})
-				return
-			}
-		}
-		if add(dir, e, key, settled) {
-			fresh++
-		}
-	}, func(dir *dirReader) {
-		latest := g.day
-		for _, k := range old {
-			latest = max(latest, int(k.day))
-		}
-		for _, k := range old {
-			if int(k.day) == latest {
-				add(dir, k.file, k.key, true)
-				continue
-			}
-			g.count++
-			g.isThread = true
-			g.closed = g.closed || k.resolution
-			kept = append(kept, k.fact)
-		}
-		slices.SortFunc(g.bad, func(a, b *message) int { return strings.Compare(a.file, b.file) })
-		cache.keep(kept, fresh)
 	})
-}
-
-// readThreads glances at several threads with all processors, in the order
-// given.
-func readThreads(root string, names []string, cache *statusCache) ([]glance, error) {
-	out := make([]glance, len(names))
-	errs := make([]error, len(names))
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(runtime.GOMAXPROCS(0), len(names)) {
-		wg.Go(func() {
-			buf := make([]byte, readBuffer)
-			for i := range next {
-				g := &out[i]
-				g.day = noDay
-				errs[i] = g.read(root, names[i], buf, cache)
-			}
-		})
-	}
-	for i := range names {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
-	return out, errors.Join(errs...)
+	slices.SortFunc(g.bad, func(a, b *message) int { return strings.Compare(a.file, b.file) })
+	return g, err
 }
 
 // readFile reads a regular file without following a link at its last

@@ -6,21 +6,12 @@ import (
 	"strings"
 )
 
-// Positions of messages in history: the larger, the newer. They are looked up
-// only for messages that tie by day.
-const (
-	unknownPosition     = 0
-	uncommittedPosition = int(^uint(0) >> 1)
-)
-
-// compareMessages is the order of envelopes (spec/cli.md section 7): UTC day
-// of the date, none first; position of the commit that introduced the path,
-// not committed last; instant; REQUEST first and RESOLUTION last; file name
-// with numbers as numbers.
+// compareMessages is the order of messages as far as two of them alone decide
+// it (spec/cli.md section 7): UTC day of the date, none first; instant; REQUEST
+// first and RESOLUTION last; file name with numbers as numbers.
 func compareMessages(a, b *message) int {
 	return cmp.Or(
 		cmp.Compare(a.day, b.day),
-		cmp.Compare(a.position, b.position),
 		a.when.Compare(b.when),
 		cmp.Compare(rank(a), rank(b)),
 		compareNames(a.file, b.file),
@@ -39,7 +30,56 @@ func rank(m *message) int {
 	return 1
 }
 
-func sortMessages(ms []*message) { slices.SortStableFunc(ms, compareMessages) }
+// sortMessages puts the messages of a thread in order: that of compareMessages,
+// but within a day an answer never comes before what it answers by its hash.
+// The order follows from the messages alone, so that it is the same in every
+// clone and needs no look at the history.
+func sortMessages(ms []*message) {
+	slices.SortStableFunc(ms, compareMessages)
+	for start := 0; start < len(ms); {
+		end := start + 1
+		for end < len(ms) && ms[end].day == ms[start].day {
+			end++
+		}
+		answersLast(ms[start:end])
+		start = end
+	}
+}
+
+// answersLast moves what is answered before its first answer.
+func answersLast(day []*message) {
+	byHash := map[string]*message{}
+	answers := false
+	for _, m := range slices.Backward(day) {
+		if m.env != nil && m.env.Hash != "" {
+			byHash[m.env.Hash] = m // the first one that has it
+		}
+		answers = answers || m.env != nil && m.env.InReplyTo != ""
+	}
+	if !answers {
+		return
+	}
+	sorted := slices.Clone(day)
+	done := make(map[*message]bool, len(day))
+	next := 0
+	for _, m := range sorted {
+		// What m answers, what that answers, and so on; forged hashes that
+		// answer each other in a ring end it, too.
+		var chain []*message
+		for m != nil && !done[m] {
+			done[m] = true
+			chain = append(chain, m)
+			if m.env == nil || m.env.InReplyTo == "" {
+				break
+			}
+			m = byHash[m.env.InReplyTo]
+		}
+		for _, c := range slices.Backward(chain) {
+			day[next] = c
+			next++
+		}
+	}
+}
 
 // compareNames compares file names with numbers as numbers: HANDOFF before
 // HANDOFF-2 before HANDOFF-10.
@@ -71,20 +111,4 @@ func digits(s string) int {
 		n++
 	}
 	return n
-}
-
-// tied returns the messages whose position decides an order: those that share
-// their day with another one of the list.
-func tied(ms []*message) []*message {
-	byDay := map[int]int{}
-	for _, m := range ms {
-		byDay[m.day]++
-	}
-	var out []*message
-	for _, m := range ms {
-		if byDay[m.day] > 1 {
-			out = append(out, m)
-		}
-	}
-	return out
 }

@@ -49,9 +49,6 @@ func (r *run) answers(w *work, c config, thread, reply string, ms []*message) (*
 	if i := slices.IndexFunc(committed, is); i >= 0 {
 		return committed[i], nil
 	}
-	if err := r.findPositions(w, tied(committed)); err != nil {
-		return nil, err
-	}
 	sortMessages(committed)
 	if reply == latestMessage {
 		for _, m := range slices.Backward(committed) {

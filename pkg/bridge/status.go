@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/verdict"
 )
 
 type latestEnvelope struct {
@@ -21,6 +24,7 @@ type latestEnvelope struct {
 	From     string          `json:"from"`
 	BodyHash string          `json:"body_hash"`
 	To       json.RawMessage `json:"to"`
+	Verdict  *jsonVerdict    `json:"verdict,omitempty"` // with --wide
 }
 
 type threadRow struct {
@@ -115,6 +119,12 @@ func (r *run) statusRow(t threadRow) {
 	if t.InvalidCount > 0 {
 		fmt.Fprintf(&r.out, " invalid=%d", t.InvalidCount)
 	}
+	if v := t.latest.verdict; r.opts.has("--wide") && v.State != verdict.NotCommitted {
+		fmt.Fprintf(&r.out, " verdict=%s", r.paint(string(v.State), stateColour(v.State)))
+		if v.Fingerprint != "" {
+			r.out.WriteString(" signer=" + token(v.Principal))
+		}
+	}
 	r.out.WriteString("\n")
 }
 
@@ -142,85 +152,64 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 	if err := w.threadsOnTop(); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithCancel(r.ctx)
-	defer cancel()
-	// git looks at the work tree while we read it.
-	type answer struct {
-		treeStatus
-		err error
-	}
-	dirty := make(chan answer, 1)
-	go func() {
-		s, err := w.treeStatus(ctx)
-		dirty <- answer{s, err}
-	}()
-	names, err := threadNames(w.root)
-	if err != nil {
-		return nil, nil, err
-	}
-	cache := r.statusCache(w)
-	threads, err := readThreads(w.root, names, cache)
+	got, err := w.treeStatus(r.ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	o := &statusObject{head: r.head(), Threads: []threadRow{}, DirtyFiles: []string{}, UnpushedCommits: []string{}}
-	got := <-dirty
-	if got.err != nil {
-		return nil, nil, got.err
-	}
-	var problems []*message
-	if err := r.rows(w, o, names, threads, got.head, cache, &problems); err != nil {
-		return nil, nil, err
-	}
-	if o.UnpushedCommits, err = w.unpushedLines(ctx, got.treeStatus); err != nil {
-		return nil, nil, err
-	}
-	touched := map[string]bool{}
+	touched, dirty := map[string]bool{}, map[string]bool{}
 	for _, l := range got.lines {
-		o.DirtyFiles = append(o.DirtyFiles, l.text)
+		if l.shown {
+			o.DirtyFiles = append(o.DirtyFiles, l.text)
+		}
 		for _, p := range l.paths {
 			thread, _, _ := strings.Cut(p, "/")
-			touched[thread] = true
+			touched[thread], dirty[thread] = true, dirty[thread] || l.shown
 		}
 	}
+	kept := r.summaries(w)
+	threads, trees, err := w.atHead(got.head, touched, kept)
+	if err != nil {
+		return nil, nil, err
+	}
+	for thread := range touched {
+		if info, err := os.Lstat(filepath.Join(w.root, thread)); err != nil || !info.IsDir() || !isThreadName(thread) {
+			continue
+		}
+		g, err := w.glanceAt(thread)
+		if err != nil {
+			return nil, nil, err
+		}
+		threads = append(threads, seen{thread, *g})
+	}
+	slices.SortFunc(threads, func(a, b seen) int { return cmp.Compare(a.name, b.name) })
+	kept.save(trees)
+	var problems []*message
+	if err := r.rows(w, o, threads, got.head, &problems); err != nil {
+		return nil, nil, err
+	}
+	if o.UnpushedCommits, err = w.unpushedLines(r.ctx, got); err != nil {
+		return nil, nil, err
+	}
 	for i := range o.Threads {
-		o.Threads[i].Dirty = touched[o.Threads[i].ThreadID]
+		o.Threads[i].Dirty = dirty[o.Threads[i].ThreadID]
 	}
 	o.Dirty, o.Unpushed = len(o.DirtyFiles), len(o.UnpushedCommits)
-	cache.save()
 	return o, problems, nil
 }
 
 // rows fills in the threads, most recent first.
-func (r *run) rows(w *work, o *statusObject, names []string, threads []glance, head string, cache *statusCache, problems *[]*message) error {
-	var ties []*message
-	byDay := map[int]int{}
+func (r *run) rows(w *work, o *statusObject, threads []seen, head string, problems *[]*message) error {
 	for _, g := range threads {
-		if g.isThread {
-			byDay[g.day]++
-		}
-	}
-	// Messages of one thread and day, and threads whose latest day is the
-	// same, are told apart by history.
-	for _, g := range threads {
-		if g.isThread && (len(g.latest) > 1 || byDay[g.day] > 1) {
-			ties = append(ties, g.latest...)
-		}
-	}
-	if err := r.findLatest(w, ties, head, cache); err != nil {
-		return err
-	}
-	for i, g := range threads {
 		if !g.isThread {
 			continue
 		}
-		until, err := r.frozenUntil(w, g.relays)
+		until, err := r.frozenUntil(w, g.relays, head)
 		if err != nil {
 			return err
 		}
 		*problems = append(*problems, g.bad...)
-		row := threadRow{ThreadID: names[i], EnvelopeCount: g.count, InvalidCount: g.invalid, IsClosed: g.closed, FrozenUntil: until,
-			latest: slices.MaxFunc(g.latest, compareMessages)}
+		row := threadRow{ThreadID: g.name, EnvelopeCount: g.count, InvalidCount: g.invalid, IsClosed: g.closed, FrozenUntil: until, latest: g.last()}
 		row.describe()
 		o.Invalid += g.invalid
 		if row.IsClosed {
@@ -231,8 +220,31 @@ func (r *run) rows(w *work, o *statusObject, names []string, threads []glance, h
 		o.Threads = append(o.Threads, row)
 	}
 	slices.SortFunc(o.Threads, func(a, b threadRow) int {
-		return cmp.Or(compareMessages(b.latest, a.latest), cmp.Compare(a.ThreadID, b.ThreadID))
+		return cmp.Or(cmp.Compare(b.latest.day, a.latest.day), b.latest.when.Compare(a.latest.when), cmp.Compare(a.ThreadID, b.ThreadID))
 	})
+	if r.opts.has("--wide") {
+		return r.whose(w, o)
+	}
+	return nil
+}
+
+// whose says of the latest message of each thread whose word it is.
+func (r *run) whose(w *work, o *statusObject) error {
+	book, err := r.book(w, maxJudged)
+	if err != nil {
+		return err
+	}
+	for i := range o.Threads {
+		row := &o.Threads[i]
+		t, err := book.Thread(row.ThreadID)
+		if err != nil {
+			return gitProblem(err)
+		}
+		row.latest.verdict = t.Of(row.latest.file, row.latest.blob)
+		v := jsonOf(row.latest.verdict)
+		row.Latest.Verdict = &v
+	}
+	r.behind(book)
 	return nil
 }
 
@@ -268,6 +280,7 @@ func recipientsJSON(e *envelope.Envelope) json.RawMessage {
 // A dirtyLine is one line of `git status --porcelain`, unquoted, with the
 // paths in it: two for a rename.
 type dirtyLine struct {
+	shown bool   // by the user's configuration
 	xy    string // the two status letters
 	text  string
 	paths []string
@@ -280,18 +293,48 @@ type treeStatus struct {
 	ahead bool   // there is an upstream, and HEAD has commits that it lacks
 }
 
-// treeStatus asks git for all of it at once.
+// treeStatus asks git for all of it at once. Untracked and ignored files are
+// looked for whatever the user's configuration says, because they may be
+// messages; shown are those that it lets git status show.
 func (w *work) treeStatus(ctx context.Context) (treeStatus, error) {
-	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"status", "--porcelain=v2", "--branch", "-z"}, Env: []string{"GIT_OPTIONAL_LOCKS=0"}, Timeout: localTime})
-	if err != nil {
-		return treeStatus{}, err
+	ask := func(untracked string) (treeStatus, error) {
+		res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"status", "--porcelain=v2", "--branch", "-z", "--untracked-files=" + untracked, "--ignored=matching"},
+			Env: []string{"GIT_OPTIONAL_LOCKS=0"}, Timeout: localTime})
+		if err != nil {
+			return treeStatus{}, err
+		}
+		if res.Code != 0 {
+			f := gitFailed("git status", res)
+			f.code, f.exit = codeRuntime, 2
+			return treeStatus{}, f
+		}
+		return parseStatus(string(res.Stdout)), nil
 	}
-	if res.Code != 0 {
-		f := gitFailed("git status", res)
-		f.code, f.exit = codeRuntime, 2
-		return treeStatus{}, f
+	type answer struct {
+		value string
+		err   error
 	}
-	return parseStatus(string(res.Stdout)), nil
+	config := make(chan answer, 1)
+	go func() {
+		value, _, err := w.repo.ConfigLast("status.showUntrackedFiles")
+		config <- answer{value, err}
+	}()
+	s, err := ask("normal")
+	set := <-config
+	if err == nil && set.err != nil {
+		err = gitProblem(set.err)
+	}
+	switch strings.ToLower(set.value) {
+	case "no", "false", "off", "0":
+		for i := range s.lines {
+			s.lines[i].shown = s.lines[i].shown && s.lines[i].xy != "??"
+		}
+	case "all":
+		if err == nil {
+			return ask("all")
+		}
+	}
+	return s, err
 }
 
 // statusFields are the numbers of fields, separated by blanks, of the lines of
@@ -321,7 +364,7 @@ func parseStatus(out string) treeStatus {
 			continue
 		}
 		path := fields[len(fields)-1]
-		l := dirtyLine{xy: item[:1] + item[:1], paths: []string{path}}
+		l := dirtyLine{shown: item[0] != '!', xy: item[:1] + item[:1], paths: []string{path}}
 		if len(fields) > 2 {
 			l.xy = strings.ReplaceAll(fields[1], ".", " ")
 		}
@@ -358,75 +401,9 @@ func (w *work) unpushedLines(ctx context.Context, s treeStatus) ([]string, error
 	return out, nil
 }
 
-// findPositions looks up in which commits messages came into HEAD, for those
-// that tie by day. Larger is newer; not committed is largest.
-func (r *run) findPositions(w *work, ms []*message) error {
-	if len(ms) == 0 {
-		return nil
-	}
-	_, head, err := w.repo.HEAD()
-	if err != nil {
-		return gitProblem(err)
-	}
-	committed, err := w.committedPaths(head, ms)
-	if err != nil {
-		return err
-	}
-	wanted := map[string]*message{}
-	for _, m := range ms {
-		if committed[m.path()] {
-			wanted[m.path()] = m
-		} else {
-			m.position = uncommittedPosition
-		}
-	}
-	_, err = w.walkBack(r.ctx, head, wanted, false)
-	return err
-}
-
-// findLatest is findPositions where only the newest message of each thread
-// matters: of the others it is only known that they are older. The answer
-// follows from head and the paths alone, so that it can be remembered.
-func (r *run) findLatest(w *work, ms []*message, head string, cache *statusCache) error {
-	if len(ms) == 0 {
-		return nil
-	}
-	sorted := slices.SortedFunc(slices.Values(ms), func(a, b *message) int { return strings.Compare(a.path(), b.path()) })
-	paths := make([]string, len(sorted))
-	for i, m := range sorted {
-		paths[i] = m.path()
-	}
-	key := walkKey(head, paths)
-	if cache.recall(key, sorted) {
-		return nil
-	}
-	committed, err := w.committedPaths(head, sorted)
-	if err != nil {
-		return err
-	}
-	newest := map[string]bool{} // threads whose newest message is not committed
-	for i, m := range sorted {
-		if !committed[paths[i]] {
-			m.position = uncommittedPosition
-			newest[m.thread] = true
-		}
-	}
-	wanted := map[string]*message{}
-	for i, m := range sorted {
-		if !newest[m.thread] {
-			wanted[paths[i]] = m
-		}
-	}
-	cut, err := w.walkBack(r.ctx, head, wanted, true)
-	if err == nil && !cut {
-		cache.learn(key, sorted)
-	}
-	return err
-}
-
 // frozenUntil returns until when an operator's freeze holds in a thread, ""
 // if none does or the policy does not know freezes (spec/relay.md section 8).
-func (r *run) frozenUntil(w *work, ms []*message) (string, error) {
+func (r *run) frozenUntil(w *work, ms []*message, head string) (string, error) {
 	var freezes []*message
 	for _, m := range ms {
 		if m.isFreeze() {
@@ -435,10 +412,6 @@ func (r *run) frozenUntil(w *work, ms []*message) (string, error) {
 	}
 	if len(freezes) == 0 {
 		return "", nil
-	}
-	_, head, err := w.repo.HEAD()
-	if err != nil {
-		return "", gitProblem(err)
 	}
 	p, _, err := w.policyAt(head)
 	if err != nil {

@@ -153,21 +153,26 @@ func (j *Judge) set(era int32) (*ruleSet, error) {
 	if e.sets[era] == nil {
 		s := &ruleSet{}
 		var err error
-		if s.policy, s.trust, err = j.OfTheTime(e.list[era].Files); err != nil {
+		if s.policy, s.trust, err = e.list[era].Read(j.OfTheTime); err != nil {
 			return nil, err
-		}
-		if e.list[era].Torn != nil {
-			commit := e.list[era].Commit
-			s.trust = NewTrust("", func() (signers, revoked []byte, err error) {
-				return nil, nil, &Undecided{
-					Message: "commit " + short(commit) + " joins two histories that trust different signers, and nobody whom both trust has signed it",
-					Hint:    "let somebody whom both sides trust commit the signers file again: git commit -S",
-				}
-			})
 		}
 		e.sets[era] = s
 	}
 	return e.sets[era], nil
+}
+
+// Read reads what counts in an era.
+func (e Era) Read(read func(Accepted) (*Policy, *Trust, error)) (*Policy, *Trust, error) {
+	p, t, err := read(e.Files)
+	if err == nil && e.Torn != nil {
+		t = NewTrust("", func() (signers, revoked []byte, err error) {
+			return nil, nil, &Undecided{
+				Message: "commit " + short(e.Commit) + " joins two histories that trust different signers, and nobody whom both trust has signed it",
+				Hint:    "let somebody whom both sides trust commit the signers file again: git commit -S",
+			}
+		})
+	}
+	return p, t, err
 }
 
 // ofTheTime gives a commit the policy and the trust that held before it.
@@ -292,6 +297,16 @@ func (e *eras) begin(c *commit, era Era) {
 	e.list, e.sets = append(e.list, era), append(e.sets, nil)
 }
 
+// Latest returns the number of the era that holds after the range that was
+// judged last, 0 for the first one.
+func (j *Judge) Latest() int {
+	e := &j.eras
+	if n := j.walk.len(); n > 0 && j.OfTheTime != nil {
+		return int(e.of[n-1])
+	}
+	return 0
+}
+
 // agreed tells whether everybody who is trusted in one of the eras trusts who
 // signed a commit.
 func (j *Judge) agreed(c *commit, torn []int) (bool, error) {
@@ -385,6 +400,9 @@ type Verdict struct {
 	Signature   sshsign.Reason
 	Principal   string
 	Fingerprint string
+	// Speaks tells whether the signature is good, and its key may speak for the
+	// committer and, where signers list rig ids, for the sender.
+	Speaks bool
 	// Rules are those for which the gates refuse the commit, in the order of
 	// the registry.
 	Rules []string
@@ -420,6 +438,10 @@ func (j *Judge) record(c *commit, found []finding.Finding) error {
 		own.Path, own.Blob, own.Added = e.path, e.blob, e.added
 		if e.env != nil {
 			own.Relay, own.Nonce = e.env.IsRelay(), e.env.Nonce
+			if c.verdict != nil && c.verdict.Speaks(c.obj.Committer.Email) {
+				s, _, err := c.trust.Signers()
+				own.Speaks = err == nil && (!s.HasRigIDs() || c.verdict.Speaks(e.env.From))
+			}
 		}
 		j.briefs = append(j.briefs, brief{own, c.n})
 	}

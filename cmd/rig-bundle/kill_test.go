@@ -32,8 +32,8 @@ func init() {
 // target is in the old state or in the new one. RIGWARD_KILLS sets the number
 // of kills; the default is small.
 func TestKilledInstall(t *testing.T) {
-	kills := 24
-	if s := os.Getenv("RIGWARD_KILLS"); s != "" {
+	kills := 12
+	if s := os.Getenv("RIGWARD_KILLS"); s != "" && s != "all" {
 		n, err := strconv.Atoi(s)
 		if err != nil {
 			t.Fatal(err)

@@ -23,6 +23,8 @@ func createVerbs() []*verb {
 			{name: "--name", value: "NAME", help: "name of the bundle, by default the rig's"},
 			{name: "--bundle-version", value: "V", help: "version of the bundle, by default 0.1.0"},
 			{name: "--created-at", value: "TIME", help: "RFC 3339, by default SOURCE_DATE_EPOCH or the commit's time"},
+			{name: "--preset", value: "NAME", help: "build a configuration that configurations.yaml offers"},
+			{name: "--seat", value: "POD.MEMBER=RUNTIME", many: true, help: "runtime of one member, within what configurations.yaml offers"},
 			{name: "--notes", value: "TEXT", help: "notes in the provenance"},
 			{name: "--provenance", value: "KEY=VALUE", many: true, help: "a field of the provenance"},
 			{name: "--min-daemon-version", value: "V", help: "oldest daemon that can run the rig"},
@@ -108,6 +110,12 @@ func (c *call) stamps(o *rig.Options) error {
 			return usagef("SOURCE_DATE_EPOCH is no decimal number from 0 to 8589934591")
 		}
 		o.Epoch = &n
+	}
+	o.Preset, o.Seats = c.get("--preset"), c.all("--seat")
+	for _, s := range o.Seats {
+		if member, runtime, ok := strings.Cut(s, "="); !ok || member == "" || runtime == "" {
+			return usagef("--seat takes POD.MEMBER=RUNTIME")
+		}
 	}
 	o.Provenance = map[string]string{}
 	for _, kv := range c.all("--provenance") {

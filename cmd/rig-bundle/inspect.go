@@ -39,6 +39,9 @@ func (c *call) inspected(ctx context.Context, requireDigest bool) (*rig.Inspecti
 
 func inspectRig(ctx context.Context, c *call) (int, error) {
 	r, err := c.inspected(ctx, true)
+	if err == nil {
+		err = r.Describe()
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -64,6 +67,9 @@ func (c *call) printRigInspection(r *rig.Inspection) {
 	if r.TarDigest != (bundle.Digest{}) {
 		c.print("Tar digest: %s", r.TarDigest)
 	}
+	if r.Package != "" {
+		c.print("Package digest: %s", r.Package)
+	}
 	if r.Form != "" {
 		c.print("Form: %s", r.Form)
 	}
@@ -87,9 +93,7 @@ func (c *call) printRigInspection(r *rig.Inspection) {
 	for _, f := range r.Largest {
 		c.print("Largest: %d bytes %s", f.Size, p(f.Path))
 	}
-	for _, a := range r.StartupActions {
-		c.print("Startup action: %s", line(a))
-	}
+	c.printBehaviour("", r.Behaviour)
 	for _, f := range r.Faults {
 		c.print("%s: %s%s", f.Code, place(f), f.Message)
 	}

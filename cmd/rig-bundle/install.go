@@ -33,23 +33,23 @@ func installRig(ctx context.Context, c *call) (int, error) {
 	if !c.has("--target") && !c.has("--plan") {
 		return 0, usagef("install needs --target DIR, or --plan to list the contents")
 	}
-	r, err := c.install(ctx, c.path(c.get("--target")))
+	r, err := c.install(ctx, rig.Format{}, c.path(c.get("--target")))
 	if err != nil {
 		return 0, err
 	}
 	return c.tellInstall(ctx, r, nil)
 }
 
-func (c *call) install(ctx context.Context, target string) (*rig.InstallResult, error) {
+func (c *call) install(ctx context.Context, f rig.Format, target string) (*rig.InstallResult, error) {
 	o, err := c.options()
 	if err != nil {
 		return nil, err
 	}
-	in, err := c.open(rig.Format{}, c.args[0])
+	in, err := c.open(f, c.args[0])
 	if err != nil {
 		return nil, err
 	}
-	return whole[*rig.InstallResult](rig.Format{}.Install(ctx, in, target, o))
+	return whole[*rig.InstallResult](f.Install(ctx, in, target, o))
 }
 
 func (c *call) tellInstall(ctx context.Context, r *rig.InstallResult, runs []string) (int, error) {
@@ -97,9 +97,7 @@ func (c *call) printPlan(r *rig.InstallResult, runs []string) {
 	for _, rt := range r.Runtimes {
 		c.print("runtime  %s", finding.QuoteMax(rt, 60))
 	}
-	for _, a := range r.StartupActions {
-		c.print("startup  %s", line(a))
-	}
+	c.printBehaviour("does     ", r.Behaviour)
 	if runs != nil {
 		for i, a := range runs {
 			runs[i] = finding.Path(a)

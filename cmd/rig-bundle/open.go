@@ -124,6 +124,13 @@ func (c *call) rigSource(ctx context.Context, spec, output string) (f rig.Format
 		if rel, ok := below(root, output); ok && output != "" {
 			s.Output = rel
 		}
+		for _, dir := range c.all("--context-pack") {
+			rel, ok := below(root, filepath.Clean(c.path(dir)))
+			if !ok {
+				return bundle.Faultf(rig.RefOutside, "", "the context pack %s lies outside the source root %s", finding.Path(dir), finding.QuoteMax(root, 200))
+			}
+			o.ContextPacks = append(o.ContextPacks, rel)
+		}
 		return nil
 	}
 	repo, ok, err := c.openRepo(ctx, rigRoot)

@@ -59,6 +59,7 @@ var (
 		{name: "--from", value: "REV", help: "take every file from the blobs of this commit"},
 		{name: "--drop-services", help: "leave the rig's services out"},
 		{name: "--form", value: "NAME", words: []string{rig.FormRigward, rig.FormOpenRig}, help: "rigward (default) or openrig-0.4, the choices of older packers"},
+		{name: "--context-pack", value: "DIR", many: true, help: "carry the context pack in this directory: its manifest and the files that it names"},
 	}
 )
 

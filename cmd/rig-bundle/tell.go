@@ -130,6 +130,8 @@ func (c *call) sayNotes(notes []bundle.Note) {
 		switch {
 		case n.Detail == "":
 			c.say("note: %s: %s", n.Code, finding.Path(n.Path))
+		case n.Line > 0:
+			c.say("note: %s: %s%s", n.Code, place(&bundle.Finding{Path: n.Path, Line: n.Line, Column: n.Column}), n.Detail)
 		case n.Path != "":
 			c.say("note: %s: %s: %s", n.Code, finding.Path(n.Path), n.Detail)
 		default:

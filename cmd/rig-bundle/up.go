@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/rigward/rigward/pkg/bundle/rig"
 )
 
 const codeRuntime = "runtime-missing"
@@ -23,7 +25,7 @@ func up(ctx context.Context, c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	r, err := c.install(ctx, target)
+	r, err := c.install(ctx, rig.Format{Start: true}, target)
 	if err != nil {
 		return 0, err
 	}

@@ -18,6 +18,7 @@ type agentSpec struct {
 	profiles      map[string]profile
 	resources     []resource
 	loose         []looseSkill
+	byID          map[[2]string]*resource // by category and id; made when asked
 }
 
 // looseSkill is a skill that a profile uses and the agent does not declare.

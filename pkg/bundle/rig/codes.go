@@ -57,6 +57,11 @@ const (
 	ConfigurationsFieldValue   = "configurations-field-value"
 	ConfigurationUndeclared    = "configuration-undeclared"
 
+	PackageYAML         = "package-yaml" // of bundles of version 1
+	PackageFieldMissing = "package-field-missing"
+	PackageFieldType    = "package-field-type"
+	PackageFieldValue   = "package-field-value"
+
 	PackYAML         = "context-pack-yaml"
 	PackFieldMissing = "context-pack-field-missing"
 	PackFieldType    = "context-pack-field-type"

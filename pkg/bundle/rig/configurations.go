@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -312,21 +313,28 @@ type Configuration struct {
 	Authored    bool   `json:"authored"` // the rig as it is written
 }
 
-// Configurations reads what is offered beside a rig.yaml. Declared is false if
-// there is no configurations.yaml.
-func Configurations(src *Source) (list []Configuration, declared bool, faults []*bundle.Finding, err error) {
-	a := newAssembly(src, &Options{})
-	if err := a.readSpec(); err != nil || a.rig == nil {
-		return nil, false, a.failed(1), err
+// Offer is what a rig offers beside itself.
+type Offer struct {
+	bundle.Result
+	Declared       bool            `json:"declared"` // false: there is no configurations.yaml
+	Configurations []Configuration `json:"configurations"`
+}
+
+// Configurations reads what is offered beside a rig.yaml.
+func Configurations(ctx context.Context, f Format, in bundle.Input) (*Offer, error) {
+	r := &Offer{Result: bundle.NewResult("configurations"), Configurations: []Configuration{}}
+	a := newAssembly(f.source(ctx, in), &Options{})
+	err := a.readSpec()
+	if r.Declared = a.conf != nil; err != nil {
+		return nil, err
 	}
-	d := a.conf
-	if d == nil || len(a.steps[1]) > 0 {
-		return nil, d != nil, a.failed(1), nil
+	if r.Fail(a.failed(1)...); !r.OK() || a.conf == nil {
+		return r, nil
 	}
 	authored := configurationID(a.rig.runtimesOf())
-	for _, p := range d.presets {
+	for _, p := range a.conf.presets {
 		id := configurationID(p.mapping)
-		list = append(list, Configuration{p.name, id, p.name == d.recommended, id == authored})
+		r.Configurations = append(r.Configurations, Configuration{p.name, id, p.name == a.conf.recommended, id == authored})
 	}
-	return list, true, nil, nil
+	return r, nil
 }

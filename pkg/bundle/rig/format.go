@@ -22,6 +22,7 @@ type Format struct {
 	Source      Source
 	Options     Options
 	IgnoreStamp bool // Diff leaves out created_at, provenance and assembler
+	Start       bool // Install is to refuse what can't be started from the target
 }
 
 // Name implements bundle.Format.
@@ -80,6 +81,6 @@ func (f Format) Rebuild(ctx context.Context, src, against bundle.Input, o bundle
 }
 
 // Install implements bundle.Format.
-func (Format) Install(ctx context.Context, in bundle.Input, target string, o bundle.Options) (*bundle.Result, error) {
-	return bundle.Base(Install(ctx, in, target, o))
+func (f Format) Install(ctx context.Context, in bundle.Input, target string, o bundle.Options) (*bundle.Result, error) {
+	return bundle.Base(Install(ctx, in, target, f.Start, o))
 }

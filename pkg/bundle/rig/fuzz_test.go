@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rigward/rigward/internal/rigvectors"
+	"github.com/rigward/rigward/pkg/bundle"
 )
 
 // seedDocs adds documents of the vectors as seeds.
@@ -152,6 +153,99 @@ func FuzzManifest(f *testing.F) {
 		}
 		if d := diffManifests(m.root, m.root, false); len(d) > 0 {
 			t.Fatalf("differs from itself: %v", d)
+		}
+	})
+}
+
+// FuzzConfigurations: what is read of a configurations.yaml is built or refused
+// with a finding, whatever the rig is.
+func FuzzConfigurations(f *testing.F) {
+	f.Add([]byte("schema: openrig.bundle-configurations/v1\nrecommended: r\nseats: {a.b: {runtimes: {pi: p}}}\npresets: {r: {a.b: pi}}\n"), "r", "a.b=pi")
+	f.Add([]byte("schema: 1\nseats: []\npresets: {r: 1}\n"), "", "")
+	f.Fuzz(func(t *testing.T, data []byte, preset, choice string) {
+		if len(data) > 1<<16 {
+			return
+		}
+		c := &checker{kind: "configurations", file: configurationsName}
+		d := checkConfigurations(c, data)
+		if d == nil || len(c.faults) > 0 {
+			return
+		}
+		authored := []pair{{"a.b", "pi"}, {"a.c", "codex"}}
+		d.against(c, authored)
+		mapping, fault := d.choose(authored, preset, []string{choice})
+		if fault == nil && (len(mapping) != 2 || d.fault(mapping, authored) != "") {
+			t.Fatalf("%v is built, it is not offered", mapping)
+		}
+	})
+}
+
+// FuzzLegacy: rig.yaml and package.yaml of version 1 give findings, never more,
+// and no export leaves its package.
+func FuzzLegacy(f *testing.F) {
+	f.Add([]byte(legacyRigText), []byte(legacyPkgText))
+	f.Fuzz(func(t *testing.T, rig, pkg []byte) {
+		if len(rig)+len(pkg) > 1<<16 {
+			return
+		}
+		checkLegacyRig(&checker{kind: "rig", file: "rig.yaml"}, rig)
+		c := &checker{kind: "package", file: "package.yaml"}
+		if p := checkPackage(c, pkg); p != nil && len(c.faults) == 0 {
+			for _, e := range p.exports {
+				if strings.HasPrefix(filepath.ToSlash(filepath.Clean(e.source)), "..") || filepath.IsAbs(e.source) {
+					t.Fatalf("%q leaves the package", e.source)
+				}
+			}
+		}
+	})
+}
+
+// FuzzContextPack: the files of an accepted context pack lie below it.
+func FuzzContextPack(f *testing.F) {
+	f.Add([]byte("name: w\nversion: 1\nfiles: [{path: a/b.md, role: r}]\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 1<<16 {
+			return
+		}
+		c := &checker{kind: "context-pack", file: "manifest.yaml"}
+		p := checkPack(c, data)
+		if p == nil || len(c.faults) > 0 {
+			return
+		}
+		if !safeComponent(p.name) {
+			t.Fatalf("%q is no name of a directory", p.name)
+		}
+		for _, file := range p.files {
+			if !bundle.CleanPath(file.path) {
+				t.Fatalf("%q is taken", file.path)
+			}
+		}
+	})
+}
+
+// FuzzDeclared: settings files and policies of any text are told in bounded,
+// printable facts.
+func FuzzDeclared(f *testing.F) {
+	f.Add("hooks.json", []byte(`{"hooks":{"Stop":[{"command":"x"}]},"permissions":{"allow":["Bash(*)"]},"mcpServers":{"a":{"url":"https://x.y"}}}`))
+	f.Add("hooks.yaml", []byte("a: &b {command: x}\nc: *b\n"))
+	f.Add("config.toml", []byte("approval_policy = \"never\"\n[mcp_servers.a]\ncommand = 'x'\n"))
+	f.Add("p.policy.md", []byte("---\nsurface: config\nallow: [a, b]\n---\nhttps://[::1]:80/ wss://é.example\n"))
+	f.Fuzz(func(t *testing.T, name string, data []byte) {
+		if len(data) > 1<<16 {
+			return
+		}
+		d := &describer{j: &judge{man: &manifest{}, rig: &rigSpec{}}, seen: map[Fact]bool{}, text: map[string][]byte{name: data}, hosts: map[string]string{}}
+		d.declared(name, "a.b")
+		d.addresses(name, data)
+		d.network()
+		d.policyFile(name, func(format string, args ...any) { d.fact(FactPermission, "a.b", "", "", format, args...) }, func() {}, func() {})
+		if len(d.out.Facts) > maxFacts {
+			t.Fatalf("%d facts", len(d.out.Facts))
+		}
+		for _, fact := range d.out.Facts {
+			if !bundle.Printable(fact.Text) {
+				t.Fatalf("%q is told", fact.Text)
+			}
 		}
 	})
 }

@@ -20,13 +20,25 @@ type Inspection struct {
 	Files       []FileInfo `json:"files"`
 	Canonical   bool       `json:"canonical"`
 	Legacy      bool       `json:"legacy"`
+	Behaviour   *Behaviour `json:"behaviour,omitempty"`      // set by Describe
+	Package     string     `json:"package_digest,omitempty"` // of the files alone, as OpenRig computes it
+
+	judge *judge
 
 	// For the text form.
-	Content        []string          `json:"-"` // content lists, as "skills: PATH"
-	Provenance     *node             `json:"-"`
-	StartupActions []string          `json:"-"`
-	Faults         []*bundle.Finding `json:"-"` // of all layers
-	Largest        []FileInfo        `json:"-"`
+	Content    []string          `json:"-"` // content lists, as "skills: PATH"
+	Provenance *node             `json:"-"`
+	Faults     []*bundle.Finding `json:"-"` // of all layers
+	Largest    []FileInfo        `json:"-"`
+}
+
+// Describe sets Behaviour, for a bundle whose archive and manifest can be read.
+// It goes through the contents once more.
+func (ins *Inspection) Describe() (err error) {
+	if j := ins.judge; j.man != nil && j.man.schema != 0 && j.archive.Fault == nil {
+		ins.Behaviour, err = j.behaviour()
+	}
+	return err
 }
 
 // Integrity tells how files and manifest fit together.
@@ -64,7 +76,7 @@ func Inspect(ctx context.Context, in bundle.Input, o bundle.Options) (*Inspectio
 	for _, n := range j.notes {
 		r.Notes = append(r.Notes, n.Note)
 	}
-	ins := &Inspection{Result: *r, Files: []FileInfo{}, Canonical: j.archive.NotCanonical == "" && j.archive.Fault == nil}
+	ins := &Inspection{Result: *r, judge: j, Files: []FileInfo{}, Canonical: j.archive.NotCanonical == "" && j.archive.Fault == nil}
 	for _, l := range j.layers {
 		ins.Faults = append(ins.Faults, l.faults...)
 	}
@@ -91,7 +103,6 @@ func Inspect(ctx context.Context, in bundle.Input, o bundle.Options) (*Inspectio
 	}
 	if j.rig != nil {
 		ins.Rig = j.rig.root
-		ins.StartupActions = j.actions()
 	}
 	return ins, nil
 }
@@ -114,6 +125,9 @@ func (ins *Inspection) fillManifest(j *judge) {
 		}
 		judged = judged || l.name == "integrity" && l.ran
 	}
+	if len(m.files) > 0 && len(in.Errors) == 0 {
+		ins.Package = packageDigest(m.files)
+	}
 	in.Passed = judged && j.archive.Fault == nil && len(in.Mismatches)+len(in.Missing)+len(in.Extra)+len(in.Errors) == 0
 	ins.Integrity = in
 	add := func(key string, list []pathField) {
@@ -128,35 +142,4 @@ func (ins *Inspection) fillManifest(j *judge) {
 	add("workflow_specs", m.content.workflowSpecs)
 	add("context_packs", m.content.contextPacks)
 	add("agent_images", m.content.agentImages)
-}
-
-// actions lists every startup action of rig, pods, members and agents.
-func (j *judge) actions() (out []string) {
-	add := func(where string, s *startup) {
-		if s == nil {
-			return
-		}
-		for _, a := range s.actions {
-			phase := a.phase
-			if phase == "" {
-				phase = "after_files"
-			}
-			out = append(out, fmt.Sprintf("%s: %s %s (%s)", where, a.kind, a.value, phase))
-		}
-	}
-	add("rig", j.rig.startup)
-	for _, p := range j.rig.pods {
-		add("pod "+p.id, p.startup)
-		for _, m := range p.members {
-			add("member "+p.id+"."+m.id, m.startup)
-		}
-	}
-	for _, dir := range sortedKeys(j.agents) {
-		a := j.agents[dir]
-		add("agent "+a.name, a.startup)
-		for _, p := range sortedKeys(a.profiles) {
-			add("agent "+a.name+", profile "+p, a.profiles[p].startup)
-		}
-	}
-	return out
 }

@@ -156,17 +156,20 @@ type InstallResult struct {
 	Changed bool     `json:"changed"`
 	Paths   []string `json:"paths,omitempty"` // of a conflict, of changed files that were kept
 
-	Runtimes       []string `json:"-"`
-	StartupActions []string `json:"-"`
-	RigSpec        string   `json:"-"`
-	Recovered      bool     `json:"-"` // an interrupted run was undone first
+	Behaviour *Behaviour `json:"behaviour,omitempty"` // of a plan
+
+	Runtimes  []string `json:"-"`
+	RigSpec   string   `json:"-"`
+	Legacy    bool     `json:"-"` // a bundle of version 1
+	Recovered bool     `json:"-"` // an interrupted run was undone first
 }
 
 // Install verifies a bundle and puts its listed files below a directory; the
 // manifest is not installed. The directory is in the old state or in the new
 // one, also after a crash: the next run finishes what a journal shows. Without
-// a target the plan lists the contents.
-func Install(ctx context.Context, in bundle.Input, target string, o bundle.Options) (*InstallResult, error) {
+// a target the plan lists the contents. With start the rig is to be started
+// from there, which one of version 1 can't be.
+func Install(ctx context.Context, in bundle.Input, target string, start bool, o bundle.Options) (*InstallResult, error) {
 	j, err := run(ctx, in, o, false)
 	if err != nil {
 		return nil, err
@@ -177,12 +180,31 @@ func Install(ctx context.Context, in bundle.Input, target string, o bundle.Optio
 	if !r.OK() {
 		return r, nil
 	}
-	if j.man.schema == 1 {
-		r.Fail(bundle.Faultf(InstallLegacy, "", "a legacy bundle of version 1 is not installed"))
-		return r, nil
+	if r.Legacy = j.man.schema == 1; r.Legacy {
+		if start {
+			f := bundle.Faultf(InstallLegacy, "", "a rig of version 1 is not started from a directory: OpenRig looks for its packages in the bundle itself")
+			f.Hint = "rig up " + finding.Path(in.Name) + " --target DIR starts it, install only puts its files in place"
+			r.Fail(f)
+			return r, nil
+		}
+		told := len(j.notes)
+		faults, err := j.legacyContents()
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range j.notes[told:] {
+			r.Notes = append(r.Notes, n.Note)
+		}
+		if r.Fail(faults...); !r.OK() {
+			return r, nil
+		}
 	}
 	r.RigSpec = j.man.rigSpec
-	r.Runtimes, r.StartupActions = j.runtimes(), j.actions()
+	if r.Runtimes = j.runtimes(); o.Plan {
+		if r.Behaviour, err = j.behaviour(); err != nil {
+			return nil, err
+		}
+	}
 	if target == "" {
 		for _, f := range j.man.files {
 			r.Plan = append(r.Plan, Action{Action: "add", Path: f.path})
@@ -207,9 +229,16 @@ func Install(ctx context.Context, in bundle.Input, target string, o bundle.Optio
 // runtimes are the runtimes of all members, each once.
 func (j *judge) runtimes() []string {
 	set := map[string]bool{}
-	for _, p := range j.rig.pods {
-		for _, m := range p.members {
-			set[m.runtime] = true
+	if j.legacy != nil {
+		for _, n := range j.legacy.nodes {
+			set[n.runtime] = true
+		}
+	}
+	if j.rig != nil {
+		for _, p := range j.rig.pods {
+			for _, m := range p.members {
+				set[m.runtime] = true
+			}
 		}
 	}
 	return sortedKeys(set)

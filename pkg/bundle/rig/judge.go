@@ -40,6 +40,7 @@ type judge struct {
 	man     *manifest
 	lists   []int32 // by member: 1 + its place in man.files, 0 if that has none
 	rig     *rigSpec
+	legacy  *legacyRig      // of version 1
 	dirs    map[string]bool // directories that hold files
 	agents  map[string]*agentSpec
 	read    map[string]bool // agent directories judged, also faulty ones
@@ -49,7 +50,10 @@ type judge struct {
 	seen    map[string]bool // notes given
 	missing []string        // integrity: listed, not there
 	extra   []string        // there, not listed
-	wrong   []string        // another hash
+
+	packages map[string]*legacyPackage // of version 1, by directory
+
+	wrong []string // another hash
 }
 
 func (j *judge) fault(f ...*bundle.Finding) { j.cur.faults = append(j.cur.faults, f...) }

@@ -21,12 +21,38 @@ var (
 // marker is the second line of every shim; a file without it is foreign.
 const marker = "# rigward hook shim; remove with: rig-hook uninstall"
 
+// OnPath is the program of a shim that others get by a commit: each of them has
+// rig-hook somewhere else.
+const OnPath = "rig-hook"
+
+// CachedIn names the cache that a program lies in, "" if it lies in none: what a
+// cache holds is removed some day, and a hook that names it refuses everything
+// from then on.
+func CachedIn(program string) string {
+	parts := strings.Split(filepath.ToSlash(program), "/")
+	for i, part := range parts {
+		switch {
+		case part == "go-build" || strings.HasPrefix(part, "go-build") && strings.Trim(part[len("go-build"):], "0123456789") == "":
+			return "go"
+		case strings.HasSuffix(part, "-d") && len(part) == 66 && strings.Trim(part[:64], "0123456789abcdef") == "" && i > 0 && parts[i-1] == part[:2]:
+			return "go" // GOCACHE under another name
+		case part == "pre-commit" && i > 0 && (parts[i-1] == ".cache" || parts[i-1] == "Caches"):
+			return "pre-commit"
+		case part == "_npx":
+			return "npx"
+		}
+	}
+	return ""
+}
+
 // ChainedSuffix is added to the name of a foreign hook that a shim runs first.
 const ChainedSuffix = ".before-rigward"
 
 // Shim returns the script for one hook: run the foreign hook of that name
 // first if there was one, then the program. It is plain sh with LF line ends
 // on every system, since git runs hooks through its own sh on Windows too.
+//
+// The program may be OnPath: then the shim looks it up when it runs.
 //
 // That of post-receive starts rig-control, which does the work of this hook,
 // without the program where it lies beside it.
@@ -39,6 +65,12 @@ func Shim(hook, program string, chained bool) []byte {
 		there = "test -f " + control + " && test -x " + control + " && "
 	}
 	run := fmt.Sprintf("exec %s %s \"$@\"\n", shellQuote(filepath.ToSlash(program)), hook)
+	if program == OnPath {
+		b.WriteString("command -v '" + OnPath + "' >/dev/null 2>&1 || {\n" +
+			"  echo 'rigward: " + OnPath + " is not on PATH, so " + hook + " has checked nothing and refuses' >&2\n" +
+			"  echo 'hint: go install github.com/rigward/rigward/cmd/...@latest, or add its directory to PATH' >&2\n" +
+			"  exit 2\n}\n")
+	}
 	// git ignores a hook that is not executable; so does the shim.
 	kept := fmt.Sprintf("\"${0%%/*}/%s%s\"", hook, ChainedSuffix)
 	first := "test ! -x " + kept + " || " + kept + " \"$@\""

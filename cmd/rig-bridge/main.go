@@ -134,7 +134,7 @@ func hookProgram() (string, bool) {
 	}
 	if self, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(self), name)
-		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() && hooks.CachedIn(beside) == "" {
 			return beside, true
 		}
 	}
@@ -143,7 +143,7 @@ func hookProgram() (string, bool) {
 		return "", false
 	}
 	found, err = filepath.Abs(found)
-	return found, err == nil
+	return found, err == nil && hooks.CachedIn(found) == ""
 }
 
 func installHooks(dir, program string) ([]string, error) {

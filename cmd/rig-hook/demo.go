@@ -52,6 +52,7 @@ type demonstration struct {
 	ctx context.Context
 	env *hooks.Env
 	dir string
+	as  *gitrepo.Account // whose rights git runs by; nil: this process's
 
 	operator, stranger, old *signer
 	request                 string // body hash of the turn that relays answer
@@ -101,7 +102,7 @@ func (d *demonstration) git(dir string, stdin []byte, extra []string, args ...st
 			environ = append(environ, kv)
 		}
 	}
-	r := gitrepo.Runner{Env: gitrepo.Env{Environ: environ, Dir: dir}}
+	r := gitrepo.Runner{Env: gitrepo.Env{Environ: environ, Dir: dir, As: d.as}}
 	return r.Run(d.ctx, gitrepo.Command{Args: args, Stdin: stdin, Env: extra})
 }
 

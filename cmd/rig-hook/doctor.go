@@ -31,7 +31,7 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 	if err != nil {
 		return fail(env, "doctor", err)
 	}
-	d := &diagnosis{env: env}
+	d := &diagnosis{env: env, owner: r.Env().As}
 	d.say(true, "repository %s (%s)", filepath.ToSlash(r.GitDir()), r.ObjectFormat())
 	if custom, set, err := r.ConfigLast("core.hooksPath"); err != nil {
 		return fail(env, "doctor", err)
@@ -50,7 +50,12 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 		return fail(env, "doctor", err)
 	}
 	d.say(true, "%s", judged)
-	if d.bad == 0 {
+	switch {
+	case d.bad > 0:
+	case !d.owner.Current() && !d.owner.Lent():
+		d.say(false, "canary: the repository belongs to %s, and what is tried out by another user says nothing of a push", finding.Path(d.owner.Name))
+		d.hint = "sudo -u " + finding.Word(d.owner.Name) + " " + atServer(f, "rig-hook doctor")
+	default:
 		if err := d.canary(ctx, dir, r.WorkTree(), f.has("--server")); err != nil {
 			return fail(env, "doctor", err)
 		}
@@ -70,14 +75,25 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 	return report.ExitClean
 }
 
+// lookPath finds a program as the shell of a hook does.
+func lookPath(env *hooks.Env, name string) (string, error) {
+	for _, dir := range filepath.SplitList(env.Getenv("PATH")) {
+		if file := filepath.Join(dir, name); filepath.IsAbs(dir) && hooks.Executable(file) {
+			return file, nil
+		}
+	}
+	return "", os.ErrNotExist
+}
+
 // canaryVar is set where git runs hooks only to try them out, so that a hook
 // which calls doctor does not start it again without end.
 const canaryVar = "RIGWARD_CANARY"
 
 type diagnosis struct {
-	env  *hooks.Env
-	bad  int
-	hint string // that repairs what is wrong, if rig-hook install does not
+	env   *hooks.Env
+	owner *gitrepo.Account // of a server's repository, as whom its hooks run
+	bad   int
+	hint  string // that repairs what is wrong, if rig-hook install does not
 }
 
 func (d *diagnosis) say(ok bool, format string, args ...any) {
@@ -95,11 +111,17 @@ func (d *diagnosis) hook(ctx context.Context, r *gitrepo.Repo, f flags, dir, nam
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		d.say(false, "%s: there is no hook, so nothing is checked", name)
+		if g, ok := gitoliteOf(dir); ok && f.has("--server") {
+			d.hint = g.commonHook(d.env.Executable)
+		}
 		return
 	case err != nil:
 		d.say(false, "%s: cannot be read", name)
 		return
 	case d.managed(r.WorkTree(), file, name, data):
+		return
+	case f.has("--server") && ofGitolite(file, data):
+		d.gitolite(dir, name)
 		return
 	case !strings.Contains(string(data), "rig-hook") && !strings.Contains(string(data), filepath.Base(d.env.Executable)):
 		d.say(false, "%s: a hook of someone else, which does not name rig-hook", name)
@@ -109,8 +131,23 @@ func (d *diagnosis) hook(ctx context.Context, r *gitrepo.Repo, f flags, dir, nam
 		return
 	}
 	if hooks.IsShim(data) {
-		if program := hooks.Program(data); !hooks.Executable(program) {
+		program := hooks.Program(data)
+		if program == hooks.OnPath {
+			found, err := lookPath(d.env, program)
+			if err != nil {
+				d.say(false, "%s: runs %s, which is not on PATH", name, program)
+				d.hint = "go install github.com/rigward/rigward/cmd/...@latest, or add its directory to PATH"
+				return
+			}
+			program = found
+		}
+		if !hooks.Executable(program) {
 			d.say(false, "%s: runs %s, which does not exist or is no program", name, finding.Quote(program))
+			return
+		}
+		if why := d.owner.Executes(program); why != "" {
+			d.say(false, "%s: runs %s, and %s, to whom the repository belongs, cannot: %s", name, finding.Quote(program), finding.Path(d.owner.Name), why)
+			d.hint = "install -m 755 " + finding.Word(filepath.ToSlash(program)) + " /usr/local/bin/ && " + atServer(f, "/usr/local/bin/rig-hook install")
 			return
 		}
 	}
@@ -186,7 +223,17 @@ func (d *diagnosis) canary(ctx context.Context, dir, top string, server bool) er
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	demo := &demonstration{ctx: ctx, env: d.env, dir: scratch}
+	demo := &demonstration{ctx: ctx, env: d.env, dir: scratch, as: d.owner}
+	if !d.owner.Current() {
+		if err := os.Chown(scratch, int(d.owner.UID), int(d.owner.GID)); err != nil {
+			return err
+		}
+	}
+	if server {
+		if dir, err = withoutGitolite(dir, filepath.Join(scratch, "hooks")); err != nil {
+			return err
+		}
+	}
 	clone := filepath.Join(scratch, "clone")
 	steps := [][]string{{scratch, "init", "-q", "--initial-branch=main", clone}, {clone, "config", "user.name", "Doctor"}, {clone, "config", "user.email", "doctor@example.com"}, {clone, "config", "commit.gpgsign", "false"}}
 	if server {

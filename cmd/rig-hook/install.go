@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,7 +37,18 @@ func openAt(ctx context.Context, env *hooks.Env, f flags) (*gitrepo.Repo, []stri
 	if _, err := os.Stat(dir); err != nil {
 		return nil, nil, &policy.Undecided{Message: "there is no directory " + finding.Quote(f.value["--server"]), Hint: "git init --bare " + finding.Word(f.value["--server"])}
 	}
-	r, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ}.Foreign(dir))
+	owner, err := gitrepo.Owner(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	// What root does to a repository of another user's it does as that user: git
+	// would refuse it, and what root can is not what a push can.
+	r, err := gitrepo.Open(ctx, gitrepo.Env{Environ: env.Environ, As: owner}.Foreign(dir))
+	if errors.Is(err, gitrepo.ErrUnsafe) && owner != nil {
+		err = &policy.Undecided{
+			Message: "the repository belongs to " + finding.Path(owner.Name) + ", and git refuses it to others; what another user tries out says nothing of a push",
+			Hint:    "sudo -u " + finding.Word(owner.Name) + " rig-hook doctor --server " + finding.Word(f.value["--server"]), Cause: err}
+	}
 	if err == nil && !r.Bare() {
 		r.Close()
 		err = &policy.Undecided{Message: finding.Quote(f.value["--server"]) + " is no bare repository", Hint: "rig-hook install, in it, for the hooks of a clone; git init --bare DIR makes a server"}
@@ -53,8 +65,9 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 	if f.has("--bootstrap") && !f.has("--server") {
 		return fail(env, "install", &policy.Undecided{Message: "--bootstrap is for a server", Hint: "rig-hook install --server DIR --bootstrap"})
 	}
-	if strings.Contains(filepath.ToSlash(env.Executable), "/go-build") {
-		return fail(env, "install", &policy.Undecided{Message: "this program was built by go run and will be gone soon, so a hook must not name it", Hint: "go install ./cmd/..., then rig-hook install"})
+	program, err := installable(env, r, f)
+	if err != nil {
+		return fail(env, "install", err)
 	}
 	dir, err := hooksPath(ctx, r, f)
 	if err != nil {
@@ -81,12 +94,20 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 			Hint:    huskyHint("pre-commit") + ", and so for commit-msg and pre-push",
 		})
 	}
+	if f.has("--server") {
+		if err := notGitolites(dir, program); err != nil {
+			return fail(env, "install", err)
+		}
+	}
 	if database, _, err := r.ConfigLast("rigward.controlPlane"); err != nil {
 		return fail(env, "install", err)
 	} else if database != "" && f.has("--server") {
 		names = append(slices.Clone(names), "post-receive")
 	}
-	done, err := hooks.Install(dir, env.Executable, names)
+	if committed(r, dir) {
+		program = hooks.OnPath
+	}
+	done, err := hooks.Install(dir, program, names)
 	if err != nil {
 		return fail(env, "install", unwritable(dir, err))
 	}
@@ -106,6 +127,52 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 		return afterServer(ctx, env, f, r)
 	}
 	return report.ExitClean
+}
+
+// installable returns the program that a hook is to name: this one, unless it
+// will be gone soon or whoever the hook runs as cannot start it.
+func installable(env *hooks.Env, r *gitrepo.Repo, f flags) (string, error) {
+	if cache := hooks.CachedIn(env.Executable); cache != "" {
+		return "", &policy.Undecided{
+			Message: "this program lies in the cache of " + cache + " and will be gone some day, so a hook must not name it: " + finding.Quote(env.Executable),
+			Hint:    "go install ./cmd/... or copy it to a directory of its own, then rig-hook install",
+		}
+	}
+	if !f.has("--server") {
+		return env.Executable, nil
+	}
+	owner := r.Env().As
+	if why := owner.Executes(env.Executable); why != "" {
+		again := "/usr/local/bin/rig-hook install --server " + finding.Word(f.value["--server"])
+		if f.has("--bootstrap") {
+			again += " --bootstrap"
+		}
+		return "", &policy.Undecided{
+			Message: fmt.Sprintf("the repository belongs to %s, who cannot run %s: %s, so every push would be refused", finding.Path(owner.Name), finding.Quote(env.Executable), why),
+			Hint:    "install -m 755 " + finding.Word(env.Executable) + " /usr/local/bin/ && " + again,
+		}
+	}
+	return env.Executable, nil
+}
+
+// committed reports whether a hooks directory lies in the work tree, where other
+// people get what is written into it.
+func committed(r *gitrepo.Repo, dir string) bool {
+	top := r.WorkTree()
+	if top == "" {
+		return false
+	}
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	if real, err := filepath.EvalSymlinks(top); err == nil {
+		top = real
+	}
+	rel, err := filepath.Rel(top, dir)
+	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
+		return false
+	}
+	return rel != ".git" && !strings.HasPrefix(rel, ".git"+string(filepath.Separator))
 }
 
 // afterServer says what an empty repository needs before its first push.
@@ -161,7 +228,7 @@ func indexNonces(ctx context.Context, r *gitrepo.Repo, tips []string) error {
 
 // setBootstrap changes the server's configuration with git's own command.
 func setBootstrap(ctx context.Context, env *hooks.Env, r *gitrepo.Repo, words ...string) error {
-	run := gitrepo.Runner{Env: gitrepo.Env{Environ: env.Environ}.Foreign(r.GitDir())}
+	run := gitrepo.Runner{Env: r.Env().Foreign(r.GitDir())}
 	res, err := run.Run(ctx, gitrepo.Command{Args: append([]string{"config"}, words...)})
 	if err == nil && res.Code != 0 {
 		err = &policy.Undecided{Message: "git config " + strings.Join(words, " ") + " failed: " + finding.QuoteMax(strings.TrimSpace(string(res.Stderr)), 200)}

@@ -50,6 +50,7 @@ func TestGitolite(t *testing.T) {
 	documented(t, "gitolite", 1).run(home, env)
 	s := &site{T: t, repo: bare(t, filepath.Join(home, "repositories", "bridge.git")), url: address + "/bridge", env: []string{ssh}}
 	s.scenario()
+	gitoliteDoctor(t, home, s.repo.Dir, env)
 
 	// The VREF alone refuses as well.
 	if err := os.Remove(filepath.Join(s.repo.Dir, "hooks", "pre-receive")); err != nil {

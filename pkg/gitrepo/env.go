@@ -14,6 +14,7 @@ type Env struct {
 	Environ []string // "KEY=value" as in os.Environ, with git's variables as the gate got them
 	Dir     string   // working directory of git; "" is the process's own
 	Git     string   // the git program; "" looks it up in PATH of Environ
+	As      *Account // whose rights git runs by, where this process may lend them; nil: its own
 }
 
 // Get returns the value of a variable in Environ, "" if it is not set.

@@ -28,6 +28,7 @@ func (e Env) bareProcess(ctx context.Context, git string, args ...string) (*exec
 	cmd := exec.CommandContext(ctx, git, args...)
 	cmd.Dir = e.Dir
 	cmd.Env = e.reading()
+	e.As.run(cmd)
 	cmd.WaitDelay = killDelay
 	stderr := &tail{}
 	cmd.Stderr = stderr

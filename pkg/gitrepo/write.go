@@ -72,6 +72,7 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	cmd := exec.CommandContext(work, program, c.Args...)
 	cmd.Dir = r.Env.Dir
 	cmd.Env = childEnviron(r.Env.Environ, c)
+	r.Env.As.run(cmd)
 	if c.Stdin != nil {
 		cmd.Stdin = bytes.NewReader(c.Stdin)
 	}

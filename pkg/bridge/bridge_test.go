@@ -75,7 +75,7 @@ func FuzzParseArgs(f *testing.F) {
 		o, _, err := parseArgs(c, args)
 		if err != nil {
 			for _, r := range err.Error() {
-				if hostile(r) || r == '\n' {
+				if !finding.Printable(r) {
 					t.Fatalf("the message of %q holds %U", args, r)
 				}
 			}
@@ -112,7 +112,7 @@ func FuzzOutput(f *testing.F) {
 				t.Fatalf("invalid UTF-8 from %q", s)
 			}
 			for _, r := range text {
-				if hostile(r) {
+				if !finding.Printable(r) && r != '\n' && r != '\t' {
 					t.Fatalf("%U reaches the terminal from %q", r, s)
 				}
 			}
@@ -126,7 +126,7 @@ func FuzzOutput(f *testing.F) {
 			t.Fatalf("%q became %q: %v", s, back, err)
 		}
 		for _, r := range string(data) {
-			if hostile(r) {
+			if !finding.Printable(r) {
 				t.Fatalf("%U in JSON of %q", r, s)
 			}
 		}

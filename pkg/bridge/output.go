@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"strings"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -18,70 +18,19 @@ const schemaVersion = "1.0"
 // at most 80 characters of it.
 func quote(s string) string { return finding.QuoteMax(s, 80) }
 
-// hostile tells whether r could forge a line, act on a terminal or reorder
-// text: C0 but LF and TAB, DEL, C1, line separators, bidi controls.
-func hostile(r rune) bool {
-	switch {
-	case r == '\n' || r == '\t':
-		return false
-	case r < 0x20, r >= 0x7f && r < 0xa0:
-		return true
-	case r == 0x061c, r == 0x200e, r == 0x200f, r == 0xfeff:
-		return true
-	case r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
-		return true
-	}
-	return false
-}
-
-// escape makes text safe for a terminal and a log: hostile characters and
-// invalid UTF-8 become \xNN or \uNNNN (spec/cli.md section 2).
-func escape(s string) string {
-	clean := true
-	for _, r := range s {
-		if r == utf8.RuneError || hostile(r) {
-			clean = false
-			break
-		}
-	}
-	if clean {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r == utf8.RuneError && n == 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case hostile(r) && r < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case hostile(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteString(s[i : i+n])
-		}
-		i += n
-	}
-	return b.String()
-}
+// escape makes text of others safe for a terminal and a log, by the one
+// definition of package finding; line ends and tabs stay.
+func escape(s string) string { return finding.Text(s) }
 
 // escapeLine is escape for text that must stay in its line.
-func escapeLine(s string) string {
-	s = escape(s)
-	if strings.ContainsAny(s, "\n\t") {
-		s = strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(s)
-	}
-	return s
-}
+func escapeLine(s string) string { return finding.Clean(s) }
 
 // token is the value of a key=value pair in a text line: as it is if it is
 // plain, else a JSON string, so that no value can forge a token or a line.
 func token(s string) string {
-	plain := s != "" && utf8.ValidString(s)
+	plain := s != "" && finding.Clean(s) == s
 	for _, r := range s {
-		if r <= ' ' || r == '"' || r == '=' || r == 0x7f || hostile(r) || r >= 0x80 && !strconv.IsPrint(r) {
-			plain = false
-		}
+		plain = plain && r != '"' && r != '=' && r != utf8.RuneError && !unicode.IsSpace(r)
 	}
 	if plain {
 		return s
@@ -93,8 +42,8 @@ func token(s string) string {
 	return string(q)
 }
 
-// marshal is JSON on one line, without HTML escapes, with every hostile
-// character as \u.
+// marshal is JSON on one line, without HTML escapes, with every character that
+// finding escapes as \u.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -105,8 +54,8 @@ func marshal(v any) ([]byte, error) {
 	return escapeJSON(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }
 
-// escapeJSON replaces hostile characters in JSON text; they can only stand in
-// strings there.
+// escapeJSON replaces characters that may not reach a terminal in JSON text;
+// they can only stand in strings there.
 func escapeJSON(data []byte) []byte {
 	clean := true
 	for i := 0; i < len(data); i++ {
@@ -121,13 +70,14 @@ func escapeJSON(data []byte) []byte {
 	out := make([]byte, 0, len(data)+16)
 	for i := 0; i < len(data); {
 		r, n := utf8.DecodeRune(data[i:])
-		if hostile(r) {
-			out = append(out, `\u`...)
-			h := strconv.FormatInt(int64(r), 16)
-			out = append(out, "0000"[len(h):]...)
-			out = append(out, h...)
-		} else {
+		switch {
+		case finding.Printable(r):
 			out = append(out, data[i:i+n]...)
+		case r >= 0x10000:
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
 		}
 		i += n
 	}

@@ -129,7 +129,7 @@ func Path(p string) string {
 		return `""`
 	}
 	for _, r := range p {
-		if unicode.IsSpace(r) || r == '"' || r == '\\' || r == ':' || !printable(r) || r == emojiSelector || r == 0xFFFD {
+		if unicode.IsSpace(r) || r == '"' || r == '\\' || r == ':' || !Printable(r) || r == emojiSelector || r == 0xFFFD {
 			return Quote(p)
 		}
 	}
@@ -196,7 +196,7 @@ func escapeTo(b *strings.Builder, s string, quotes bool) {
 			b.WriteString(`\r`)
 		case r == 0xFFFD && !strings.HasPrefix(s[i:], "\uFFFD"):
 			fmt.Fprintf(b, `\x%02x`, s[i])
-		case printable(r):
+		case Printable(r):
 			before = r
 			b.WriteRune(r)
 		case r < 0x80:
@@ -216,5 +216,23 @@ func Clean(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
 	escapeTo(&b, s, false)
+	return b.String()
+}
+
+// Text is Clean for text of several lines: line ends and tabs stay.
+func Text(s string) string {
+	var b strings.Builder
+	b.Grow(len(s))
+	for len(s) > 0 {
+		i := strings.IndexAny(s, "\n\t")
+		if i < 0 {
+			i = len(s)
+		}
+		if escapeTo(&b, s[:i], false); i < len(s) {
+			b.WriteByte(s[i])
+			i++
+		}
+		s = s[i:]
+	}
 	return b.String()
 }

@@ -94,6 +94,9 @@ func FuzzQuote(f *testing.F) {
 		if c := Clean(s); Clean(c) != c {
 			t.Errorf("Clean(%q) = %q, and again %q", s, c, Clean(c))
 		}
+		if text := Text(s); Text(text) != text || Clean(text) != strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(text) {
+			t.Errorf("Text(%q) = %q", s, text)
+		}
 		if w := Word(s); !utf8.ValidString(w) || Clean(w) != w {
 			t.Errorf("Word(%q) = %q, which is shown as %q", s, w, Clean(w))
 		}

@@ -6,10 +6,10 @@ import "unicode"
 // variation sequences): common in status lines, and not seen elsewhere.
 const emojiSelector = 0xFE0F
 
-// printable tells whether r may reach a terminal or a log as it is: a graphic
+// Printable reports whether r may reach a terminal or a log as it is: a graphic
 // character that neither moves the cursor nor changes the direction of text,
 // and that is seen. Of those that are not seen only emojiSelector passes.
-func printable(r rune) bool {
+func Printable(r rune) bool {
 	switch {
 	case r < 0x20, r >= 0x7f && r < 0xa0:
 		return false

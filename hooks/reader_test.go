@@ -205,6 +205,15 @@ func TestReaderFaults(t *testing.T) {
 	if wide, errs, code := r.run("status", "--wide"); code != 0 || !strings.Contains(wide, " verdict=") {
 		t.Errorf("status --wide: exit %d\n%s%s", code, wide, errs)
 	}
+	judged, _, code := r.run("validate", "t-one")
+	for file, rule := range steps {
+		if !strings.Contains(judged, "t-one/"+file+":1:1: error: ") || !strings.Contains(judged, "["+rule+"]") {
+			t.Errorf("validate does not refuse %s by %s:\n%s", file, rule, judged)
+		}
+	}
+	if _, _, clean := r.run("validate", "other"); code != 1 || clean != 0 {
+		t.Errorf("validate: exit %d and %d", code, clean)
+	}
 	// The same verdicts from what was kept, and again without it.
 	again := r.thread("t-one")
 	os.RemoveAll(filepath.Join(r.repo.Dir, ".git", "rigward"))
@@ -514,11 +523,7 @@ func readerIsTheGate(t *testing.T, random *mathrand.Rand) {
 			}
 			thread, name, _ := strings.Cut(path, "/")
 			for what, b := range map[string]*verdict.Book{"step by step": step, "at once": whole} {
-				th, err := b.Thread(thread)
-				if err != nil {
-					t.Fatal(err)
-				}
-				v := th.Of(name, parts[3])
+				v := b.Thread(thread).Of(name, parts[3])
 				want := slices.Clone(expected[commit])
 				slices.Sort(want)
 				slices.Sort(v.Rules)

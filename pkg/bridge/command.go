@@ -110,8 +110,8 @@ func commands() []*command {
 			{name: "--limit", value: "N", help: "rows at the most; 0 for all (default: 100)"},
 			{name: "--sql", help: "print the statement and its parameters instead"},
 		}, long: "Reads the database that control_plane in .bridge/config.yaml names; writes nothing.\nThe questions message and events take the body_hash of a message."},
-		{name: "validate", short: "judge message files without any history", run: runValidate, words: []word{{name: "path", required: true, many: true}},
-			long: "Files are judged as they are; directories for the messages in them. Exit code 0 if all\nare valid, 1 if some are not, 2 if something named could not be read."},
+		{name: "validate", short: "judge message files", run: runValidate, words: []word{{name: "path", required: true, many: true}},
+			long: "Files are judged as they are; directories for the messages in them. What the gates refuse\nin the history of this clone is not valid. Exit code 0 if all are valid, 1 if some are not, 2\nif something named could not be read."},
 	}
 }
 

@@ -236,11 +236,7 @@ func (r *run) whose(w *work, o *statusObject) error {
 	}
 	for i := range o.Threads {
 		row := &o.Threads[i]
-		t, err := book.Thread(row.ThreadID)
-		if err != nil {
-			return gitProblem(err)
-		}
-		row.latest.verdict = t.Of(row.latest.file, row.latest.blob)
+		row.latest.verdict = book.Thread(row.ThreadID).Of(row.latest.file, row.latest.blob)
 		v := jsonOf(row.latest.verdict)
 		row.Latest.Verdict = &v
 	}

@@ -289,6 +289,10 @@ type newEnvelope struct {
 	SHA      string `json:"sha"`
 	From     string `json:"from"`
 	Type     string `json:"type"`
+
+	Verdict jsonVerdict `json:"verdict"`
+
+	word string // the verdict for people
 }
 
 type divergenceReport struct {
@@ -472,8 +476,14 @@ func (r *run) compare(w *work, t target, head, seen, theirs string) (*comparison
 			return nil, err
 		}
 	}
+	book, err := r.bookOfTheirs(w, theirs)
+	if err != nil {
+		return nil, err
+	}
 	for _, a := range in.added {
-		rep.NewEnvelopes = append(rep.NewEnvelopes, newEnvelope{a.path, a.thread, a.commit, a.from, a.typ})
+		_, file := splitPath(a.path)
+		v := book.Thread(a.thread).Of(file, a.blob)
+		rep.NewEnvelopes = append(rep.NewEnvelopes, newEnvelope{a.path, a.thread, a.commit, a.from, a.typ, jsonOf(v), r.verdictLine(v, a.from)})
 	}
 	rep.ChangedEnvelopes = append(rep.ChangedEnvelopes, in.changed...)
 	if !behind && !c.ahead {
@@ -680,6 +690,9 @@ func (r *run) tell(t target, o *syncObject) {
 		}
 		lines = append(lines, fmt.Sprintf("thread %s: %s by %s and %s by %s were written without knowledge of each other since %s",
 			d.ThreadID, finding.Path(d.Local.Path), quote(d.Local.From), finding.Path(d.Remote.Path), quote(d.Remote.From), since))
+	}
+	for _, e := range o.Report.NewEnvelopes {
+		lines = append(lines, fmt.Sprintf("%s by %s: %s", finding.Path(e.Path), quote(e.From), e.word))
 	}
 	const most = 20
 	for i, line := range lines {

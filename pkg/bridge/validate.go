@@ -4,14 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/portable"
+	"github.com/rigward/rigward/pkg/verdict"
 )
 
 type validatedFile struct {
@@ -20,6 +23,7 @@ type validatedFile struct {
 	BodyHash    *string       `json:"body_hash"`
 	StatusClass *string       `json:"status_class"`
 	Findings    []jsonFinding `json:"findings"`
+	Verdict     *jsonVerdict  `json:"verdict,omitempty"` // of an envelope path of the repository
 }
 
 type unreadablePath struct {
@@ -41,6 +45,8 @@ type validation struct {
 	object  validateObject
 	invalid int
 	folded  map[string]map[string][]string // see twin
+	work    *work                          // the repository around the current directory, nil if there is none
+	book    *verdict.Book                  // of its history, nil if there is none
 }
 
 // runValidate is `rig-bridge validate` (spec/cli.md section 13).
@@ -53,8 +59,14 @@ func runValidate(r *run) error {
 	repo, err := gitrepo.OpenIdle(r.ctx, gitrepo.Env{Environ: r.env.Environ, Dir: r.env.Dir})
 	switch {
 	case err == nil:
-		v.root = repo.WorkTree()
-		repo.Close()
+		defer repo.Close()
+		if v.root = repo.WorkTree(); v.root != "" {
+			v.work = &work{root: v.root, repo: repo}
+			if v.book, err = r.book(v.work, maxJudged); err != nil {
+				return err
+			}
+			r.behind(v.book)
+		}
 	case errors.Is(err, gitrepo.ErrNotRepository), errors.Is(err, gitrepo.ErrNoGit):
 	default:
 		return gitProblem(err)
@@ -149,7 +161,32 @@ func (v *validation) file(name, full string, mode fs.FileMode, named bool) {
 			fs = append(fs, envelope.Twin(other))
 		}
 	}
-	v.result(name, e, fs)
+	if path == "" || v.book == nil {
+		v.result(name, e, fs, nil)
+		return
+	}
+	thread, file := splitPath(path)
+	word := v.work.verdictOf(v.book.Thread(thread), file, data)
+	v.result(name, e, append(fs, refusals(word, fs)...), &word)
+}
+
+// refusals are the findings for the rules by which the gates refuse the commit
+// of a file, but those that its content shows already.
+func refusals(word verdict.Verdict, fs []finding.Finding) (out []finding.Finding) {
+	if word.State != verdict.Refused {
+		return nil
+	}
+	for _, rule := range word.Rules {
+		if slices.ContainsFunc(fs, func(f finding.Finding) bool { return f.Rule == rule }) {
+			continue
+		}
+		message := "the gates refuse the commit " + short(word.Commit) + " that brought it"
+		if word.Reason != "" {
+			message = word.Reason
+		}
+		out = append(out, finding.Finding{Rule: rule, Severity: finding.Error, Line: 1, Col: 1, Message: message})
+	}
+	return out
 }
 
 // twin returns another path of the work tree that some file system could take
@@ -183,13 +220,17 @@ func (v *validation) twin(path string) string {
 	return ""
 }
 
-func (v *validation) result(name string, e *envelope.Envelope, fs []finding.Finding) {
+func (v *validation) result(name string, e *envelope.Envelope, fs []finding.Finding, word *verdict.Verdict) {
 	f := validatedFile{File: name, Valid: finding.Worst(fs) < finding.Error}
 	for i := range fs {
 		fs[i].Path = name
 	}
 	finding.Sort(fs)
 	f.Findings = jsonFindings(fs)
+	if word != nil {
+		j := jsonOf(*word)
+		f.Verdict = &j
+	}
 	if e != nil {
 		f.BodyHash = &e.Hash
 		if class := envelope.StatusClass(e.Status); class != "" {
@@ -275,7 +316,7 @@ func (v *validation) thread(name, full string, entries []os.DirEntry) {
 		}
 		shown := filepath.Join(name, e.Name())
 		if why := notRegular(e.Type()); why != "" {
-			v.result(shown, nil, []finding.Finding{{Rule: envelope.RulePath, Severity: finding.Error, Line: 1, Col: 1, Message: why}})
+			v.result(shown, nil, []finding.Finding{{Rule: envelope.RulePath, Severity: finding.Error, Line: 1, Col: 1, Message: why}}, nil)
 			continue
 		}
 		info, err := e.Info()
@@ -284,6 +325,26 @@ func (v *validation) thread(name, full string, entries []os.DirEntry) {
 			continue
 		}
 		v.file(shown, filepath.Join(full, e.Name()), info.Mode(), false)
+	}
+	v.removed(name, full, entries)
+}
+
+// removed tells of envelopes of a thread that were accepted, and that a commit
+// has deleted.
+func (v *validation) removed(name, full string, entries []os.DirEntry) {
+	path := v.envelopePath(filepath.Join(full, "x.md"))
+	if path == "" || v.book == nil {
+		return
+	}
+	thread, _ := splitPath(path)
+	gone := v.book.Thread(thread).Removed()
+	for _, file := range slices.Sorted(maps.Keys(gone)) {
+		if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == file }) {
+			continue
+		}
+		by := gone[file].By
+		v.result(filepath.Join(name, file), nil, []finding.Finding{{Rule: "append-only", Severity: finding.Error, Line: 1, Col: 1,
+			Message: "the accepted message was deleted by commit " + short(by.Commit)}}, &by)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // Whose word a message is: what pkg/verdict says of it, in the client's words.
 
 // maxJudged is how many commits a command judges that is to answer at once;
-// sync and validate judge all.
+// sync judges all.
 const maxJudged = 1000
 
 // book opens the verdicts of this clone. max is how many commits may be judged
@@ -31,9 +31,25 @@ func (r *run) book(w *work, max int) (*verdict.Book, error) {
 	return r.bookOf(w, view, max)
 }
 
+// bookOfTheirs opens the verdicts of what was fetched. Sync judges all of it,
+// so that later commands need not, and with --check as much as they do.
+func (r *run) bookOfTheirs(w *work, theirs string) (*verdict.Book, error) {
+	view, err := w.view()
+	if err != nil {
+		return nil, err
+	}
+	view.Head = theirs
+	max := 0
+	if r.opts.has("--check") {
+		max = maxJudged
+	}
+	return r.bookOf(w, view, max)
+}
+
 func (r *run) bookOf(w *work, view verdict.View, max int) (*verdict.Book, error) {
 	b, err := verdict.Open(r.ctx, verdict.Options{
-		Repo: w.repo, Loader: w.loader(), Dir: filepath.Join(w.repo.CommonDir(), "rigward"), Secret: r.secret(), Max: max, Now: r.env.Now(),
+		Repo: w.repo, Loader: w.loader(), Dir: filepath.Join(w.repo.CommonDir(), "rigward"), Secret: r.secret(),
+		ReadOnly: r.opts.has("--check"), Max: max, Now: r.env.Now(),
 	}, view)
 	if err != nil {
 		return nil, gitProblem(err)
@@ -187,7 +203,7 @@ func (r *run) verdictLine(v verdict.Verdict, from string) string {
 		if v.Commit != "" {
 			line += ", commit " + short(v.Commit)
 		}
-		return line
+		return line + reason
 	case verdict.NotPushed:
 		return r.paint("not pushed", stateColour(v.State)) + ", " + by + reason
 	case verdict.NotCommitted:
@@ -220,23 +236,13 @@ func (m *message) apart() bool {
 // accepted and is no longer what the work tree holds: edited there or in the
 // history, or deleted by a commit. What became of it comes as gone.
 func (r *run) judged(w *work, b *verdict.Book, thread string, ms []*message) (all []*message, gone []*message, err error) {
-	t, err := b.Thread(thread)
-	if err != nil {
-		return nil, nil, gitProblem(err)
-	}
+	t := b.Thread(thread)
 	type old struct{ file, blob string }
 	var olds []old
 	here := map[string]bool{}
 	for _, m := range ms {
 		here[m.file] = true
-		blob := w.blobID(m.data)
-		if lf := withoutCR(m.data); !t.Committed(m.file, blob) && len(lf) != len(m.data) {
-			// As a work tree with other line ends holds it.
-			if other := w.blobID(lf); t.Committed(m.file, other) {
-				blob = other
-			}
-		}
-		m.blob, m.verdict = blob, t.Of(m.file, blob)
+		m.verdict = w.verdictOf(t, m.file, m.data)
 		if m.data == nil { // a link, say
 			m.verdict = verdict.Verdict{State: verdict.NotCommitted}
 			if v, refused := t.Latest(m.file); refused {
@@ -245,9 +251,6 @@ func (r *run) judged(w *work, b *verdict.Book, thread string, ms []*message) (al
 		}
 		if m.verdict.Word != "" {
 			olds = append(olds, old{m.file, m.verdict.Word})
-			if m.verdict.State == verdict.NotCommitted {
-				m.verdict.State, m.verdict.Rules, m.verdict.Reason = verdict.Refused, []string{"append-only"}, "changed in this work tree"
-			}
 		}
 		m.commit = m.verdict.Commit
 		all = append(all, m)
@@ -285,6 +288,22 @@ func (r *run) judged(w *work, b *verdict.Book, thread string, ms []*message) (al
 	return all, gone, nil
 }
 
+// verdictOf is the verdict of a file of the work tree.
+func (w *work) verdictOf(t *verdict.Thread, file string, data []byte) verdict.Verdict {
+	blob := w.blobID(data)
+	if lf := withoutCR(data); !t.Committed(file, blob) && len(lf) != len(data) {
+		// As a work tree with other line ends holds it.
+		if other := w.blobID(lf); t.Committed(file, other) {
+			blob = other
+		}
+	}
+	v := t.Of(file, blob)
+	if v.Word != "" && v.State == verdict.NotCommitted {
+		v.State, v.Rules, v.Reason = verdict.Refused, []string{"append-only"}, "what was accepted was changed in this work tree"
+	}
+	return v
+}
+
 // withoutCR is what git stores of a file whose line ends it converts.
 func withoutCR(data []byte) []byte {
 	out := make([]byte, 0, len(data))
@@ -303,7 +322,7 @@ func (r *run) behind(b *verdict.Book) {
 		return
 	}
 	if hint == "" {
-		hint = "rig-bridge sync --check"
+		hint = "rig-bridge sync"
 	}
 	r.note("whose word the messages are is not known of all: %s; %s", why, hint)
 }

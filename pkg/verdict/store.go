@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rigward/rigward/pkg/policy"
 )
@@ -341,17 +342,29 @@ func (s *store) keep(records []record) error {
 	return err
 }
 
+// young is how old a file is that may be of a run at the same time, which has
+// not written its manifest yet.
+const young = 10 * time.Minute
+
 // save writes the manifest, and removes what it no longer names.
-func (s *store) save() error {
+func (s *store) save(now time.Time) error {
 	body, err := json.Marshal(s.manifest)
 	if err != nil {
 		return err
 	}
-	tmp := filepath.Join(s.dir, "manifest.new")
-	if err := os.WriteFile(tmp, append(body, s.mac("manifest", 0, body)...), 0o600); err != nil {
+	tmp, err := os.CreateTemp(s.dir, "manifest-")
+	if err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, filepath.Join(s.dir, "manifest")); err != nil {
+	_, err = tmp.Write(append(body, s.mac("manifest", 0, body)...))
+	if e := tmp.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(tmp.Name(), filepath.Join(s.dir, "manifest"))
+	}
+	if err != nil {
+		os.Remove(tmp.Name())
 		return err
 	}
 	used := map[string]bool{"manifest": true, s.Ahead.Segment.Name: true}
@@ -363,7 +376,11 @@ func (s *store) save() error {
 		return nil
 	}
 	for _, e := range entries {
-		if name := e.Name(); !used[name] && len(name) == 16 && strings.Trim(name, "0123456789abcdef") == "" {
+		name := e.Name()
+		if used[name] || len(name) != 16 || strings.Trim(name, "0123456789abcdef") != "" {
+			continue
+		}
+		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > young {
 			os.Remove(filepath.Join(s.dir, name))
 		}
 	}

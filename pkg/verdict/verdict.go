@@ -76,6 +76,8 @@ type Options struct {
 	Secret []byte // the user's own; without it nothing is kept
 	Max    int    // how many commits may be judged now, 0 for all
 	Now    time.Time
+	// ReadOnly says that nothing may be written: what was kept is read.
+	ReadOnly bool
 }
 
 // A Book holds the verdicts of a view. Open makes one.
@@ -172,11 +174,11 @@ func (b *Book) update(ctx context.Context) error {
 			return err
 		}
 	}
-	if b.pending || s.key == nil || s.dir == "" {
+	if b.pending || b.o.ReadOnly || s.key == nil || s.dir == "" {
 		return nil
 	}
 	// What cannot be kept is judged again the next time.
-	_ = s.save()
+	_ = s.save(b.o.Now)
 	return nil
 }
 
@@ -207,7 +209,7 @@ func (b *Book) base(ctx context.Context) error {
 		return err
 	}
 	if j.Commits < j.Total {
-		return &policy.Undecided{Message: "a commit of the history is malformed", Hint: "git fsck --no-dangling"}
+		return malformed(j)
 	}
 	s.Tip, s.Eras, s.Now = tip, j.Eras, j.Latest()
 	if !b.kept() {
@@ -223,10 +225,22 @@ func (b *Book) base(ctx context.Context) error {
 	return nil
 }
 
+// malformed is why nothing is decided behind a commit that two readers could
+// take for two different ones.
+func malformed(j *policy.Judge) error {
+	u := &policy.Undecided{Message: "a commit of the history is malformed", Hint: "git fsck --no-dangling"}
+	for _, f := range j.Findings {
+		if strings.HasPrefix(f.Message, "malformed commit") {
+			u.Message = "commit " + f.Commit + " of the history is a " + f.Message
+		}
+	}
+	return u
+}
+
 // kept tells whether there is a place to keep something, and makes it.
 func (b *Book) kept() bool {
 	s := b.store
-	if s.key == nil || s.dir == "" {
+	if b.o.ReadOnly || s.key == nil || s.dir == "" {
 		return false
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
@@ -273,7 +287,7 @@ func (b *Book) beyond(ctx context.Context) error {
 		return err
 	}
 	if j.Commits < j.Total {
-		return &policy.Undecided{Message: "a commit of the history is malformed", Hint: "git fsck --no-dangling"}
+		return malformed(j)
 	}
 	if b.kept() {
 		if s.Ahead.Segment, err = s.write(out); err == nil {
@@ -395,18 +409,17 @@ type Thread struct {
 	files map[string][]record
 }
 
-// Thread returns the verdicts of a thread. An error means that what is kept
-// was changed meanwhile.
-func (b *Book) Thread(name string) (*Thread, error) {
+// Thread returns the verdicts of a thread.
+func (b *Book) Thread(name string) *Thread {
 	records, err := b.records(name)
-	if err != nil {
-		return nil, err
+	if err != nil { // what was kept was removed or changed meanwhile
+		b.pending, records = true, nil
 	}
 	t := &Thread{b, map[string][]record{}}
 	for _, r := range records {
 		t.files[r.name] = append(t.files[r.name], r)
 	}
-	return t, nil
+	return t
 }
 
 // Of returns the verdict of a file with certain content, by the id that git

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,14 +126,23 @@ func (k *keyring) list() error {
 	if err != nil {
 		return err
 	}
+	revoked, err := k.revocations()
+	if err != nil {
+		return err
+	}
 	now := k.env.Now()
 	for _, line := range s.List() {
 		state := "valid"
+		v := k.judge(s, revoked, line, now)
 		switch {
 		case !line.ValidAfter.IsZero() && now.Before(line.ValidAfter):
 			state = "not yet valid"
 		case !line.ValidBefore.IsZero() && now.After(line.ValidBefore):
 			state = "expired"
+		case v.Reason == sshsign.UnknownKey:
+			state = "not for commits (namespaces)"
+		case !v.Good():
+			state = "not accepted: " + finding.Clean(cmp.Or(v.Detail, string(v.Reason)))
 		}
 		window := ""
 		if !line.ValidAfter.IsZero() {
@@ -148,6 +158,36 @@ func (k *keyring) list() error {
 		fmt.Fprintf(k.env.Stdout, "%s %s %s: %s%s\n", finding.Clean(line.Principals), kind, line.Fingerprint(), state, window)
 	}
 	return nil
+}
+
+// judge says what a signature by the key of a line would be worth, by all that
+// commits are judged by. Of a certificate authority that is its own key.
+func (k *keyring) judge(s *sshsign.Signers, revoked *sshsign.Revocations, line sshsign.Signer, at time.Time) sshsign.Verdict {
+	if line.CertAuthority {
+		own, err := sshsign.ParseSigners(append([]byte("* "), ssh.MarshalAuthorizedKey(line.Key)...))
+		if err != nil {
+			return sshsign.Verdict{Reason: sshsign.UnsupportedType, Detail: err.Error()}
+		}
+		s = own
+	}
+	return s.Judge(line.Key, revoked, sshsign.Options{At: at, MinRSABits: k.policy.MinRSABits})
+}
+
+// revocations reads the revocation file of the work tree that the policy names,
+// nil if it names none.
+func (k *keyring) revocations() (*sshsign.Revocations, error) {
+	if k.policy.Revoked == "" || k.repo.WorkTree() == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(filepath.Join(k.repo.WorkTree(), filepath.FromSlash(k.policy.Revoked)))
+	if err != nil {
+		return nil, &policy.Undecided{Message: "the revocation file " + finding.Path(k.policy.Revoked) + " that the policy names cannot be read", Hint: "rig-hook keys revoke KEY, or take the key revoked out of .bridge/policy.yaml", Cause: err}
+	}
+	revoked, err := sshsign.ParseRevocations(data)
+	if err != nil {
+		return nil, &policy.Undecided{Message: "the revocation file is malformed: " + finding.Clean(err.Error()), Cause: err}
+	}
+	return revoked, nil
 }
 
 // add appends a line for a public key: rig-hook keys add PRINCIPALS KEY-FILE.
@@ -180,6 +220,23 @@ func (k *keyring) add() error {
 	}
 	if len(old) > 0 && !bytes.HasSuffix(old, []byte("\n")) {
 		old = append(old, '\n')
+	}
+	revoked, err := k.revocations()
+	if err != nil {
+		return err
+	}
+	if s, err := sshsign.ParseSigners([]byte(line)); err == nil {
+		added := s.List()[0]
+		at := k.env.Now()
+		if at.Before(added.ValidAfter) {
+			at = added.ValidAfter
+		}
+		// Until when it holds and what for is the caller's word.
+		if v := k.judge(s, revoked, added, at); v.Reason == sshsign.UnsupportedType || v.Reason == sshsign.Revoked {
+			fmt.Fprintf(k.env.Stderr, "rig-hook: keys add: no commit that this key signs would be accepted: %s\n", finding.Clean(v.Detail))
+			fmt.Fprintf(k.env.Stderr, "hint: ssh-keygen -t ed25519, then rig-hook keys add %s ~/.ssh/id_ed25519.pub\n", finding.Word(k.words[0]))
+			return errRefused
+		}
 	}
 	return k.write(append(old, line...), "added "+ssh.FingerprintSHA256(key))
 }
@@ -330,15 +387,9 @@ func (k *keyring) test() error {
 	if err != nil {
 		return err
 	}
-	var revoked *sshsign.Revocations
-	if k.policy.Revoked != "" && k.repo.WorkTree() != "" {
-		data, err := os.ReadFile(filepath.Join(k.repo.WorkTree(), filepath.FromSlash(k.policy.Revoked)))
-		if err != nil {
-			return &policy.Undecided{Message: "the revocation file " + finding.Path(k.policy.Revoked) + " that the policy names cannot be read", Hint: "rig-hook keys revoke KEY, or take the key revoked out of .bridge/policy.yaml", Cause: err}
-		}
-		if revoked, err = sshsign.ParseRevocations(data); err != nil {
-			return &policy.Undecided{Message: "the revocation file is malformed: " + finding.Clean(err.Error()), Cause: err}
-		}
+	revoked, err := k.revocations()
+	if err != nil {
+		return err
 	}
 	c, err := k.repo.Commit(id)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestPublishedRigLife(t *testing.T) {
 	if status != 0 || field(t, got, "standardVersion") != "openrig.bundle-standard/v1" || field(t, got, "code") != "ok" {
 		t.Errorf("%d %s", status, got)
 	}
-	run(0, "all-codex: dev.build=codex,orch.lead=codex\n", "configurations", "rig.yaml")
+	run(0, "\"all-codex\": dev.build=codex,orch.lead=codex\n", "configurations", "rig.yaml")
 	run(0, ", recommended, the rig as it is written", "configurations", "rig.yaml")
 	run(1, "configuration-undeclared", "create", "rig.yaml", "-o", "x.rigbundle", "--preset", "best")
 	run(2, "--seat takes POD.MEMBER=RUNTIME", "create", "rig.yaml", "-o", "x.rigbundle", "--seat", "dev.build")
@@ -64,7 +64,7 @@ func TestPublishedRigLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, filepath.Join(dir, "rig.yaml"), strings.Replace(string(data), "startup_proof", "startup_oath", 1), 0o644)
-	run(0, "note: unknown-value: rig.yaml:6:", "create", "rig.yaml", "-o", "new.rigbundle")
+	run(0, "note: unknown-value: rig.yaml:10:13: startup.actions[0].type is ", "create", "rig.yaml", "-o", "new.rigbundle")
 	run(1, "unknown-value", "create", "rig.yaml", "-o", "new.rigbundle", "--strict=unknown-value")
 	run(2, "io-error", "check", "nowhere")
 	put(t, filepath.Join(dir, ".env"), "A=1\n", 0o600)

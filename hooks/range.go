@@ -49,7 +49,7 @@ func (c *Checker) Range(ctx context.Context, r policy.Range) (err error) {
 	}
 	if c.Now {
 		base = c.Head
-	} else if len(r.Exclude) == 0 {
+	} else if len(r.Exclude) == 0 || c.All {
 		c.Judge.OfTheTime = c.Loader.Accepted
 	}
 	r.From = base

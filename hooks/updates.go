@@ -288,8 +288,30 @@ func (d *Door) accepted(ctx context.Context) (ids []string, err error) {
 		return nil, err
 	}
 	ids = append(ids, more...)
+	base, err := Baseline(d.Repo, d.Policy)
+	if err != nil {
+		return nil, err
+	}
+	ids = append(ids, base...)
 	slices.Sort(ids)
 	return slices.Compact(ids), nil
+}
+
+// Baseline returns the commits of a server's baseline that are here.
+func Baseline(repo *gitrepo.Repo, p *policy.Policy) (ids []string, err error) {
+	if len(p.Baseline) == 0 {
+		return nil, nil
+	}
+	types, err := repo.Has(p.Baseline)
+	if err != nil {
+		return nil, err
+	}
+	for i, id := range p.Baseline {
+		if types[i] == "commit" {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }
 
 // first refuses the first push into an empty repository, where nothing can be

@@ -23,7 +23,7 @@ type command struct {
 }
 
 var commands = map[string]command{
-	"check":     {"--all --stdin --policy= --format= --report= --timeout=", 1, check},
+	"check":     {"--baseline= --all --stdin --policy= --format= --report= --timeout=", 1, check},
 	"install":   {"--server= --into-hooks-path --bootstrap", 0, install},
 	"uninstall": {"--server=", 0, uninstall},
 	"doctor":    {"--server=", 0, doctor},

@@ -71,6 +71,8 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *re
 	switch when := f.value["--policy"]; {
 	case f.has("--policy") && when != "now" && when != "then":
 		return &policy.Undecided{Message: "--policy is " + finding.Quote(when) + ", expected now or then"}
+	case f.has("--baseline") && !f.has("--all"):
+		return &policy.Undecided{Message: "--baseline goes with --all", Hint: "rig-hook check --all --baseline " + finding.Word(f.value["--baseline"])}
 	case f.has("--all") && f.has("--stdin") || len(f.words) > 1 || len(f.words) == 1 && (f.has("--all") || f.has("--stdin")):
 		return &policy.Undecided{Message: "expected one of BASE..HEAD, --all and --stdin", Hint: "rig-hook --help"}
 	}
@@ -86,7 +88,11 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *re
 		if head == "" {
 			return &policy.Undecided{Message: "there is no commit yet, so nothing was read"}
 		}
-		ranges = append(ranges, policy.Range{New: head, History: true, First: true})
+		r, err := whole(ctx, repo, c.Loader, f, head)
+		if err != nil {
+			return err
+		}
+		ranges = append(ranges, r)
 	default:
 		r, err := named(ctx, repo, f.words, head)
 		if err != nil {
@@ -100,7 +106,42 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *re
 			return err
 		}
 	}
+	if finding.Worst(j.Findings) >= rep.Fail && f.has("--all") && !f.has("--baseline") {
+		rep.Notes = append(rep.Notes, "what was there before anybody checked can be taken as it is, once somebody has looked at it: rig-hook check --all --baseline "+head[:12]+" judges only what comes after")
+	}
 	return nil
+}
+
+// whole is the range of all that HEAD has, but for what is taken as it is: the
+// history of the commit that --baseline names, and of those that a server's own
+// policy names.
+func whole(ctx context.Context, repo *gitrepo.Repo, l *policy.Loader, f flags, head string) (r policy.Range, err error) {
+	r = policy.Range{New: head, History: true, First: true}
+	p, _, err := l.AtCommit(head)
+	if err != nil {
+		return r, err
+	}
+	if r.Exclude, err = hooks.Baseline(repo, p); err != nil {
+		return r, err
+	}
+	if f.has("--baseline") {
+		id, err := repo.Resolve(ctx, f.value["--baseline"])
+		if err != nil {
+			return r, err
+		}
+		r.Exclude = append(r.Exclude, id)
+	}
+	for _, id := range r.Exclude {
+		before, err := repo.IsAncestor(ctx, id, head)
+		if err != nil {
+			return r, err
+		}
+		if !before && f.has("--baseline") {
+			return r, &policy.Undecided{Message: "the baseline " + finding.Path(id) + " is not in the history of HEAD", Hint: "git log --oneline shows what is"}
+		}
+		r.First = r.First && !before
+	}
+	return r, nil
 }
 
 // judgeUpdates judges ref updates, as pre-receive gets them, of this repository.

@@ -29,6 +29,7 @@ Judges commits that are in the repository: those of a range, by default those
 that the upstream does not have.
 
   --all             the whole history of HEAD
+  --baseline COMMIT with --all: take what COMMIT has in its history as it is
   --stdin           ref updates on standard input, as pre-receive gets them
   --policy WHEN     then (default): by policy and signers of the time of each commit; now: by those of HEAD
   --format NAME     text (default), json, jsonl, sarif, junit, github, markdown, html

@@ -5,8 +5,10 @@ package servers
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rigward/rigward/internal/gittest"
 	"github.com/rigward/rigward/pkg/envelope"
@@ -59,7 +61,7 @@ func TestKeeping(t *testing.T) {
 	try(next, "new", "")
 	reset()
 	documented(t, "Changing keys", 1).run(clone, env)
-	do("rig-hook keys add you@example.com ~/.ssh/old.pub && git commit -q -a -S -m 'Listed again' && git push -q")
+	do("printf 'you@example.com %s\\n' \"$(cat ~/.ssh/old.pub)\" >>.bridge/allowed_signers && git commit -q -a -S -m 'Listed again' && git push -q")
 	try(old, "again", "revoked: the key")
 
 	// An edit is refused, let in by the exception, and the next one refused.
@@ -75,6 +77,7 @@ func TestKeeping(t *testing.T) {
 	edit("Three\n", "")
 	documented(t, "Letting something in by exception", 1).with("/srv/git", dir).run(dir, env)
 	edit("Four\n", "[append-only]")
+	exceptions(t, dir, env)
 	reset()
 	write(t, filepath.Join(clone, "th-a", "ACK.md"), turn("th-a", "STATE", "Five\n"), 0o644)
 	do("git add . && git commit -q -m More && git push -q")
@@ -96,4 +99,47 @@ func TestKeeping(t *testing.T) {
 	}
 	do(relay("AGAIN.md"))
 	push("[relay-nonce]")
+}
+
+// exceptions plays I16: the page's words for an exception hold for a repository
+// without a policy, as the README leaves it, and for every form in which one may
+// have rules already.
+func exceptions(t *testing.T, dir string, env []string) {
+	t.Helper()
+	for name, text := range map[string]string{
+		"none":           "",
+		"without rules":  "version: 1\nprotect: [refs/heads/main]\n",
+		"rules in block": "version: 1\nrules:\n  tldr-length: off\nfail-level: error\n",
+		"rules in flow":  "version: 1\nrules: {tldr-length: off}\nfail-level: error\n",
+		"empty rules":    "version: 1\nrules: \n",
+	} {
+		srv := filepath.Join(gittest.TempDir(t), "srv")
+		bridge := filepath.Join(srv, "bridge.git")
+		block{t, "git init -q -b main work && cd work && mkdir -p .bridge th-a && printf '%s' \"$POLICY\" >.bridge/policy.yaml\n" +
+			"test -s .bridge/policy.yaml || rm .bridge/policy.yaml\n" +
+			"printf '%s' \"$TURN\" >th-a/STATE.md && git add -A . && git commit -q -m First\n" +
+			"mkdir -p '" + srv + "' && git clone -q --bare . '" + bridge + "' && rig-hook install --server '" + bridge + "'\n" +
+			"git remote add origin '" + bridge + "' && git fetch -q origin"}.run(gittest.TempDir(t), append(slices.Clone(env), "POLICY="+text, "TURN="+turn("th-a", "STATE", "One\n"),
+			"GIT_AUTHOR_NAME=N", "GIT_AUTHOR_EMAIL=n@example.com", "GIT_COMMITTER_NAME=N", "GIT_COMMITTER_EMAIL=n@example.com"))
+		c := gittest.New(t, gittest.Options{})
+		c.Now = time.Now().Unix() // the first commit was made by the clock
+		c.Run("pull", "-q", bridge, "main")
+		edit := func(body string) gittest.Result {
+			c.Run("fetch", "-q", bridge, "main")
+			c.Run("reset", "-q", "--hard", "FETCH_HEAD")
+			c.Commit("Edit", map[string]string{"th-a/STATE.md": turn("th-a", "STATE", body)})
+			return c.Push(bridge, "main")
+		}
+		if res := edit("Two\n"); res.Code == 0 || !strings.Contains(res.Stderr, "[append-only]") {
+			t.Fatalf("%s: %s", name, res.Stderr)
+		}
+		documented(t, "Letting something in by exception", 0).with("/srv/git", srv).run(dir, env)
+		if res := edit("Three\n"); res.Code != 0 {
+			t.Fatalf("%s: %s", name, res.Stderr)
+		}
+		documented(t, "Letting something in by exception", 1).with("/srv/git", srv).run(dir, env)
+		if res := edit("Four\n"); res.Code == 0 {
+			t.Fatalf("%s: an edit was taken after the exception", name)
+		}
+	}
 }

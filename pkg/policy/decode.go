@@ -64,8 +64,9 @@ func Decode(data []byte, from Origin) (*Policy, error) {
 				"skew": func(n *yamlprofile.Node) { d.p.ClockSkew = d.duration(n, 0, 24*time.Hour) },
 			})
 		},
-		"relay":   d.relay,
-		"bundles": d.bundles,
+		"baseline": d.baseline,
+		"relay":    d.relay,
+		"bundles":  d.bundles,
 		"report": func(n *yamlprofile.Node) {
 			d.object(n, "report.", map[string]func(*yamlprofile.Node){
 				"max-lines": func(n *yamlprofile.Node) { d.p.MaxLines = int(d.number(n, 3, 1000)) },
@@ -348,6 +349,24 @@ func (d *decoder) revoked(n *yamlprofile.Node) {
 	if n.Kind != yamlprofile.Null {
 		d.p.Revoked = d.path(n, false)
 	}
+}
+
+// baseline reads whose history is taken as it is. A repository's own file could
+// name a commit that its writer has just pushed.
+func (d *decoder) baseline(n *yamlprofile.Node) {
+	if d.from != FromServer {
+		d.fail(n, "only a server's own policy has a baseline", "on the server: git config rigward.policy FILE")
+		return
+	}
+	d.list(n, func(it *yamlprofile.Node) {
+		if id := d.text(it); d.err == nil {
+			if l := len(id); l != 40 && l != 64 || strings.Trim(id, "0123456789abcdef") != "" {
+				d.want(it, "a full commit id")
+				return
+			}
+			d.p.Baseline = append(d.p.Baseline, id)
+		}
+	})
 }
 
 func (d *decoder) forge(n *yamlprofile.Node) {

@@ -45,6 +45,7 @@ revoked: keys/revoked
 min-rsa-bits: 4096
 forge-commits: [SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA]
 push-cert: require
+baseline: [a123456789012345678901234567890123456789]
 clock: {skew: 60}
 relay:
   types: [ACK]
@@ -70,6 +71,7 @@ func TestDecodeEveryKey(t *testing.T) {
 		Levels:    map[string]finding.Severity{"divergence": finding.Error, "tldr-length": finding.Off, "references": finding.Error},
 		FailLevel: finding.Warning, RequireSigned: RequireAll, Signers: "keys/signers", Revoked: "keys/revoked", MinRSABits: 4096,
 		Forge: Forge{Keys: []string{"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}, PushCert: true, ClockSkew: time.Minute,
+		Baseline:   []string{"a123456789012345678901234567890123456789"},
 		RelayTypes: []string{"ACK"}, RelayClock: 2 * time.Minute, NonceRefs: true, FreezeMinutes: 5,
 		DeniedAuthors: []string{"*@example.org"}, PathKey: finding.Error,
 		Bundles:  []Bundle{{Format: "rig", Source: "src", Output: "out.rigbundle", Name: "n", Version: "1.0", Root: "r", Signer: "s", Options: map[string]string{"form": "openrig-0.4", "drop-services": "true"}}},
@@ -105,6 +107,7 @@ var refusals = []struct {
 	{"protect: []\n", "no version", 1, 1, true},
 	{"version: 1\nversion: 1\n", "", 2, 1, false},
 	{"version: 1\nrule: {}\n", `unknown key "rule"`, 2, 1, true},
+	{"version: 1\nbaseline: [a123456789012345678901234567890123456789]\n", "only a server's own policy has a baseline", 2, 11, false},
 	{"version: 1\nprotect: main\n", `found "main", expected a list`, 2, 10, true},
 	{"version: 1\nprotect: ['']\n", "expected a string", 2, 11, true},
 	{"version: 1\nprotect: [1]\n", "expected a string", 2, 11, true},

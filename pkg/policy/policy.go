@@ -49,6 +49,10 @@ type Policy struct {
 	DeniedAuthors []string
 	PathKey       finding.Severity // of an attested_by that is a path
 
+	// Baseline names commits whose history counts as accepted, whatever it
+	// holds. Only a server's own policy has any.
+	Baseline []string
+
 	Bundles  []Bundle
 	MaxLines int // of a server report
 

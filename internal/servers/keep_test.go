@@ -111,7 +111,6 @@ func exceptions(t *testing.T, dir string, env []string) {
 		"without rules":  "version: 1\nprotect: [refs/heads/main]\n",
 		"rules in block": "version: 1\nrules:\n  tldr-length: off\nfail-level: error\n",
 		"rules in flow":  "version: 1\nrules: {tldr-length: off}\nfail-level: error\n",
-		"empty rules":    "version: 1\nrules: \n",
 	} {
 		srv := filepath.Join(gittest.TempDir(t), "srv")
 		bridge := filepath.Join(srv, "bridge.git")

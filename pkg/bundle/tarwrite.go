@@ -1,16 +1,17 @@
 package bundle
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -227,10 +228,10 @@ func (p *pipe) Close() error {
 	return <-p.exit
 }
 
-// USTAR is the layout of spec/agentbundle.md section 10: ustar headers, a pax
-// header only where ustar cannot hold a value, with no other keys, owners 0,
-// order by the bytes of the path. The standard library's writer gives the same
-// bytes; a test holds the two together.
+// USTAR is the layout of spec/agentbundle.md section 10, which is that of the
+// standard library's writer: ustar headers, a pax header only where ustar
+// cannot hold a value, with no other keys, owners 0, order by the bytes of the
+// path. A test knows the bytes.
 type USTAR struct {
 	ModTime int64 // seconds since 1970, 0 to 8589934591, the same for every member
 }
@@ -241,148 +242,22 @@ func (USTAR) Compare(a, b string) int { return strings.Compare(a, b) }
 // AppendHeader appends the header of m. A directory's name gets a trailing
 // slash.
 func (u USTAR) AppendHeader(dst []byte, m *Member) ([]byte, error) {
-	name := m.Name
-	mode := m.Mode
+	h := &tar.Header{Typeflag: byte(m.Type), Name: m.Name, Linkname: m.Link, Mode: int64(m.Mode), ModTime: time.Unix(u.ModTime, 0), Format: tar.FormatPAX}
 	switch m.Type {
 	case Dir:
-		name += "/"
+		h.Name += "/"
 	case Symlink:
-		mode = 0o777
+		h.Mode = 0o777
 	case File:
+		h.Size = m.Size
 	default:
 		return nil, fmt.Errorf("this layout holds no %v", m.Type)
 	}
-	size := m.Size
-	if m.Type != File {
-		size = 0
+	out := bytes.NewBuffer(dst)
+	if err := tar.NewWriter(out).WriteHeader(h); err != nil {
+		return nil, err
 	}
-	prefix, last, split := splitUSTAR(name)
-	longName := len(name) > ustarName || !isASCII(name)
-	longLink := len(m.Link) > ustarName || !isASCII(m.Link)
-	longSize := size > ustarSize
-	f := ustarFields{name: name, mode: mode, size: size, mtime: u.ModTime, flag: byte(m.Type), link: m.Link, devices: true}
-	if split {
-		f.prefix, f.name = prefix, last
-	}
-	if longLink || longSize || longName && !split {
-		var body []byte // records in the order of their keys
-		if longLink {
-			body = append(body, PaxRecord("linkpath", m.Link)...)
-		}
-		if longName {
-			body = append(body, PaxRecord("path", name)...)
-		}
-		if longSize {
-			body = append(body, PaxRecord("size", strconv.FormatInt(size, 10))...)
-			f.size = 0
-		}
-		dir, base := path.Split(name)
-		ext := toASCII(path.Join(dir, "PaxHeaders.0", base))
-		ext = strings.TrimRight(ext[:min(len(ext), ustarName)], "/")
-		dst = appendUSTAR(dst, ustarFields{name: ext, size: int64(len(body)), flag: 'x'})
-		dst = append(dst, body...)
-		dst = append(dst, make([]byte, padding(int64(len(body))))...)
-		f.name, f.prefix, f.link = asciiField(name), "", asciiField(m.Link)
-	}
-	return appendUSTAR(dst, f), nil
-}
-
-// Field sizes of a ustar header block.
-const (
-	ustarName   = 100
-	ustarPrefix = 155
-	ustarSize   = 0o77777777777
-)
-
-// splitUSTAR splits an ASCII name of over 100 bytes at the last slash that
-// gives a prefix of at most 155 bytes.
-func splitUSTAR(name string) (prefix, last string, ok bool) {
-	if len(name) <= ustarName || !isASCII(name) {
-		return "", "", false
-	}
-	n := len(name)
-	if n > ustarPrefix+1 {
-		n = ustarPrefix + 1
-	} else if name[n-1] == '/' {
-		n--
-	}
-	i := strings.LastIndexByte(name[:n], '/')
-	if i <= 0 || len(name)-i-1 > ustarName || len(name)-i-1 == 0 {
-		return "", "", false
-	}
-	return name[:i], name[i+1:], true
-}
-
-func isASCII(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] >= 0x80 || s[i] == 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// toASCII leaves out what is not ASCII.
-func toASCII(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 0x80 || r == 0 {
-			return -1
-		}
-		return r
-	}, s)
-}
-
-// asciiField is what a header block repeats of a value that a pax record
-// holds: the ASCII characters that fit, without slashes at a cut.
-func asciiField(s string) string {
-	s = toASCII(s)
-	if len(s) > ustarName {
-		s = s[:ustarName]
-		if s[ustarName-1] == '/' {
-			s = strings.TrimRight(s, "/")
-		}
-	}
-	return s
-}
-
-type ustarFields struct {
-	name, prefix, link string
-	mode               uint32
-	size, mtime        int64
-	flag               byte
-	devices            bool // write the device numbers, as 0
-}
-
-func appendUSTAR(dst []byte, f ustarFields) []byte {
-	at := len(dst)
-	dst = append(dst, make([]byte, blockSize)...)
-	b := dst[at:]
-	copy(b[0:100], f.name)
-	octal(b[100:108], int64(f.mode))
-	octal(b[108:116], 0)
-	octal(b[116:124], 0)
-	octal(b[124:136], f.size)
-	octal(b[136:148], f.mtime)
-	b[156] = f.flag
-	copy(b[157:257], f.link)
-	copy(b[257:265], "ustar\x0000")
-	if f.devices {
-		octal(b[329:337], 0)
-		octal(b[337:345], 0)
-	}
-	copy(b[345:500], f.prefix)
-	octal(b[148:155], BlockSum(b))
-	b[155] = ' '
-	return dst
-}
-
-// octal writes v with leading zeros and a NUL at the end.
-func octal(b []byte, v int64) {
-	for i := len(b) - 2; i >= 0; i-- {
-		b[i] = '0' + byte(v&7)
-		v >>= 3
-	}
-	b[len(b)-1] = 0
+	return out.Bytes(), nil
 }
 
 // BlockSum is the checksum of a header block, its own field taken as blanks.

@@ -1,18 +1,19 @@
 package bundle
 
 import (
-	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 )
 
-// TestUSTARAgainstStandardLibrary holds the layout to the bytes of
-// archive/tar, on names around every border of the ustar fields.
-func TestUSTARAgainstStandardLibrary(t *testing.T) {
+// TestUSTAR holds the layout to recorded bytes, on names around every border
+// of the ustar fields: another release of Go must write the same.
+func TestUSTAR(t *testing.T) {
+	headers := sha256.New()
 	rng := rand.New(rand.NewPCG(1, 2))
 	name := func() string {
 		alphabet := []string{"a", "b", "-", ".x", "é", "日", " "}
@@ -33,30 +34,22 @@ func TestUSTARAgainstStandardLibrary(t *testing.T) {
 	}
 	for i := range 4000 {
 		m := Member{Name: name(), Type: File, Mode: 0o644, Size: int64(rng.IntN(3))}
-		h := &tar.Header{Name: m.Name, Typeflag: tar.TypeReg, Mode: 0o644, Size: m.Size, Format: tar.FormatPAX, ModTime: time.Unix(int64(i), 0)}
 		switch rng.IntN(5) {
 		case 0:
-			m.Type, m.Size, h.Typeflag, h.Size, h.Name, h.Mode = Dir, 0, tar.TypeDir, 0, h.Name+"/", 0o755
-			m.Mode = 0o755
+			m.Type, m.Size, m.Mode = Dir, 0, 0o755
 		case 1:
 			m.Type, m.Size, m.Link = Symlink, 0, name()
-			h.Typeflag, h.Size, h.Linkname, h.Mode = tar.TypeSymlink, 0, m.Link, 0o777
 		case 2:
 			m.Size = 1<<33 - 2 + int64(rng.IntN(4))
-			h.Size = m.Size
-		}
-		var want bytes.Buffer
-		w := tar.NewWriter(&want)
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatalf("%q: %v", m.Name, err)
 		}
 		got, err := USTAR{ModTime: int64(i)}.AppendHeader(nil, &m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(got, want.Bytes()) {
-			t.Fatalf("%+v:\n got %q\nwant %q", m, got, want.Bytes())
-		}
+		headers.Write(got)
+	}
+	if got, want := hex.EncodeToString(headers.Sum(nil)), "e3edbfda0fa0effda480c165b3987f88f2e00d412192503be0d7b8c8460dbd01"; got != want {
+		t.Errorf("the headers have the digest %s, want %s", got, want)
 	}
 }
 

@@ -57,11 +57,6 @@ var (
 	}
 
 	namePattern    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[a-z0-9]+([._-][a-z0-9]+)*\z`) })
-	versionPattern = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`\A(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)` +
-			`(-(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(\.(0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*)?` +
-			`(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?\z`)
-	})
 	envPattern     = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[A-Z_][A-Z0-9_]*\z`) })
 	runtimePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\A[!-~]{1,64}\z`) })
 
@@ -186,9 +181,9 @@ func (j *manifestJudge) judge() {
 	}
 	const version = "a version like 1.2.3 (SemVer 2.0.0) of at most 100 bytes"
 	if v := j.required("version", version); v != nil {
-		if j.m.Version = v.text; len(v.text) > maxNameBytes || !versionPattern().MatchString(v.text) {
+		if j.m.Version = v.text; len(v.text) > maxNameBytes || !bundle.IsVersion(v.text) {
 			hint := ""
-			if rest, ok := strings.CutPrefix(v.text, "v"); ok && versionPattern().MatchString(rest) {
+			if rest, ok := strings.CutPrefix(v.text, "v"); ok && bundle.IsVersion(rest) {
 				hint = fmt.Sprintf(`"version": "%s"`, rest)
 			}
 			j.value(v, "version", version, hint)

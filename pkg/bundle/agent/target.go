@@ -109,30 +109,23 @@ func runtimeFits(need, have string) bool {
 	if !ok || !ok2 {
 		return need == have
 	}
-	return a[0] == b[0] && compareVersions(b, a) >= 0
+	major, _, _ := strings.Cut(a, ".")
+	return strings.HasPrefix(b, major+".") && bundle.CompareVersions(b, a) >= 0
 }
 
 // numericVersion reads up to three dot-separated numbers of any length; a
 // leading v is dropped, missing parts are zero, leading zeros do not count.
-func numericVersion(s string) (v [3]string, ok bool) {
+func numericVersion(s string) (version string, ok bool) {
+	v := []string{"0", "0", "0"}
 	parts := strings.Split(strings.TrimPrefix(s, "v"), ".")
-	if len(parts) > 3 {
-		return v, false
+	if len(parts) > len(v) {
+		return "", false
 	}
 	for i, p := range parts {
 		if p == "" || strings.Trim(p, "0123456789") != "" {
-			return v, false
+			return "", false
 		}
-		v[i] = strings.TrimLeft(p, "0")
+		v[i] = cmp.Or(strings.TrimLeft(p, "0"), "0")
 	}
-	return v, true
-}
-
-func compareVersions(a, b [3]string) int {
-	for i := range a {
-		if c := cmp.Or(cmp.Compare(len(a[i]), len(b[i])), cmp.Compare(a[i], b[i])); c != 0 {
-			return c
-		}
-	}
-	return 0
+	return strings.Join(v, "."), true
 }

@@ -79,7 +79,7 @@ func (c *creator) create() error {
 	if !ValidID(o.ID) {
 		c.add(bundle.Faultf(BundleIDInvalid, "", "the bundle id %s %s", finding.QuoteMax(o.ID, 200), idGrammar))
 	}
-	if !semver().MatchString(o.Version) {
+	if !bundle.IsVersion(o.Version) {
 		c.add(bundle.Faultf(VersionInvalid, "", "the version %s is not SemVer 2.0.0, as 1.0.0 would be", finding.QuoteMax(o.Version, 80)))
 	}
 	if len(c.faults) > 0 {

@@ -57,7 +57,7 @@ var (
 // scalar writes a text without control characters as a YAML scalar on one line.
 func scalar(s string) string {
 	switch {
-	case semver().MatchString(s), isHex(s, 64) && strings.ContainsAny(s, "abcdef"),
+	case bundle.IsVersion(s), isHex(s, 64) && strings.ContainsAny(s, "abcdef"),
 		plainText().MatchString(s) && !notText().MatchString(s) && !numberStart().MatchString(s):
 		return s
 	case strings.IndexFunc(s, func(r rune) bool { return r < 0x20 || r > 0x7e }) < 0:

@@ -45,7 +45,7 @@ func (v *verifier) runHead() error {
 	if v.o.ID != "" && name != v.o.ID {
 		faults = append(faults, bundle.Faultf(BundleIDMismatch, headManifest, "the manifest is that of %s, expected %s", finding.QuoteMax(name, 200), finding.QuoteMax(v.o.ID, 200)))
 	}
-	if !semver().MatchString(version) {
+	if !bundle.IsVersion(version) {
 		faults = append(faults, bundle.Faultf(VersionInvalid, headManifest, "the version %s is not SemVer 2.0.0, as 1.0.0 would be", finding.QuoteMax(version, 80)))
 	}
 	v.r.Name, v.r.Version = name, version

@@ -418,11 +418,11 @@ func (in *installer) notNewer(own *Lock, version string) (refused bool) {
 		in.add(f)
 		refused = true
 	}
-	if !semver().MatchString(own.Version) {
+	if !bundle.IsVersion(own.Version) {
 		fault("the installed version %s is not SemVer, so whether %s is newer cannot be said", finding.QuoteMax(own.Version, 80), version)
 		return refused
 	}
-	switch c := compareVersions(version, own.Version); {
+	switch c := bundle.CompareVersions(version, own.Version); {
 	case c < 0:
 		fault("version %s is older than the installed %s", version, own.Version)
 	case c == 0 && own.ManifestHash != "" && own.ManifestHash != in.r.Report.sum:

@@ -431,6 +431,9 @@ func TestParseRoots(t *testing.T) {
 	if fault != nil || !reflect.DeepEqual(roots, []Root{{Path: "x", ID: "a/b", Version: "1.0", Categories: []string{"c", "d"}}, {Path: "y", ID: "e", Manifest: ".ai/bundles/e/manifest.yaml"}}) {
 		t.Errorf("%+v %v", roots, fault)
 	}
+	if roots, fault = ParseRoots([]byte("version: 1\nbundles: [{bundle_id: a, root_path: x}]\n")); fault != nil || len(roots) != 1 {
+		t.Errorf("another key beside the list: %v %v", roots, fault)
+	}
 	for _, bad := range []string{"", "a", "bundles: x", "bundles: [x]", "bundles: [{bundle_id: a}]", "bundles: [{bundle_id: ../a, root_path: x}]", "bundles: [{bundle_id: a, root_path: x, extra: y}]", "bundles: [{bundle_id: a, root_path: x, categories: c}]", "bundles: [&a {bundle_id: a, root_path: x}, *a]"} {
 		if _, fault := ParseRoots([]byte(bad)); fault == nil {
 			t.Errorf("%q is taken", bad)

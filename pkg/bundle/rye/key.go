@@ -11,41 +11,26 @@ import (
 	"strings"
 )
 
-// spkiPrefix is the DER of an Ed25519 public key before its 32 bytes (RFC 8410
-// section 4).
-const spkiPrefix = "\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"
-
-const (
-	pemHead = "-----BEGIN PUBLIC KEY-----\n"
-	pemTail = "\n-----END PUBLIC KEY-----\n"
-)
-
 // EncodeKey returns the PEM text of a public key, 113 bytes, of which a
-// fingerprint is made (spec/ryebundle.md section 5).
+// fingerprint is made (spec/ryebundle.md section 5, RFC 8410 section 4).
 func EncodeKey(key ed25519.PublicKey) string {
-	return pemHead + base64.StdEncoding.EncodeToString([]byte(spkiPrefix+string(key))) + pemTail
+	der, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		panic(err) // only keys of other types give one
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
 // decodeKey reads a PEM text as EncodeKey writes it, newlines around it aside.
 func decodeKey(text string) (ed25519.PublicKey, bool) {
 	text = strings.Trim(text, "\n") + "\n"
-	body, ok := strings.CutPrefix(text, pemHead)
-	if !ok {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
 		return nil, false
 	}
-	if body, ok = strings.CutSuffix(body, pemTail); !ok {
-		return nil, false
-	}
-	der, err := base64.StdEncoding.DecodeString(body)
-	if err != nil {
-		return nil, false
-	}
-	raw, ok := strings.CutPrefix(string(der), spkiPrefix)
-	if !ok || len(raw) != ed25519.PublicKeySize {
-		return nil, false
-	}
-	key := ed25519.PublicKey(raw)
-	return key, EncodeKey(key) == text
+	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	public, ok := key.(ed25519.PublicKey)
+	return public, err == nil && ok && EncodeKey(public) == text
 }
 
 // Fingerprint returns the short fingerprint of a key: the first 16 hex digits

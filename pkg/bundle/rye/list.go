@@ -1,6 +1,7 @@
 package rye
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -206,11 +207,9 @@ func Visible(p string, categories []string) bool {
 // ParseRoots reads a file of roots: a YAML mapping with a list bundles of
 // bundle_id, root_path, categories and optionally version and manifest_path.
 func ParseRoots(data []byte) ([]Root, *bundle.Finding) {
-	wrong := func(n *yaml.Node, format string, args ...any) ([]Root, *bundle.Finding) {
+	wrong := func(line int, format string, args ...any) ([]Root, *bundle.Finding) {
 		f := bundle.Faultf(ManifestMalformed, "", "list of roots: "+format, args...)
-		if n != nil {
-			f.Line = n.Line
-		}
+		f.Line = line
 		return nil, f
 	}
 	if len(data) > MaxManifest {
@@ -225,45 +224,39 @@ func ParseRoots(data []byte) ([]Root, *bundle.Finding) {
 		}
 		return nil, f
 	}
-	list := child(root, "bundles")
-	if list == nil || list.Kind != yaml.SequenceNode || deep {
-		return wrong(root, "expected a list bundles")
+	if deep || root.Kind != yaml.MappingNode {
+		return wrong(root.Line, "expected a list bundles")
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	var file struct {
+		Bundles []struct {
+			ID         string   `yaml:"bundle_id"`
+			Path       string   `yaml:"root_path"`
+			Version    string   `yaml:"version"`
+			Manifest   string   `yaml:"manifest_path"`
+			Categories []string `yaml:"categories"`
+		} `yaml:"bundles"`
+		Rest map[string]any `yaml:",inline"`
+	}
+	if err := dec.Decode(&file); err != nil {
+		return wrong(0, "%s", finding.QuoteMax(strings.TrimPrefix(err.Error(), "yaml: "), 200))
+	}
+	if file.Bundles == nil {
+		return wrong(root.Line, "expected a list bundles")
 	}
 	var roots []Root
-	for _, n := range list.Content {
-		if n.Kind != yaml.MappingNode {
-			return wrong(n, "an entry is no mapping")
+	for i, b := range file.Bundles {
+		line := child(root, "bundles").Content[i].Line
+		switch {
+		case b.Path == "" || b.ID == "":
+			return wrong(line, "an entry has no bundle_id or no root_path")
+		case slices.Contains(b.Categories, ""):
+			return wrong(line, "a category is empty")
+		case !ValidID(b.ID):
+			return wrong(line, "the bundle id %s %s", finding.QuoteMax(b.ID, 200), idGrammar)
 		}
-		var r Root
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			k, v := n.Content[i], n.Content[i+1]
-			to := map[string]*string{"bundle_id": &r.ID, "root_path": &r.Path, "version": &r.Version, "manifest_path": &r.Manifest}[k.Value]
-			switch {
-			case to != nil && v.Kind == yaml.ScalarNode:
-				*to = v.Value
-			case to != nil:
-				return wrong(v, "%s is not a text", k.Value)
-			case k.Value == "categories":
-				if v.Kind != yaml.SequenceNode {
-					return wrong(v, "categories is no list")
-				}
-				for _, c := range v.Content {
-					if c.Kind != yaml.ScalarNode || c.Value == "" {
-						return wrong(c, "a category is not a text")
-					}
-					r.Categories = append(r.Categories, c.Value)
-				}
-			default:
-				return wrong(k, "unknown key %s", finding.QuoteMax(k.Value, 60))
-			}
-		}
-		if r.Path == "" || r.ID == "" {
-			return wrong(n, "an entry has no bundle_id or no root_path")
-		}
-		if !ValidID(r.ID) {
-			return wrong(n, "the bundle id %s %s", finding.QuoteMax(r.ID, 200), idGrammar)
-		}
-		roots = append(roots, r)
+		roots = append(roots, Root{b.Path, b.ID, b.Version, append([]string(nil), b.Categories...), b.Manifest})
 	}
 	return roots, nil
 }

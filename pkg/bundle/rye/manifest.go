@@ -209,11 +209,6 @@ func ValidID(s string) bool {
 	return idPattern().MatchString(s) && !strings.HasSuffix(s, ".") && !strings.Contains(s, "./")
 }
 
-// semver is the pattern of SemVer 2.0.0 without leading zeros.
-var semver = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(?:-((?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)(?:\.(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*))?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?$`)
-})
-
 // ownedFolders are the folders below .ai that a bundle may list files of.
 var ownedFolders = []string{"directives", "tools", "knowledge", "config", "trusted_keys", "plans", "lockfiles"}
 

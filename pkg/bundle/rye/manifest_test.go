@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/rigward/rigward/pkg/bundle"
 	"gopkg.in/yaml.v3"
 )
 
@@ -100,21 +101,21 @@ func TestRealManifests(t *testing.T) {
 func TestSemVer(t *testing.T) {
 	order := []string{"0.0.1", "0.1.0", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "1.2.0", "1.10.0", "99999999999999999999.0.0", "100000000000000000000.0.0"}
 	for i, a := range order {
-		if !semver().MatchString(a) {
+		if !bundle.IsVersion(a) {
 			t.Errorf("%s is no version", a)
 		}
 		for j, b := range order {
-			got := compareVersions(a, b)
+			got := bundle.CompareVersions(a, b)
 			if (got < 0) != (i < j) || (got > 0) != (i > j) {
 				t.Errorf("%s %s: %d", a, b, got)
 			}
 		}
 	}
-	if compareVersions("1.0.0+a", "1.0.0+b") != 0 {
+	if bundle.CompareVersions("1.0.0+a", "1.0.0+b") != 0 {
 		t.Error("build metadata counts")
 	}
 	for _, bad := range []string{"", "1", "1.0", "v1.0.0", "01.0.0", "1.0.0-", "1.0.0-01", "1.0.0-a..b", "1.0.0+", "1.0.0 ", "1.0.0\n", "1.0.0-é"} {
-		if semver().MatchString(bad) {
+		if bundle.IsVersion(bad) {
 			t.Errorf("%q is a version", bad)
 		}
 	}

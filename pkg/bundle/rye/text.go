@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/bundle"
@@ -54,16 +55,9 @@ func directiveSpan(text []byte) ([]byte, *bundle.Finding) {
 }
 
 // strip cuts white space from both ends as the old programs did: their set has
-// the separators U+001C–001F, which unicode.IsSpace lacks, and U+0085.
+// the separators U+001C–001F, which unicode.IsSpace lacks.
 func strip(b []byte) []byte {
-	return bytes.TrimFunc(b, func(r rune) bool {
-		switch {
-		case r >= 0x09 && r <= 0x0d, r >= 0x1c && r <= 0x20, r == 0x85, r == 0xa0, r == 0x1680,
-			r >= 0x2000 && r <= 0x200a, r == 0x2028, r == 0x2029, r == 0x202f, r == 0x205f, r == 0x3000:
-			return true
-		}
-		return false
-	})
+	return bytes.TrimFunc(b, func(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f })
 }
 
 // translateNewlines turns CRLF and lone CR into LF. It returns data itself if
@@ -72,18 +66,7 @@ func translateNewlines(data []byte) []byte {
 	if bytes.IndexByte(data, '\r') < 0 {
 		return data
 	}
-	out := make([]byte, 0, len(data))
-	for i := 0; i < len(data); i++ {
-		c := data[i]
-		if c == '\r' {
-			if i+1 < len(data) && data[i+1] == '\n' {
-				continue
-			}
-			c = '\n'
-		}
-		out = append(out, c)
-	}
-	return out
+	return bytes.ReplaceAll(bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
 }
 
 // A signedText is a file with its signature line and the text that it covers.

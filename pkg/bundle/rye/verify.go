@@ -309,7 +309,7 @@ func (m *Manifest) check(id, p string) (faults []*bundle.Finding) {
 		f := m.fault(BundleIDMismatch, "id", "the manifest is that of bundle %s, but it stands in the folder of %s", finding.QuoteMax(m.ID, 200), finding.QuoteMax(id, 200))
 		faults = append(faults, f)
 	}
-	if !semver().MatchString(m.Version) {
+	if !bundle.IsVersion(m.Version) {
 		faults = append(faults, m.fault(VersionInvalid, "version", "the version %s is not SemVer 2.0.0, as 1.0.0 would be", finding.QuoteMax(m.Version, 80)))
 	}
 	if m.Entrypoint != "" && !slices.ContainsFunc(m.Entries, func(e Entry) bool { return ItemID(e.Path) == m.Entrypoint }) {

@@ -84,7 +84,7 @@ func listedTexts(t bundle.Source) func([]string) (map[string][]byte, error) {
 	return func(names []string) (map[string][]byte, error) {
 		got := map[string][]byte{}
 		for _, p := range names {
-			data, code, err := listedFile(t, p)
+			data, code, err := load(t, p, MaxFile, nil)
 			if err != nil {
 				return nil, err
 			}

@@ -2,7 +2,6 @@ package rye
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
@@ -67,23 +66,12 @@ func Inspect(ctx context.Context, t bundle.Source, id string) (*Inspection, erro
 		in.fault(v.r.Findings...)
 		return in, nil
 	}
-	it, code, err := lookup(t, in.Path, nil)
+	data, fault, err := manifestFile(t, in.Path)
 	if err != nil {
 		return nil, err
 	}
-	if code == FileMissing {
-		code = ManifestMissing
-	}
-	if code != "" {
-		in.fault(bundle.Faultf(code, in.Path, "the manifest is no regular file that is reached without links"))
-		return in, nil
-	}
-	data, err := readFile(t, in.Path, it.Size, MaxManifest)
-	if err != nil {
-		return nil, err
-	}
-	if data == nil {
-		in.fault(bundle.Faultf(LimitExceeded, in.Path, "the manifest has more than %d bytes", MaxManifest))
+	if fault != nil {
+		in.fault(fault)
 		return in, nil
 	}
 	in.read(data, head)
@@ -166,22 +154,12 @@ func readBundle(t bundle.Source, id string) (*Manifest, []byte, []*bundle.Findin
 	if head {
 		return nil, nil, []*bundle.Finding{bundle.Faultf(FormatUnsupported, headManifest, "a bundle of this generation does not say which files it has")}, nil
 	}
-	it, code, err := lookup(t, p, nil)
+	data, fault, err := manifestFile(t, p)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if code == FileMissing {
-		code = ManifestMissing
-	}
-	if code != "" {
-		return nil, nil, []*bundle.Finding{bundle.Faultf(code, p, "there is no manifest that is reached without links at %s", finding.Path(p))}, nil
-	}
-	data, err := readFile(t, p, it.Size, MaxManifest)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if data == nil {
-		return nil, nil, []*bundle.Finding{bundle.Faultf(LimitExceeded, p, "the manifest has more than %d bytes", MaxManifest)}, nil
+	if fault != nil {
+		return nil, nil, []*bundle.Finding{fault}, nil
 	}
 	s, fault := readManifest(data, hashLine)
 	if fault != nil {
@@ -198,13 +176,29 @@ func readBundle(t bundle.Source, id string) (*Manifest, []byte, []*bundle.Findin
 	return m, s.hashed, nil, nil
 }
 
+// manifestFile reads the file of a manifest.
+func manifestFile(t bundle.Source, p string) ([]byte, *bundle.Finding, error) {
+	data, code, err := load(t, p, MaxManifest, nil)
+	switch {
+	case err != nil || code == "":
+		return data, nil, err
+	case code == FileMissing:
+		return nil, bundle.Faultf(ManifestMissing, p, "there is no manifest at %s", finding.Path(p)), nil
+	case code == SymlinkFound:
+		return nil, bundle.Faultf(code, p, "a link stands in the way to the manifest"), nil
+	case code == LimitExceeded:
+		return nil, bundle.Faultf(code, p, "the manifest has more than %d bytes", MaxManifest), nil
+	}
+	return nil, bundle.Faultf(code, p, "the manifest is not a regular file"), nil
+}
+
 // nodes returns the listed files of a bundle as [bundle.Compare] takes them.
 // What is not there, or no regular file, is left out. The format knows no
 // modes, so all are equal.
 func nodes(t bundle.Source, m *Manifest) ([]bundle.Node, error) {
 	list := make([]bundle.Node, 0, len(m.Entries))
 	for _, e := range m.Entries {
-		data, code, err := listedFile(t, e.Path)
+		data, code, err := load(t, e.Path, MaxFile, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -214,18 +208,4 @@ func nodes(t bundle.Source, m *Manifest) ([]bundle.Node, error) {
 		list = append(list, bundle.Node{Path: e.Path, Type: bundle.File, Mode: 0o644, Size: int64(len(data)), SHA256: bundle.Sum(data)})
 	}
 	return list, nil
-}
-
-func listedFile(t bundle.Source, p string) (data []byte, code string, err error) {
-	it, code, err := lookup(t, p, nil)
-	if code != "" || err != nil {
-		return nil, code, err
-	}
-	if data, err = readFile(t, p, it.Size, MaxFile); err != nil {
-		return nil, "", fmt.Errorf("reading %s: %w", finding.Path(p), err)
-	}
-	if data == nil {
-		return nil, LimitExceeded, nil
-	}
-	return data, "", nil
 }

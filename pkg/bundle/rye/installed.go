@@ -68,7 +68,7 @@ func (v *verifier) installed() error {
 
 func (v *verifier) installedFile(p string, same func(string, []byte) bool) error {
 	v.r.FilesChecked++
-	it, code, err := lookup(v.t, p, v.folders)
+	data, code, err := load(v.t, p, MaxFile, v.folders)
 	if err != nil {
 		return err
 	}
@@ -83,11 +83,7 @@ func (v *verifier) installedFile(p string, same func(string, []byte) bool) error
 	case NotRegularFile:
 		fault = bundle.Faultf(code, p, "a file was installed here, but this is none")
 	default:
-		data, err := readFile(v.t, p, it.Size, MaxFile)
-		if err != nil {
-			return err
-		}
-		if data == nil || !same(p, data) {
+		if code == LimitExceeded || !same(p, data) {
 			fault = bundle.Faultf(HashMismatch, p, "the file is not the one that was installed")
 		}
 	}

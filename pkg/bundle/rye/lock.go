@@ -156,57 +156,55 @@ func jsonObject(data []byte) (map[string]json.RawMessage, error) {
 // spec/ryebundle.md, hashes in the order of files, a final line feed.
 func (l *Lock) encode() []byte {
 	var b bytes.Buffer
-	text := func(s string) string {
-		var t bytes.Buffer
-		enc := json.NewEncoder(&t)
-		enc.SetEscapeHTML(false)
-		enc.Encode(s)
-		return string(bytes.TrimSuffix(t.Bytes(), []byte("\n")))
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(struct {
+		ID             string   `json:"bundle_id"`
+		Version        string   `json:"version"`
+		ManifestHash   string   `json:"manifest_hash"`
+		InstalledAt    string   `json:"installed_at"`
+		Files          []string `json:"files"`
+		FileHashes     inOrder  `json:"file_hashes"`
+		ManifestDigest string   `json:"manifest_digest"`
+		Signer         string   `json:"signer"`
+		Trust          Trust    `json:"trust"`
+	}{l.ID, l.Version, l.ManifestHash, l.InstalledAt, append([]string{}, l.Files...), inOrder{l}, l.ManifestDigest, l.Signer, l.Trust})
+	if err != nil {
+		panic(err) // texts always have a form
 	}
-	fmt.Fprintf(&b, "{\n  \"bundle_id\": %s,\n  \"version\": %s,\n  \"manifest_hash\": %s,\n  \"installed_at\": %s,\n  \"files\": [",
-		text(l.ID), text(l.Version), text(l.ManifestHash), text(l.InstalledAt))
-	sep := "\n"
-	for _, p := range l.Files {
-		fmt.Fprintf(&b, "%s    %s", sep, text(p))
-		sep = ",\n"
-	}
-	if len(l.Files) > 0 {
-		b.WriteString("\n  ")
-	}
-	b.WriteString("],\n  \"file_hashes\": {")
-	sep = "\n"
-	for _, p := range l.Files {
-		fmt.Fprintf(&b, "%s    %s: %s", sep, text(p), text(l.FileHashes[p]))
-		sep = ",\n"
-	}
-	if len(l.Files) > 0 {
-		b.WriteString("\n  ")
-	}
-	fmt.Fprintf(&b, "},\n  \"manifest_digest\": %s,\n  \"signer\": %s,\n  \"trust\": %s\n}\n", text(l.ManifestDigest), text(l.Signer), text(string(l.Trust)))
 	return b.Bytes()
+}
+
+// inOrder are the hashes of a lockfile in the order of its files.
+type inOrder struct{ *Lock }
+
+// MarshalJSON writes an object.
+func (l inOrder) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, p := range l.Files {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, jsonText(p)...), ':'), jsonText(l.FileHashes[p])...)
+	}
+	return append(b, '}'), nil
 }
 
 // readLock reads the lockfile of a bundle in a space; nil without a fault if
 // there is none.
 func readLock(space bundle.Source, id string) (*Lock, *bundle.Finding, error) {
 	p := LockPath(id)
-	it, code, err := lookup(space, p, nil)
+	data, code, err := load(space, p, maxLock, nil)
 	switch {
-	case err != nil:
+	case err != nil || code == FileMissing:
 		return nil, nil, err
-	case code == FileMissing:
-		return nil, nil, nil
 	case code == SymlinkFound:
 		return nil, bundle.Faultf(code, p, "a link stands in the way to the lockfile"), nil
+	case code == LimitExceeded:
+		return nil, bundle.Faultf(LockInvalid, p, "the lockfile has more than %d bytes", maxLock), nil
 	case code != "":
 		return nil, bundle.Faultf(LockInvalid, p, "the lockfile is no regular file"), nil
-	}
-	data, err := readFile(space, p, it.Size, maxLock)
-	if err != nil {
-		return nil, nil, err
-	}
-	if data == nil {
-		return nil, bundle.Faultf(LockInvalid, p, "the lockfile has more than %d bytes", maxLock), nil
 	}
 	l, fault := parseLock(data, id)
 	return l, fault, nil
@@ -337,12 +335,8 @@ func (l *Lock) recorded(space bundle.Source) (same func(p string, data []byte) b
 		return l.same, nil
 	}
 	p := ManifestPath(l.ID)
-	it, code, err := lookup(space, p, nil)
+	data, code, err := load(space, p, MaxManifest, nil)
 	if code != "" || err != nil {
-		return nil, err
-	}
-	data, err := readFile(space, p, it.Size, MaxManifest)
-	if data == nil || err != nil {
 		return nil, err
 	}
 	s, fault := readManifest(data, hashLine)

@@ -2,10 +2,12 @@ package rye
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 
 	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // lookup tells what stands at a path: its item if it is a regular file, else
@@ -94,4 +96,20 @@ func readFile(t bundle.Source, name string, size, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	return append(data, rest...), nil
+}
+
+// load reads the regular file at a path; code is why it cannot, limit-exceeded
+// for one of more than limit bytes.
+func load(t bundle.Source, p string, limit int64, known map[string]string) (data []byte, code string, err error) {
+	it, code, err := lookup(t, p, known)
+	if code != "" || err != nil {
+		return nil, code, err
+	}
+	if data, err = readFile(t, p, it.Size, limit); err != nil {
+		return nil, "", fmt.Errorf("reading %s: %w", finding.Path(p), err)
+	}
+	if data == nil {
+		code = LimitExceeded
+	}
+	return data, code, nil
 }

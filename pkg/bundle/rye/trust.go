@@ -248,20 +248,14 @@ func (k *Keyring) stored(fp string) ([]storedKey, error) {
 
 // readKeyFile reads a file that may be absent: then data is nil.
 func readKeyFile(t bundle.Source, p string) (data []byte, fault *bundle.Finding, err error) {
-	it, code, err := lookup(t, p, nil)
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case code == FileMissing:
-		return nil, nil, nil
-	case code != "":
-		return nil, bundle.Faultf(KeyInvalid, p, "the key document is no regular file"), nil
+	data, code, err := load(t, p, MaxKeyDocument, nil)
+	switch code {
+	case "", FileMissing:
+		return data, nil, err
+	case LimitExceeded:
+		return nil, bundle.Faultf(KeyInvalid, p, "the key document has more than %d bytes", MaxKeyDocument), nil
 	}
-	data, err = readFile(t, p, it.Size, MaxKeyDocument)
-	if data == nil && err == nil {
-		fault = bundle.Faultf(KeyInvalid, p, "the key document has more than %d bytes", MaxKeyDocument)
-	}
-	return data, fault, err
+	return nil, bundle.Faultf(KeyInvalid, p, "the key document is no regular file"), nil
 }
 
 // pinned returns the key of a fingerprint if a pin names it and its bytes can

@@ -213,27 +213,10 @@ func Discover(t bundle.Source) (ids []string, head bool, err error) {
 // a finding.
 func (v *verifier) authenticate(p string, f lineFormat) ([]byte, error) {
 	at := func(f *bundle.Finding) *bundle.Finding { f.Path = p; return f }
-	it, code, err := lookup(v.t, p, v.folders)
-	switch {
-	case err != nil:
+	data, fault, err := manifestFile(v.t, p)
+	if fault != nil || err != nil {
+		v.add(fault)
 		return nil, err
-	case code == FileMissing:
-		v.add(bundle.Faultf(ManifestMissing, p, "there is no manifest at %s", finding.Path(p)))
-		return nil, nil
-	case code == SymlinkFound:
-		v.add(bundle.Faultf(SymlinkFound, p, "a link stands in the way to the manifest"))
-		return nil, nil
-	case code != "":
-		v.add(bundle.Faultf(code, p, "the manifest is not a regular file"))
-		return nil, nil
-	}
-	data, err := readFile(v.t, p, it.Size, MaxManifest)
-	if err != nil {
-		return nil, err
-	}
-	if data == nil {
-		v.add(bundle.Faultf(LimitExceeded, p, "the manifest has more than %d bytes", MaxManifest))
-		return nil, nil
 	}
 	v.r.sum = hexSum(data)
 	s, fault := readManifest(data, f)

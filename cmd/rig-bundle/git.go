@@ -12,58 +12,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/gittree"
 )
-
-// maxBlob bounds a blob that goes into a bundle.
-const maxBlob = 256 << 20
-
-// blobCache bounds the contents kept between asking for a size and reading.
-const blobCache = 16 << 20
-
-// gitObjects gives package bundle the objects of a repository.
-type gitObjects struct {
-	repo   *gitrepo.Repo
-	blobs  map[string][]byte
-	cached int
-}
-
-func newGitObjects(repo *gitrepo.Repo) *gitObjects {
-	return &gitObjects{repo: repo, blobs: map[string][]byte{}}
-}
-
-// Tree implements bundle.GitObjects.
-func (g *gitObjects) Tree(id string) ([]bundle.GitEntry, error) {
-	t, err := g.repo.Tree(id)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]bundle.GitEntry, 0, t.Len())
-	for e := range t.Entries() {
-		out = append(out, bundle.GitEntry{Name: e.Name, Mode: uint32(e.Mode), ID: e.ID})
-	}
-	return out, nil
-}
-
-// BlobSize implements bundle.GitObjects.
-func (g *gitObjects) BlobSize(id string) (int64, error) {
-	b, err := g.Blob(id)
-	return int64(len(b)), err
-}
-
-// Blob implements bundle.GitObjects.
-func (g *gitObjects) Blob(id string) ([]byte, error) {
-	if b, ok := g.blobs[id]; ok {
-		return b, nil
-	}
-	b, err := g.repo.Blob(id, maxBlob)
-	if err == nil && g.cached+len(b) <= blobCache {
-		g.blobs[id] = b
-		g.cached += len(b)
-	}
-	return b, err
-}
 
 // head is HEAD's commit, for files below a prefix of the repository's top.
 type head struct {
@@ -96,7 +47,7 @@ func (h *head) Lookup(name string) (string, error) {
 }
 
 // Blob implements rig.Head.
-func (h *head) Blob(id string) ([]byte, error) { return h.repo.Blob(id, maxBlob) }
+func (h *head) Blob(id string) ([]byte, error) { return h.repo.Blob(id, gittree.MaxBlob) }
 
 // Hash implements rig.Head.
 func (h *head) Hash() hash.Hash {

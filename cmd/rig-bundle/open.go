@@ -17,6 +17,7 @@ import (
 	"github.com/rigward/rigward/pkg/bundle/rye"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/gittree"
 )
 
 // open opens the bundle that an argument names, as the verb's format has it,
@@ -157,7 +158,7 @@ func (c *call) rigSource(ctx context.Context, spec, output string) (f rig.Format
 		}
 		when := time.Unix(commit.Committer.When, 0)
 		o.CommitTime = &when
-		in.Tree = c.watchTree(gitTree{bundle.NewGitSource(newGitObjects(repo), commit.Tree)})
+		in.Tree = c.watchTree(gitTree{gittree.Source(repo, commit.Tree)})
 		top := repo.WorkTree()
 		if top == "" { // a bare repository: paths are those of the tree
 			top = c.Dir

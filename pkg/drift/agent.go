@@ -10,6 +10,7 @@ import (
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/gittree"
 	"github.com/rigward/rigward/pkg/policy"
 )
 
@@ -72,7 +73,7 @@ func (f *agentBuilder) output(tree string) (string, error) {
 
 func (f *agentBuilder) inputs(c *gitrepo.Commit, under conditions, _ *file) (bundle.Format, *source, bundle.Input, error) {
 	none := bundle.Input{}
-	it, err := bundle.NewGitSource(objects{f.Repo}, c.Tree).Lstat(root(f.b.Source))
+	it, err := gittree.Source(f.Repo, c.Tree).Lstat(root(f.b.Source))
 	if err != nil {
 		return nil, nil, none, err
 	}

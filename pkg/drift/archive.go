@@ -15,6 +15,7 @@ import (
 	"github.com/rigward/rigward/pkg/bundle/rig"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/gittree"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/report"
 )
@@ -318,7 +319,7 @@ func (s *side) fromBase(b policy.Bundle, f builder, rep *report.Bundle, now *bui
 
 // committed opens the bundle that a tree holds; wrong says why there is none.
 func (s *side) committed(tree, output string) (f *file, wrong string, err error) {
-	src := bundle.NewGitSource(objects{s.Repo}, tree)
+	src := gittree.Source(s.Repo, tree)
 	it, err := src.Lstat(output)
 	switch {
 	case absent(err):
@@ -329,10 +330,10 @@ func (s *side) committed(tree, output string) (f *file, wrong string, err error)
 		return nil, "a symlink stands where the policy names a bundle, expected a regular file", nil
 	case it.Kind != bundle.KindFile:
 		return nil, "no regular file stands where the policy names a bundle", nil
-	case it.Size > maxBlob:
-		return nil, fmt.Sprintf("the committed bundle has %d bytes, a gate reads at most %d", it.Size, maxBlob), nil
+	case it.Size > gittree.MaxBlob:
+		return nil, fmt.Sprintf("the committed bundle has %d bytes, a gate reads at most %d", it.Size, gittree.MaxBlob), nil
 	}
-	data, err := s.Repo.Blob(it.ID, maxBlob)
+	data, err := s.Repo.Blob(it.ID, gittree.MaxBlob)
 	if err != nil {
 		return nil, "", err
 	}

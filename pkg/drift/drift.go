@@ -13,6 +13,7 @@ import (
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/gittree"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/report"
 )
@@ -179,7 +180,7 @@ func (s *side) source(b policy.Bundle, tree string, want bundle.Kind) (wrong str
 	if b.Source == "" && want == bundle.KindDir {
 		return "", nil
 	}
-	it, err := bundle.NewGitSource(objects{s.Repo}, tree).Lstat(b.Source)
+	it, err := gittree.Source(s.Repo, tree).Lstat(b.Source)
 	switch what := map[bundle.Kind]string{bundle.KindFile: "a file", bundle.KindDir: "a directory"}[want]; {
 	case absent(err):
 		return "is missing", nil

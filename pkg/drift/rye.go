@@ -10,6 +10,7 @@ import (
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/rye"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gittree"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/report"
 )
@@ -47,7 +48,7 @@ func ryeID(b policy.Bundle) string {
 
 // ryeTree is the bundle root in a commit's tree.
 func (s *side) ryeTree(b policy.Bundle, tree string, under conditions) (*source, error) {
-	it, err := bundle.NewGitSource(objects{s.Repo}, tree).Lstat(root(b.Source))
+	it, err := gittree.Source(s.Repo, tree).Lstat(root(b.Source))
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package drift
 
 import (
 	"context"
-	"errors"
 	"io"
 	"path"
 	"slices"
@@ -10,47 +9,15 @@ import (
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/gittree"
 )
 
 // Bounds of what one build may read. A tree may name one blob or subtree any
 // number of times, so that the size of a repository bounds nothing.
 const (
-	maxBlob  = 256 << 20 // bytes of one file
-	maxBytes = 1 << 30   // bytes of all files that are opened
-	maxItems = 1 << 18   // entries of all directories that are listed
+	maxBytes = 1 << 30 // bytes of all files that are opened
+	maxItems = 1 << 18 // entries of all directories that are listed
 )
-
-// objects gives package bundle the objects of a repository.
-type objects struct{ repo Repo }
-
-// Tree implements bundle.GitObjects.
-func (o objects) Tree(id string) ([]bundle.GitEntry, error) {
-	t, err := o.repo.Tree(id)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]bundle.GitEntry, 0, t.Len())
-	for e := range t.Entries() {
-		out = append(out, bundle.GitEntry{Name: e.Name, Mode: uint32(e.Mode), ID: e.ID})
-	}
-	return out, nil
-}
-
-// BlobSize implements bundle.GitObjects; no content is read.
-func (o objects) BlobSize(id string) (size int64, err error) {
-	err = o.repo.Objects([]string{id}, 0, func(obj gitrepo.Object) error {
-		size = obj.Size
-		if obj.Err != nil && !errors.Is(obj.Err, gitrepo.ErrTooLarge) {
-			return obj.Err
-		}
-		return nil
-	})
-	return size, err
-}
-
-// Blob implements bundle.GitObjects.
-func (o objects) Blob(id string) ([]byte, error) { return o.repo.Blob(id, maxBlob) }
 
 // conditions are what a build must not depend on.
 type conditions struct {
@@ -63,7 +30,6 @@ type conditions struct {
 // places that were looked at, and the Git LFS pointers among them.
 type source struct {
 	bundle.Source
-	ctx   context.Context
 	under conditions
 	dir   string // of the root within the commit's tree, "" for its top
 	bytes int64
@@ -73,23 +39,17 @@ type source struct {
 }
 
 func newSource(ctx context.Context, repo Repo, tree, dir string, under conditions) *source {
-	return &source{Source: bundle.NewGitSource(objects{repo}, tree), ctx: ctx, under: under, dir: dir, read: map[string]bool{}}
+	return &source{Source: bundle.WithContext(ctx, gittree.Source(repo, tree)), under: under, dir: dir, read: map[string]bool{}}
 }
 
 // Lstat implements bundle.Source.
 func (s *source) Lstat(name string) (bundle.Item, error) {
-	if err := s.ctx.Err(); err != nil {
-		return bundle.Item{}, err
-	}
 	s.read[path.Join(s.dir, name)] = true
 	return s.Source.Lstat(name)
 }
 
 // ReadDir implements bundle.Source.
 func (s *source) ReadDir(name string) ([]bundle.Item, error) {
-	if err := s.ctx.Err(); err != nil {
-		return nil, err
-	}
 	s.read[path.Join(s.dir, name)+"/"] = true
 	items, err := s.Source.ReadDir(name)
 	if s.items += int64(len(items)); s.items > maxItems {
@@ -108,8 +68,8 @@ func (s *source) Open(name string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if it.Kind == bundle.KindFile && it.Size > maxBlob {
-		return nil, bundle.Faultf(bundle.LimitMemberSize, name, "%s has %d bytes, a gate reads at most %d", finding.QuoteMax(name, 200), it.Size, maxBlob)
+	if it.Kind == bundle.KindFile && it.Size > gittree.MaxBlob {
+		return nil, bundle.Faultf(bundle.LimitMemberSize, name, "%s has %d bytes, a gate reads at most %d", finding.QuoteMax(name, 200), it.Size, gittree.MaxBlob)
 	}
 	if s.bytes += it.Size; s.bytes > maxBytes {
 		return nil, bundle.Faultf(bundle.LimitTotalSize, name, "building reads more than %d bytes of the source", maxBytes)

@@ -413,7 +413,7 @@ func (a *assembly) addItem(src, dest string, it bundle.Item) {
 	if f.fault == nil {
 		f.mode = bundle.NormalMode(it.Mode)
 		if it.Mode != f.mode {
-			a.note(NoteModeNormalized, dest, fmt.Sprintf("mode %04o becomes %04o", it.Mode, f.mode), false)
+			a.note(bundle.NoteModeNormalized, dest, fmt.Sprintf("mode %04o becomes %04o", it.Mode, f.mode), false)
 		}
 	}
 	a.add(f)

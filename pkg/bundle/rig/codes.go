@@ -1,19 +1,18 @@
 package rig
 
+import "github.com/rigward/rigward/pkg/bundle"
+
 // Codes of spec/rigbundle.md section 18.2 that this package adds to those of
-// package bundle.
+// package bundle; those of a field are the document and -field-missing, -type or
+// -value.
 const (
 	SensitiveFile = "sensitive-file"
 
 	ManifestMissing        = "manifest-missing"
 	ManifestType           = "manifest-type"
 	ManifestEncoding       = "manifest-encoding"
-	ManifestYAML           = "manifest-yaml"
 	ManifestDuplicateKey   = "manifest-duplicate-key"
 	ManifestSchemaVersion  = "manifest-schema-version"
-	ManifestFieldMissing   = "manifest-field-missing"
-	ManifestFieldType      = "manifest-field-type"
-	ManifestFieldValue     = "manifest-field-value"
 	ManifestAgentDuplicate = "manifest-agent-duplicate"
 
 	IntegritySection     = "integrity-section"
@@ -28,8 +27,6 @@ const (
 	AgentMissing       = "agent-missing"
 	AgentHash          = "agent-hash"
 	AgentYAML          = "agent-yaml"
-	AgentFieldMissing  = "agent-field-missing"
-	AgentFieldType     = "agent-field-type"
 	AgentFieldValue    = "agent-field-value"
 	AgentName          = "agent-name"
 	AgentNameCollision = "agent-name-collision"
@@ -38,7 +35,6 @@ const (
 	RigYAML         = "rig-yaml"
 	RigLegacy       = "rig-legacy"
 	RigFieldMissing = "rig-field-missing"
-	RigFieldType    = "rig-field-type"
 	RigFieldValue   = "rig-field-value"
 	RigServices     = "rig-services"
 	RigProfile      = "rig-profile"
@@ -51,22 +47,13 @@ const (
 	ImportNested  = "import-nested"
 	ImportVersion = "import-version"
 
-	ConfigurationsYAML         = "configurations-yaml"
-	ConfigurationsFieldMissing = "configurations-field-missing"
-	ConfigurationsFieldType    = "configurations-field-type"
-	ConfigurationsFieldValue   = "configurations-field-value"
-	ConfigurationUndeclared    = "configuration-undeclared"
+	ConfigurationsYAML      = "configurations-yaml"
+	ConfigurationUndeclared = "configuration-undeclared"
 
-	PackageYAML         = "package-yaml" // of bundles of version 1
-	PackageFieldMissing = "package-field-missing"
-	PackageFieldType    = "package-field-type"
-	PackageFieldValue   = "package-field-value"
+	PackageYAML = "package-yaml" // of bundles of version 1
 
-	PackYAML         = "context-pack-yaml"
-	PackFieldMissing = "context-pack-field-missing"
-	PackFieldType    = "context-pack-field-type"
-	PackFieldValue   = "context-pack-field-value"
-	PackFileMissing  = "context-pack-file-missing"
+	PackYAML        = "context-pack-yaml"
+	PackFileMissing = "context-pack-file-missing"
 
 	SourceSymlink = "source-symlink"
 	SourceType    = "source-type"
@@ -92,15 +79,10 @@ const (
 	NoteSensitiveSuspect = "sensitive-suspect"
 	NoteLFSPointer       = "lfs-pointer"
 	NoteUnlistedGitkeep  = "unlisted-gitkeep"
-	NoteNotCanonical     = "not-canonical"
 	NoteUnknownField     = "unknown-field"
 	NoteCreatedAtFormat  = "created-at-format"
 	NoteCreatedAtNow     = "created-at-now"
 	NoteLegacyV1         = "legacy-v1"
-	NoteNoChecksum       = "no-checksum"
-	NoteModeNormalized   = "mode-normalized"
-	NoteWindowsName      = "windows-name"
-	NotePaxIgnored       = "pax-ignored"
 	NoteEmptyDirectory   = "empty-directory"
 	NoteIgnoredFile      = "ignored-file"
 	NoteRigVersion       = "rig-version"
@@ -121,7 +103,7 @@ const (
 // which they decide the code.
 var strictNotes = [...]string{
 	NoteCultureMissing, NoteStartupMissing, NoteResourceMissing, NoteResourceOutside, NoteAgentUnlisted,
-	NoteSensitiveSuspect, NoteLFSPointer, NoteUnlistedGitkeep, NoteNotCanonical,
+	NoteSensitiveSuspect, NoteLFSPointer, NoteUnlistedGitkeep, bundle.NoteNotCanonical,
 	NoteUnknownValue, RigServices, NotePolicyMissing, NoteComposeMissing, NotePreconditions, NoteConfigurationDiffers,
 }
 

@@ -175,7 +175,7 @@ func (j *judge) container() {
 		j.note(n.Code, n.Path, n.Detail, false)
 	}
 	if a.NotCanonical != "" && a.Fault == nil {
-		j.note(NoteNotCanonical, "", a.NotCanonical, false)
+		j.note(bundle.NoteNotCanonical, "", a.NotCanonical, false)
 	}
 }
 

@@ -3,16 +3,19 @@ package rig
 import "github.com/rigward/rigward/pkg/bundle"
 
 // Codes of spec/rigbundle.md section 18.2 that this package adds to those of
-// package bundle; those of a field are the document and -field-missing, -type or
-// -value.
+// package bundle.
 const (
 	SensitiveFile = "sensitive-file"
 
 	ManifestMissing        = "manifest-missing"
 	ManifestType           = "manifest-type"
 	ManifestEncoding       = "manifest-encoding"
+	ManifestYAML           = "manifest-yaml"
 	ManifestDuplicateKey   = "manifest-duplicate-key"
 	ManifestSchemaVersion  = "manifest-schema-version"
+	ManifestFieldMissing   = "manifest-field-missing"
+	ManifestFieldType      = "manifest-field-type"
+	ManifestFieldValue     = "manifest-field-value"
 	ManifestAgentDuplicate = "manifest-agent-duplicate"
 
 	IntegritySection     = "integrity-section"
@@ -27,6 +30,8 @@ const (
 	AgentMissing       = "agent-missing"
 	AgentHash          = "agent-hash"
 	AgentYAML          = "agent-yaml"
+	AgentFieldMissing  = "agent-field-missing"
+	AgentFieldType     = "agent-field-type"
 	AgentFieldValue    = "agent-field-value"
 	AgentName          = "agent-name"
 	AgentNameCollision = "agent-name-collision"
@@ -35,6 +40,7 @@ const (
 	RigYAML         = "rig-yaml"
 	RigLegacy       = "rig-legacy"
 	RigFieldMissing = "rig-field-missing"
+	RigFieldType    = "rig-field-type"
 	RigFieldValue   = "rig-field-value"
 	RigServices     = "rig-services"
 	RigProfile      = "rig-profile"
@@ -47,13 +53,22 @@ const (
 	ImportNested  = "import-nested"
 	ImportVersion = "import-version"
 
-	ConfigurationsYAML      = "configurations-yaml"
-	ConfigurationUndeclared = "configuration-undeclared"
+	ConfigurationsYAML         = "configurations-yaml"
+	ConfigurationsFieldMissing = "configurations-field-missing"
+	ConfigurationsFieldType    = "configurations-field-type"
+	ConfigurationsFieldValue   = "configurations-field-value"
+	ConfigurationUndeclared    = "configuration-undeclared"
 
-	PackageYAML = "package-yaml" // of bundles of version 1
+	PackageYAML         = "package-yaml" // of bundles of version 1
+	PackageFieldMissing = "package-field-missing"
+	PackageFieldType    = "package-field-type"
+	PackageFieldValue   = "package-field-value"
 
-	PackYAML        = "context-pack-yaml"
-	PackFileMissing = "context-pack-file-missing"
+	PackYAML         = "context-pack-yaml"
+	PackFieldMissing = "context-pack-field-missing"
+	PackFieldType    = "context-pack-field-type"
+	PackFieldValue   = "context-pack-field-value"
+	PackFileMissing  = "context-pack-file-missing"
 
 	SourceSymlink = "source-symlink"
 	SourceType    = "source-type"

@@ -124,6 +124,14 @@ func (j *Judged) write(line string) {
 	}
 }
 
+// setDefault notes that a ref is the default branch, and was judged as such.
+func (j *Judged) setDefault(ref string) {
+	if !j.named || j.head != ref {
+		j.write("default " + ref)
+		j.named, j.head = true, ref
+	}
+}
+
 // mark notes that a commit was judged for a ref.
 func (j *Judged) mark(id, ref string) {
 	if !j.has(ref, id) {
@@ -181,8 +189,7 @@ func (d *Door) Keep(ctx context.Context) error {
 	}
 	if judgedHead && len(d.record) > 0 && (!j.named || j.head != d.Head) {
 		if !d.Policy.LeavesOut(d.Head) {
-			j.write("default " + d.Head)
-			j.named, j.head = true, d.Head
+			j.setDefault(d.Head)
 		}
 	}
 	return j.flush()

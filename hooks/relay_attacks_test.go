@@ -103,7 +103,7 @@ var attacks = []attack{
 		}},
 	{row: "9 in_reply_to of its own body", rules: "relay-reply", do: set(func(f *envelope.Fields) { f.Body = []byte("Mine.\n"); f.InReplyTo = hashOf("Mine.\n") }),
 		control: goodIf(withKey(nil), func(f *envelope.Fields) { f.Body = []byte(asked) })},
-	{row: "10 of an envelope in the same commit", rules: "relay-reply relay-commit",
+	{row: "10 of an envelope in the same commit", rules: "relay-reply relay-commit sender-key",
 		do: func(s *scene) string {
 			return s.relayed(opts{files: map[string]string{"t-one/STATE.md": s.plain("t-one", "rig-b", "STATE", "New.\n")}}, func(f *envelope.Fields) { f.InReplyTo = hashOf("New.\n") })
 		},

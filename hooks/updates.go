@@ -116,7 +116,7 @@ func (d *Door) Open(updates []change.RefUpdate) (err error) {
 		if own, _, err := d.Loader.Repo.ConfigLast("rigward.allowedSigners"); err != nil {
 			return err
 		} else if own == "" {
-			d.Trust = policy.NewTrust("", func() ([]byte, []byte, error) {
+			d.Trust = policy.NewTrust("", func() ([]byte, []policy.RevocationFile, error) {
 				return nil, nil, &policy.Undecided{
 					Message: "the server's own policy leaves the default branch out of protect, so anybody may write the signers file that lies there",
 					Hint:    "on the server: git config rigward.allowedSigners FILE; or add the branch to protect",
@@ -222,8 +222,8 @@ func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(policy
 	found := len(d.Judge.Findings)
 	err = judge(r)
 	if !judged && (err != nil || len(d.Judge.Findings) > found) {
-		d.Notes = append(d.Notes, fmt.Sprintf("%s was not protected when it was pushed to before, or this server does not know that it was. So all of its commits are judged that no other protected ref has. "+
-			"Take it out of the policy's protect, push it without what is wrong, and protect it again; or let the server take it as it is: rig-hook accept --server DIR %s", finding.Path(u.Ref), finding.Word(u.Ref)))
+		d.Notes = append(d.Notes, fmt.Sprintf("this server has not judged %s since it is protected, so all is judged that no other protected ref has; "+
+			"push it anew while protect does not name it, or on the server: rig-hook accept --server DIR %s", finding.Path(u.Ref), finding.Word(u.Ref)))
 	}
 	if err != nil {
 		return err

@@ -27,8 +27,9 @@ var commands = map[string]command{
 	"install":   {"--server= --into-hooks-path --bootstrap", 0, install},
 	"uninstall": {"--server=", 0, uninstall},
 	"doctor":    {"--server=", 0, doctor},
-	"keys":      {"--file= --namespaces= --valid-after= --valid-before=", 3, keys},
-	"explain":   {"--list --policy-schema", 1, explain},
+	"accept":    {"--server=", 1, accept},
+	"keys":      {"--server= --file= --namespaces= --valid-after= --valid-before=", 3, keys},
+	"explain":   {"--list --policy-schema --guarded --server=", 1, explain},
 	"demo":      {"--keep", 0, demo},
 	"version":   {"", 0, printVersion},
 }

@@ -50,6 +50,16 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 		return fail(env, "doctor", err)
 	}
 	d.say(true, "%s", judged)
+	err = tellGuarded(ctx, r, func(ok bool, line string) {
+		if ok {
+			d.say(true, "%s", line)
+		} else {
+			fmt.Fprintf(env.Stdout, "warn  %s\n", line)
+		}
+	})
+	if err != nil {
+		return fail(env, "doctor", err)
+	}
 	switch {
 	case d.bad > 0:
 	case !d.owner.Current() && !d.owner.Lent():

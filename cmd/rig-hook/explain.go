@@ -11,8 +11,10 @@ import (
 	"github.com/rigward/rigward/schemas"
 )
 
-func explain(_ context.Context, env *hooks.Env, f flags) int {
+func explain(ctx context.Context, env *hooks.Env, f flags) int {
 	switch {
+	case f.has("--guarded"):
+		return guarded(ctx, env, f)
 	case f.has("--policy-schema"):
 		if _, err := env.Stdout.Write(schemas.Policy()); err != nil {
 			return report.ExitUndecided

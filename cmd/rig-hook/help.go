@@ -10,8 +10,9 @@ const usage = `usage: rig-hook HOOK [words as git gives them]
        rig-hook install | uninstall                    client hooks of this repository
        rig-hook install | uninstall --server DIR       hooks of a bare repository
        rig-hook doctor [--server DIR]                  prove that git runs the hooks
+       rig-hook accept --server DIR REF                take as judged what a guarded ref has
        rig-hook keys list | add | remove | revoke | test
-       rig-hook explain RULE | --list | --policy-schema
+       rig-hook explain RULE | --list | --guarded | --policy-schema
        rig-hook gerrit ref-update | commit-received    flags as Gerrit gives them
        rig-hook index [--all | --check]                bring the control plane up, or compare it
        rig-hook demo                                   watch a server refuse bad pushes
@@ -55,31 +56,45 @@ Takes the hooks out and puts back what was there before.
 `,
 	"doctor": `usage: rig-hook doctor [--server DIR]
 
-Tells whether git runs the hooks, and tries a bad commit and a good one in a
-scratch repository.
+Tells whether git runs the hooks, which refs they guard, and why, and tries a
+bad commit and a good one in a scratch repository.
+
+  --server DIR   the bare repository
+`,
+	"accept": `usage: rig-hook accept --server DIR REF
+
+Takes as judged what a guarded ref of the bare repository DIR has now. So a ref
+that became guarded, and has what breaks a rule or was signed by keys that are
+out, goes on from there. REF is a full name, such as refs/heads/release/1.
 
   --server DIR   the bare repository
 `,
 	"keys": `usage: rig-hook keys list
        rig-hook keys add PRINCIPALS KEY-FILE
        rig-hook keys remove KEY
-       rig-hook keys revoke KEY
+       rig-hook keys revoke [--server DIR] KEY
        rig-hook keys test [COMMIT]
 
 Shows and edits who may sign, in the work tree; a change counts when a signer
 has committed it, signed, and pushed it. PRINCIPALS are e-mail addresses and
 rig ids, separated by commas; KEY is a fingerprint (SHA256:…) or a public key
 file. revoke writes the file that the policy's key revoked names: it counts for
-signatures of any date. test judges the signature of a commit, HEAD by default.
+signatures of any date. With --server it writes the server's own list, which
+counts at once, besides that of the repository. test judges the signature of a
+commit, HEAD by default.
 
+  --server DIR         the bare repository whose own list gets the key
   --file FILE          signers file, instead of the one that the policy names
   --namespaces LIST    what the key may sign, such as git
   --valid-after TIME   first moment at which it counts, YYYYMMDD or YYYYMMDDHHMM[SS], in UTC
   --valid-before TIME  last moment at which it counts
 `,
 	"explain": `usage: rig-hook explain RULE | --list | --policy-schema
+       rig-hook explain --guarded [--server DIR]
 
   --list            all rules with their default severity
+  --guarded         every ref, whether history rules hold on it, and why
+  --server DIR      of the bare repository DIR
   --policy-schema   the JSON Schema of .bridge/policy.yaml
 `,
 	"demo": `usage: rig-hook demo [--keep]

@@ -112,7 +112,7 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 		return fail(env, "install", unwritable(dir, err))
 	}
 	if f.has("--bootstrap") {
-		if err := setBootstrap(ctx, env, r, "rigward.bootstrap", "true"); err != nil {
+		if err := configure(ctx, env, r, "rigward.bootstrap", "true"); err != nil {
 			return fail(env, "install", err)
 		}
 	}
@@ -124,6 +124,17 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 		fmt.Fprintf(env.Stdout, "%s: %s%s\n", filepath.ToSlash(filepath.Join(dir, d.Hook)), d.Did, note)
 	}
 	if f.has("--server") {
+		if slices.ContainsFunc(done, func(d hooks.Installed) bool {
+			return d.Hook == "pre-receive" && (d.Did == "installed" || d.Did == "chained")
+		}) {
+			d, err := hooks.NewDoor(ctx, r)
+			if err == nil {
+				err = d.AcceptAll(ctx)
+			}
+			if err != nil {
+				fmt.Fprintf(env.Stderr, "what is there cannot be taken as judged: %s\n", finding.Clean(err.Error()))
+			}
+		}
 		return afterServer(ctx, env, f, r)
 	}
 	return report.ExitClean
@@ -226,8 +237,8 @@ func indexNonces(ctx context.Context, r *gitrepo.Repo, tips []string) error {
 	return x.Save()
 }
 
-// setBootstrap changes the server's configuration with git's own command.
-func setBootstrap(ctx context.Context, env *hooks.Env, r *gitrepo.Repo, words ...string) error {
+// configure changes the server's configuration with git's own command.
+func configure(ctx context.Context, env *hooks.Env, r *gitrepo.Repo, words ...string) error {
 	run := gitrepo.Runner{Env: r.Env().Foreign(r.GitDir())}
 	res, err := run.Run(ctx, gitrepo.Command{Args: append([]string{"config"}, words...)})
 	if err == nil && res.Code != 0 {
@@ -259,7 +270,7 @@ func uninstall(ctx context.Context, env *hooks.Env, f flags) int {
 		}
 	}
 	if _, set, err := r.ConfigBool("rigward.bootstrap"); err == nil && set && f.has("--server") {
-		if err := setBootstrap(ctx, env, r, "--unset-all", "rigward.bootstrap"); err != nil {
+		if err := configure(ctx, env, r, "--unset-all", "rigward.bootstrap"); err != nil {
 			return fail(env, "uninstall", err)
 		}
 		fmt.Fprintln(env.Stdout, "rigward.bootstrap: unset")

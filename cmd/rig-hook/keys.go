@@ -39,6 +39,10 @@ func keys(ctx context.Context, env *hooks.Env, f flags) int {
 	run := map[string]func() error{"list": k.list, "add": k.add, "remove": k.remove, "revoke": k.revoke, "test": k.test}[verb]
 	if run == nil {
 		err = &policy.Undecided{Message: "unknown word " + finding.QuoteMax(verb, 40) + ", expected one of list, add, remove, revoke, test"}
+	} else if f.has("--server") && verb != "revoke" {
+		err = &policy.Undecided{Message: "--server is for revoke alone", Hint: "rig-hook keys revoke --server DIR KEY"}
+	} else if f.has("--server") {
+		err = k.revokeAtServer()
 	} else if err = k.open(); err == nil {
 		err = run()
 	}
@@ -311,27 +315,41 @@ func (k *keyring) revoke() error {
 		return &policy.Undecided{Message: "the policy names no revocation file", Hint: hint}
 	}
 	file := filepath.Join(k.repo.WorkTree(), filepath.FromSlash(k.policy.Revoked))
-	old, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	if bytes.HasPrefix(old, []byte("SSHKRL")) {
-		return &policy.Undecided{Message: finding.Quote(file) + " is a KRL, which only ssh-keygen edits", Hint: "ssh-keygen -k -u -f " + finding.Word(k.policy.Revoked) + " KEY-FILE"}
-	}
 	key := k.key
 	if key == nil {
 		_, s, err := k.read()
 		if err != nil {
 			return err
 		}
-		for _, line := range s.List() {
-			if line.Fingerprint() == fp {
-				key = line.Key
-			}
-		}
-		if key == nil {
+		if key = listedKey(s, fp); key == nil {
 			return k.unlisted(fp)
 		}
+	}
+	if err := addRevoked(file, k.policy.Revoked, key); err != nil {
+		return err
+	}
+	fmt.Fprintf(k.env.Stdout, "revoked %s; commit %s and the policy that names it together, signed\n", fp, finding.Path(k.policy.Revoked))
+	return nil
+}
+
+// listedKey returns the key of that fingerprint, nil if no line has it.
+func listedKey(s *sshsign.Signers, fp string) (key ssh.PublicKey) {
+	for _, line := range s.List() {
+		if line.Fingerprint() == fp {
+			key = line.Key
+		}
+	}
+	return key
+}
+
+// addRevoked adds a key to a revocation file. name is how people call it.
+func addRevoked(file, name string, key ssh.PublicKey) error {
+	old, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if bytes.HasPrefix(old, []byte("SSHKRL")) {
+		return &policy.Undecided{Message: finding.Quote(file) + " is a KRL, which only ssh-keygen edits", Hint: "ssh-keygen -k -u -f " + finding.Word(name) + " KEY-FILE"}
 	}
 	if len(old) > 0 && !bytes.HasSuffix(old, []byte("\n")) {
 		old = append(old, '\n')
@@ -343,10 +361,51 @@ func (k *keyring) revoke() error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	if err := replaceFile(file, text); err != nil {
+	return replaceFile(file, text)
+}
+
+// revokeAtServer adds a key to the server's own revocation file, which its
+// configuration names, and which it makes if there is none.
+func (k *keyring) revokeAtServer() error {
+	fp, err := k.fingerprint()
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(k.env.Stdout, "revoked %s; commit %s and the policy that names it together, signed\n", fp, finding.Path(k.policy.Revoked))
+	key := k.key
+	if key == nil {
+		d, err := hooks.NewDoor(k.ctx, k.repo)
+		if err != nil {
+			return err
+		}
+		s, _, err := d.Trust.Signers()
+		if err != nil {
+			return err
+		}
+		if key = listedKey(s, fp); key == nil {
+			return &policy.Undecided{Message: "no line of the signers file has the key " + finding.QuoteMax(fp, 80), Hint: "name its public key file: " + atServer(k.flags, "rig-hook keys revoke") + " FILE.pub"}
+		}
+	}
+	const option, own = "rigward.revoked", "rigward-revoked"
+	name, _, err := k.repo.ConfigLast(option)
+	if err != nil {
+		return err
+	}
+	file := name
+	if name == "" {
+		file = own
+	}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(k.repo.CommonDir(), file)
+	}
+	if err := addRevoked(file, file, key); err != nil {
+		return err
+	}
+	if name == "" {
+		if err := configure(k.ctx, k.env, k.repo, option, own); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(k.env.Stdout, "revoked %s in %s; it counts from now on, for signatures of any date\n", fp, finding.Quote(filepath.ToSlash(file)))
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -346,7 +347,11 @@ func (d *decoder) requireSigned(n *yamlprofile.Node) {
 }
 
 func (d *decoder) revoked(n *yamlprofile.Node) {
-	if n.Kind != yamlprofile.Null {
+	switch {
+	case n.Kind == yamlprofile.Null:
+	case d.from == FromServer && n.Kind == yamlprofile.String && filepath.IsAbs(n.Value) && !strings.Contains(n.Value, "\x00"):
+		d.p.RevokedFile = n.Value
+	default:
 		d.p.Revoked = d.path(n, false)
 	}
 }

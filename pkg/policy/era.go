@@ -165,7 +165,7 @@ func (j *Judge) set(era int32) (*ruleSet, error) {
 func (e Era) Read(read func(Accepted) (*Policy, *Trust, error)) (*Policy, *Trust, error) {
 	p, t, err := read(e.Files)
 	if err == nil && e.Torn != nil {
-		t = NewTrust("", func() (signers, revoked []byte, err error) {
+		t = NewTrust("", func() ([]byte, []RevocationFile, error) {
 			return nil, nil, &Undecided{
 				Message: "commit " + short(e.Commit) + " joins two histories that trust different signers, and nobody whom both trust has signed it",
 				Hint:    "let somebody whom both sides trust commit the signers file again: git commit -S",

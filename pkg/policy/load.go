@@ -74,8 +74,38 @@ func (l *Loader) At(tree string) (*Policy, *Trust, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := l.trust(p, tree)
+	own, err := l.ownRevoked(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.Server && p.Revoked == "" && len(own) > 0 {
+		// The server's lists come besides that of the repository, whose own
+		// policy then says where it lies.
+		listed, err := l.listed(tree)
+		if err != nil {
+			return nil, nil, err
+		}
+		p = l.revoking(p, listed)
+	}
+	t, err := l.trust(p, tree, own)
 	return p, t, err
+}
+
+// revoking returns the server's policy with the path of a revocation file.
+func (l *Loader) revoking(p *Policy, path string) *Policy {
+	if path == "" {
+		return p
+	}
+	key := "revoked:" + path
+	if l.policies[key] == nil {
+		q := *p
+		q.Revoked = path
+		if l.policies == nil {
+			l.policies = map[string]*Policy{}
+		}
+		l.policies[key] = &q
+	}
+	return l.policies[key]
 }
 
 func (l *Loader) policy(tree string) (*Policy, error) {
@@ -150,7 +180,7 @@ func fileIn(repo interface {
 	return e.ID, nil
 }
 
-func (l *Loader) trust(p *Policy, tree string) (*Trust, error) {
+func (l *Loader) trust(p *Policy, tree string, own []string) (*Trust, error) {
 	revoked := ""
 	var err error
 	if p.Revoked != "" {
@@ -186,7 +216,7 @@ func (l *Loader) trust(p *Policy, tree string) (*Trust, error) {
 	}
 	t := Untrusting(source)
 	if signers != "" {
-		t = NewTrust(source, func() (s, r []byte, err error) {
+		t = NewTrust(source, func() (s []byte, r []RevocationFile, err error) {
 			if unusable != nil {
 				return nil, nil, unusable
 			}
@@ -202,23 +232,65 @@ func (l *Loader) trust(p *Policy, tree string) (*Trust, error) {
 				}
 				return nil, nil, u
 			}
-			if p.Revoked == "" {
-				return s, nil, nil
+			if p.Revoked != "" {
+				if revoked == "" {
+					return nil, nil, &Undecided{Message: "the revocation file " + finding.Path(p.Revoked) + " that the policy names is missing", Hint: "commit it, or take the key revoked out of the policy"}
+				}
+				data, err := l.Repo.Blob(revoked, MaxTrustBytes)
+				if err != nil {
+					return nil, nil, undecided("the revocation file "+finding.Path(p.Revoked)+" cannot be read", err)
+				}
+				r = append(r, RevocationFile{finding.Path(p.Revoked), data})
 			}
-			if revoked == "" {
-				return nil, nil, &Undecided{Message: "the revocation file " + finding.Path(p.Revoked) + " that the policy names is missing", Hint: "commit it, or take the key revoked out of the policy"}
-			}
-			if r, err = l.Repo.Blob(revoked, MaxTrustBytes); err != nil {
-				return nil, nil, undecided("the revocation file "+finding.Path(p.Revoked)+" cannot be read", err)
-			}
-			if r == nil {
-				r = []byte{}
+			for _, file := range own {
+				data, err := l.ReadFile(file)
+				if err != nil {
+					u := undecided("the server's revocation file "+finding.Quote(file)+" cannot be read", err)
+					u.Hint = "let the user of the hooks read it; where there is none yet: rig-hook keys revoke --server DIR KEY"
+					return nil, nil, u
+				}
+				r = append(r, RevocationFile{finding.Quote(file), data})
 			}
 			return s, r, nil
 		})
 	}
 	l.trusts[key] = t
 	return t, nil
+}
+
+// ownRevoked returns the names of the server's own revocation files: that of its
+// configuration, and that of its own policy. They come besides what the
+// repository revokes, never instead of it.
+func (l *Loader) ownRevoked(p *Policy) (files []string, err error) {
+	name, _, err := l.Repo.ConfigLast("rigward.revoked")
+	if name != "" {
+		files = append(files, name)
+	}
+	if p.RevokedFile != "" {
+		files = append(files, p.RevokedFile)
+	}
+	return files, err
+}
+
+// listed returns where the policy of a tree says that the revocation file lies,
+// whatever stands for that policy; "" if it names none or cannot be read.
+func (l *Loader) listed(tree string) (string, error) {
+	id, err := fileIn(l.Repo, tree, policyPath)
+	if err != nil || id == "" {
+		return "", unlessUndecided(err)
+	}
+	data, err := l.Repo.Blob(id, MaxPolicyBytes)
+	if errors.Is(err, gitrepo.ErrTooLarge) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	p, err := Decode(data, FromRepository)
+	if err != nil {
+		return "", nil
+	}
+	return p.Revoked, nil
 }
 
 // DecodeFile is Decode with an error that names the file and can be told to a

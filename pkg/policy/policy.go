@@ -37,6 +37,7 @@ type Policy struct {
 	RequireSigned RequireSigned
 	Signers       string // path in the tree
 	Revoked       string // path in the tree, "" for none
+	RevokedFile   string // absolute path of a server's own list, "" for none
 	MinRSABits    int
 	Forge         Forge
 	PushCert      bool
@@ -160,7 +161,12 @@ func (p *Policy) Protected(ref, head string) bool {
 // LeavesOut tells whether the default branch is not protected, which only a
 // server's own policy can say, by a list of protected refs without it.
 func (p *Policy) LeavesOut(head string) bool {
-	return p.Server && len(p.Protect) > 0 && !matchAny(p.Protect, head) && !matchAny(p.ProtectToo, head)
+	return p.Server && len(p.Protect) > 0 && !p.Lists(head)
+}
+
+// Lists tells whether a pattern of protect names a ref.
+func (p *Policy) Lists(ref string) bool {
+	return matchAny(p.Protect, ref) || matchAny(p.ProtectToo, ref)
 }
 
 // Guard tells whether history rules hold on a ref, as Protected does, and why

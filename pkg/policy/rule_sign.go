@@ -291,13 +291,13 @@ func (c *commit) relays() int {
 	return n
 }
 
-// verify judges the signatures of those commits of a batch that need one, on
-// all cores.
+// verify judges the signatures of those commits of a batch that need one, or
+// have one that is worth something where signers are listed, on all cores.
 func (j *Judge) verify(batch []*commit) error {
 	var todo []*commit
 	for _, c := range batch {
 		sign, _ := j.mustSign(c)
-		if !sign && !j.mayTell(c) {
+		if !sign && !c.maySpeak() {
 			continue
 		}
 		if _, _, err := c.trust.Signers(); err != nil {
@@ -324,10 +324,9 @@ func (j *Judge) verify(batch []*commit) error {
 	return nil
 }
 
-// mayTell tells whether a signature is judged that no rule asks for.
-func (j *Judge) mayTell(c *commit) bool {
-	return j.Told != nil && c.obj != nil && len(c.entries) > 0 && c.trust.Exists() && c.isSigned()
-}
+// maySpeak tells whether a commit could be signed by a key that is listed, so
+// that it speaks for somebody though it need not be signed.
+func (c *commit) maySpeak() bool { return c.obj != nil && c.trust.Exists() && c.isSigned() }
 
 // isSigned tells whether a commit has, or could be taken to have, a signature.
 func (c *commit) isSigned() bool {
@@ -349,10 +348,13 @@ func (j *Judge) signed(_ context.Context, r Range, c *commit) error {
 		j.bootstrap(c, add)
 	}
 	sign, change := j.mustSign(c)
-	if !sign || c.verdict == nil {
-		return nil // need not be, or undecided
+	if c.verdict == nil {
+		return nil // not signed and need not be, or undecided
 	}
 	v := *c.verdict
+	if !sign && !v.Good() {
+		return nil // worth as much as none
+	}
 	forge := j.forge(c, &v)
 	if forge && c.relays() == 0 && !change {
 		return nil
@@ -399,9 +401,6 @@ func (j *Judge) signed(_ context.Context, r Range, c *commit) error {
 	}
 	if s.HasRigIDs() {
 		for _, e := range c.entries {
-			if c.policy.RequireSigned != RequireAll && (e.env == nil || !e.env.IsRelay()) {
-				continue // need not be signed at all
-			}
 			if e.added && e.env != nil && e.env.Valid() && !v.Speaks(e.env.From) {
 				line, col := e.env.Place("from")
 				j.add(c.policy, finding.Finding{Rule: "sender-key", Severity: finding.Error, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref,

@@ -8,11 +8,11 @@ import (
 	"github.com/rigward/rigward/pkg/sshsign"
 )
 
-// A Trust says who may sign: the signers file and the revocation file of an
-// old tip or of the server. They are read when a rule first needs them, since
+// A Trust says who may sign: the signers file and the revocation files of the
+// default branch or of the server. They are read when a rule first needs them, since
 // most pushes hold nothing that must be signed.
 type Trust struct {
-	read    func() (signers, revoked []byte, err error)
+	read    func() (signers []byte, revoked []RevocationFile, err error)
 	source  string // for people: where the signers come from
 	missing bool   // there is no signers file where the policy says it lies
 
@@ -22,16 +22,21 @@ type Trust struct {
 	err  error
 }
 
-// NewTrust returns a Trust that reads the two files by read when they are
-// first needed; revoked is nil if the policy names none. source is where they
-// come from, for messages.
-func NewTrust(source string, read func() (signers, revoked []byte, err error)) *Trust {
+// A RevocationFile is one of the lists of keys that count for nothing.
+type RevocationFile struct {
+	Source string // for people: where it lies
+	Data   []byte
+}
+
+// NewTrust returns a Trust that reads the files by read when they are first
+// needed. source is where the signers come from, for messages.
+func NewTrust(source string, read func() (signers []byte, revoked []RevocationFile, err error)) *Trust {
 	return &Trust{read: read, source: source}
 }
 
 // Untrusting returns a Trust without a signers file: asking it is an error.
 func Untrusting(source string) *Trust {
-	return &Trust{source: source, missing: true, read: func() ([]byte, []byte, error) {
+	return &Trust{source: source, missing: true, read: func() ([]byte, []RevocationFile, error) {
 		return nil, nil, &Undecided{
 			Message: "there are no trusted signers: " + source + " is missing in what was there before",
 			Hint:    "push the commit that adds it first, by itself; or name a file of the server: git config rigward.allowedSigners FILE",
@@ -55,11 +60,16 @@ func (t *Trust) Signers() (*sshsign.Signers, *sshsign.Revocations, error) {
 			t.err = malformed("the signers file "+t.source, err)
 			return
 		}
-		if revoked != nil {
-			if t.r, err = sshsign.ParseRevocations(revoked); err != nil {
-				t.err = malformed("the revocation file", err)
+		var lists []*sshsign.Revocations
+		for _, f := range revoked {
+			list, err := sshsign.ParseRevocations(f.Data)
+			if err != nil {
+				t.err = malformed("the revocation file "+f.Source, err)
+				return
 			}
+			lists = append(lists, list)
 		}
+		t.r = sshsign.JoinRevocations(lists...)
 	})
 	return t.s, t.r, t.err
 }

@@ -20,6 +20,18 @@ type Revocations struct {
 	sha1   map[[sha1.Size]byte]bool
 	sha256 map[[sha256.Size]byte]bool
 	certs  map[string]*revokedCerts // by blob of the authority, "" for any
+	others []*Revocations
+}
+
+// JoinRevocations returns what any of several lists revokes; nil, which revokes
+// nothing, if there are none.
+func JoinRevocations(lists ...*Revocations) *Revocations {
+	if len(lists) == 0 {
+		return nil
+	}
+	r := *lists[0]
+	r.others = slices.Concat(r.others, lists[1:])
+	return &r
 }
 
 // revokedCerts are the revoked certificates of one authority.
@@ -130,6 +142,11 @@ func (r *Revocations) Revokes(key ssh.PublicKey) bool { return r.revokes(key) !=
 func (r *Revocations) revokes(key ssh.PublicKey) string {
 	if r == nil {
 		return ""
+	}
+	for _, other := range r.others {
+		if why := other.revokes(key); why != "" {
+			return why
+		}
 	}
 	cert, ok := key.(*ssh.Certificate)
 	if !ok {

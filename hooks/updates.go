@@ -128,7 +128,7 @@ func (d *Door) Open(updates []change.RefUpdate) (err error) {
 		if d.consent, _, err = d.Repo.ConfigBool("rigward.bootstrap"); err != nil {
 			return err
 		}
-		d.Judge.Bootstrap = d.consent
+		d.Judge.Bootstrap, d.Judge.Receives = d.consent, true
 	}
 	return d.Judged.open(d)
 }

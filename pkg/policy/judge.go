@@ -89,6 +89,9 @@ type Judge struct {
 	// Bootstrap says that a server takes the first policy and signers files
 	// though nobody is trusted yet who could sign for them.
 	Bootstrap bool
+	// Receives says that ref updates are judged that the repository at hand
+	// gets, whether or not their time of receipt is known.
+	Receives bool
 	// Progress, if set, is called now and then with the commits judged so far.
 	Progress func(done, total int)
 	// Extra, if set, is asked about every new envelope besides the protocol's

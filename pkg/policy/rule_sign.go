@@ -345,6 +345,8 @@ func (j *Judge) signed(_ context.Context, r Range, c *commit) error {
 	}
 	if j.Gate.server() {
 		j.commitClock(r, c, add)
+	}
+	if j.Gate.server() || j.Receives {
 		j.bootstrap(c, add)
 	}
 	sign, change := j.mustSign(c)

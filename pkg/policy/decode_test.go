@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -81,8 +82,9 @@ func TestDecodeEveryKey(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	// No field keeps its default, so none was forgotten; ProtectToo has no key.
-	got.ProtectToo = []string{"x"}
+	// No field keeps its default, so none was forgotten; ProtectToo has no key,
+	// and RevokedFile is what revoked means where it is an absolute path.
+	got.ProtectToo, got.RevokedFile = []string{"x"}, "x"
 	g, d := reflect.ValueOf(*got), reflect.ValueOf(*Default())
 	for i := range g.NumField() {
 		if reflect.DeepEqual(g.Field(i).Interface(), d.Field(i).Interface()) {
@@ -91,6 +93,53 @@ func TestDecodeEveryKey(t *testing.T) {
 	}
 	if p, err := Decode([]byte("version: 1\n"), FromRepository); err != nil || !reflect.DeepEqual(p, Default()) {
 		t.Errorf("without keys: %+v, %v", p, err)
+	}
+}
+
+// TestOwnRevocations: only a server's own policy names a file of the server.
+func TestOwnRevocations(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "revoked")
+	text := []byte("version: 1\nrevoked: '" + file + "'\n")
+	if p, err := Decode(text, FromServer); err != nil || p.RevokedFile != file || p.Revoked != "" {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for _, from := range []Origin{FromRepository, FromClient} {
+		if p, err := Decode(text, from); err == nil {
+			t.Errorf("origin %d: %+v", from, p)
+		}
+	}
+}
+
+// TestGuard: the default branch is protected whatever protect names, but for a
+// server's own list (case J04).
+func TestGuard(t *testing.T) {
+	const head, rel, other = "refs/heads/main", "refs/heads/release/1", "refs/heads/x"
+	for _, c := range []struct {
+		text string
+		from Origin
+		head string
+		want [3]bool // of the default branch, a release, another branch
+	}{
+		{"", FromRepository, head, [3]bool{true, false, false}},
+		{"protect: [release/*]\n", FromRepository, head, [3]bool{true, true, false}},
+		{"protect: []\n", FromServer, head, [3]bool{true, false, false}},
+		{"protect: [release/*]\n", FromServer, head, [3]bool{false, true, false}},
+		{"protect: [main, release/*]\n", FromServer, head, [3]bool{true, true, false}},
+		{"protect: [release/*]\n", FromRepository, "", [3]bool{true, true, true}},
+		{"protect: [release/*]\n", FromServer, "", [3]bool{false, true, false}},
+	} {
+		p, err := Decode([]byte("version: 1\n"+c.text), c.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, ref := range []string{head, rel, other} {
+			if got, why := p.Guard(ref, c.head); got != c.want[i] || why == "" {
+				t.Errorf("%q, origin %d, default %q: %s: %v, %s", c.text, c.from, c.head, ref, got, why)
+			}
+		}
+		if p.LeavesOut(head) != (c.from == FromServer && !c.want[0]) {
+			t.Errorf("%q, origin %d: LeavesOut", c.text, c.from)
+		}
 	}
 }
 

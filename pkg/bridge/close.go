@@ -42,11 +42,11 @@ func runClose(r *run) error {
 	if err := c.notRelay(); err != nil {
 		return err
 	}
-	if err := w.threadDir(thread, "rig-bridge status"); err != nil {
+	if err := w.threadDir(r.ctx, thread, "rig-bridge status", true); err != nil {
 		return err
 	}
 	if len(to) == 0 {
-		ms, err := readThread(w.root, thread)
+		ms, err := w.readThread(r.ctx, thread)
 		if err != nil {
 			return err
 		}

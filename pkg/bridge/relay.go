@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -65,7 +66,7 @@ func runRelay(r *run) error {
 	if err := r.checkReply(reply, thread, false); err != nil {
 		return err
 	}
-	if err := w.threadDir(thread, "rig-bridge sync --auto"); err != nil {
+	if err := w.threadDir(r.ctx, thread, "rig-bridge sync --auto", true); err != nil {
 		return err
 	}
 	body, bodyGiven, err := r.givenBody()
@@ -76,7 +77,7 @@ func runRelay(r *run) error {
 	if err != nil {
 		return err
 	}
-	ms, err := readThread(w.root, thread)
+	ms, err := w.readThread(r.ctx, thread)
 	if err != nil {
 		return err
 	}
@@ -149,6 +150,12 @@ func (w *work) messagesAt(commit, thread string) ([]*message, error) {
 	if err != nil {
 		return nil, err
 	}
+	return w.messagesOf(thread, files)
+}
+
+// messagesOf reads the messages among the files of a thread, which are named with
+// their blobs.
+func (w *work) messagesOf(thread string, files map[string]string) ([]*message, error) {
 	var names, ids []string
 	for name := range files {
 		if envelope.IsEnvelopePath(thread + "/" + name) {
@@ -161,7 +168,7 @@ func (w *work) messagesAt(commit, thread string) ([]*message, error) {
 	}
 	var out []*message
 	i := 0
-	err = w.repo.Objects(ids, envelope.DefaultLimits().File, func(o gitrepo.Object) error {
+	err := w.repo.Objects(ids, envelope.DefaultLimits().File, func(o gitrepo.Object) error {
 		name := names[i]
 		i++
 		switch {
@@ -170,7 +177,9 @@ func (w *work) messagesAt(commit, thread string) ([]*message, error) {
 		case o.Err != nil:
 			return o.Err
 		default:
-			out = append(out, newMessage(thread, name, o.Data))
+			m := newMessage(thread, name, bytes.Clone(o.Data))
+			m.data = bytes.Clone(o.Data)
+			out = append(out, m)
 		}
 		return nil
 	})

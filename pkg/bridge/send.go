@@ -71,7 +71,7 @@ func runSend(r *run) error {
 	if err := c.notRelay(); err != nil {
 		return err
 	}
-	if err := w.threadDir(thread, "rig-bridge new "+thread); err != nil {
+	if err := w.threadDir(r.ctx, thread, "rig-bridge new "+thread, true); err != nil {
 		return err
 	}
 	f := envelope.Fields{From: c.rigID, To: to, Date: r.today(), Status: "▶ " + typ + " sent", Type: typ, Thread: thread, DisplayName: c.displayName}
@@ -117,7 +117,7 @@ func runSend(r *run) error {
 		if err := r.checkReply(reply, thread, true); err != nil {
 			return err
 		}
-		ms, err := readThread(w.root, thread)
+		ms, err := w.readThread(r.ctx, thread)
 		if err != nil {
 			return err
 		}

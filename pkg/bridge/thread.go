@@ -78,10 +78,10 @@ func runThread(r *run) error {
 		return err
 	}
 	defer w.close()
-	if err := w.threadDir(thread, "rig-bridge status"); err != nil {
+	if err := w.threadDir(r.ctx, thread, "rig-bridge status", false); err != nil {
 		return err
 	}
-	all, err := readThread(w.root, thread)
+	all, err := w.readThread(r.ctx, thread)
 	if err != nil {
 		return err
 	}

@@ -198,9 +198,10 @@ func (w *work) blobID(data []byte) string {
 }
 
 // threadDir refuses a thread whose id is not valid or that is not a real
-// directory in the root, and a repository that keeps its threads elsewhere.
+// directory in the root, and a repository that keeps its threads elsewhere. One
+// that a sparse checkout leaves out is there for those who only read.
 // hint is what helps a person who names a thread that is not there.
-func (w *work) threadDir(thread, hint string) error {
+func (w *work) threadDir(ctx context.Context, thread, hint string, writes bool) error {
 	if err := checkThread(thread); err != nil {
 		return err
 	}
@@ -210,7 +211,16 @@ func (w *work) threadDir(thread, hint string) error {
 	info, err := os.Lstat(filepath.Join(w.root, thread))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fail(codeThread, "the thread %s does not exist", quote(thread)).withHint("%s", hint)
+		left, lerr := w.leftOut(ctx, thread)
+		switch {
+		case lerr != nil:
+			return lerr
+		case len(left) == 0:
+			return fail(codeThread, "the thread %s does not exist", quote(thread)).withHint("%s", hint)
+		case writes:
+			return fail(codeThread, "the thread %s lies outside of the sparse checkout", quote(thread)).withHint("git sparse-checkout add %s", thread)
+		}
+		return nil
 	case err != nil:
 		return cannotRead(filepath.Join(w.root, thread), err)
 	case info.Mode()&fs.ModeSymlink != 0:

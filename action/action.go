@@ -398,7 +398,7 @@ func (s *step) outputs(written []string) []byte {
 		{"checked", strconv.Itoa(s.report.Envelopes)},
 		{"commits", strconv.Itoa(s.report.Commits)},
 		{"digests", strings.Join(digests, " ")},
-		{"findings", strconv.Itoa(len(s.report.Findings))},
+		{"findings", strconv.Itoa(len(s.report.Findings) + s.report.More.Total())},
 		{"reports", strings.Join(written, " ")},
 		{"result", result},
 	} {

@@ -33,19 +33,19 @@ func Run(ctx context.Context, name string, env *Env) int {
 		return postReceive(ctx, env)
 	}
 	g := &gate{env: env, name: name, started: env.Now(), report: report.Report{Gate: name}}
-	var run func(context.Context) error
+	var run func(*gate, context.Context) error
 	server := false
 	switch name {
 	case "pre-commit":
-		g.kind, run = policy.PreCommit, g.preCommit
+		g.kind, run = policy.PreCommit, (*gate).preCommit
 	case "commit-msg":
-		g.kind, run = policy.PreCommit, g.commitMsg
+		g.kind, run = policy.PreCommit, (*gate).commitMsg
 	case "pre-push":
-		g.kind, run = policy.PrePush, g.prePush
+		g.kind, run = policy.PrePush, (*gate).prePush
 	case "pre-receive":
-		g.kind, run, server = policy.PreReceive, g.preReceive, true
+		g.kind, run, server = policy.PreReceive, (*gate).preReceive, true
 	case "update":
-		g.kind, run, server = policy.Update, g.update, true
+		g.kind, run, server = policy.Update, (*gate).update, true
 	default:
 		fmt.Fprintf(env.Stderr, "rig-hook: no hook is called %s\n", finding.Quote(name))
 		return report.ExitUndecided
@@ -127,18 +127,22 @@ func (g *gate) flags(server bool) error {
 var errTimeout = errors.New("time is up")
 
 // within runs a hook within its time, with the repository open.
-func (g *gate) within(ctx context.Context, run func(context.Context) error) {
+func (g *gate) within(ctx context.Context, run func(*gate, context.Context) error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	g.timer = time.AfterFunc(g.timeout, func() { cancel(errTimeout) })
-	defer g.timer.Stop()
-	err := g.open(ctx)
-	if err == nil {
-		defer g.repo.Close()
-		err = run(ctx)
+	timer := g.timer
+	defer timer.Stop()
+	work := *g // it may be left behind
+	ended, err := Within(ctx, func() error { return work.work(ctx, run) })
+	if ended {
+		*g = work
+		if g.repo != nil {
+			defer g.repo.Close()
+		}
 	}
 	if g.judge != nil {
-		g.report.Findings = g.judge.Findings
+		g.report.Findings, g.report.More = g.judge.Findings, g.judge.More
 		g.report.Commits, g.report.Envelopes = g.judge.Commits, g.judge.Envelopes
 		finding.Sort(g.report.Findings)
 	}
@@ -146,14 +150,16 @@ func (g *gate) within(ctx context.Context, run func(context.Context) error) {
 		return
 	}
 	if errors.Is(context.Cause(ctx), errTimeout) {
-		done, total := 0, 0
-		if g.judge != nil {
-			done, total = g.judge.Commits, g.judge.Total
+		took := g.env.Now().Sub(g.started).Round(100 * time.Millisecond)
+		u := &policy.Undecided{Message: fmt.Sprintf("the time was up after %s, within one commit", took), Cause: err}
+		if ended {
+			done, total := 0, 0
+			if g.judge != nil {
+				done, total = g.judge.Commits, g.judge.Total
+			}
+			u.Message = fmt.Sprintf("%d of %d commits checked in %s, then the time was up", done, total, took)
 		}
-		u := &policy.Undecided{
-			Message: fmt.Sprintf("%d of %d commits checked in %s, then the time was up", done, total, g.env.Now().Sub(g.started).Round(100*time.Millisecond)),
-			Hint:    "push in smaller parts, or raise " + cmp.Or(g.fixed, "the policy's timeout"), Cause: err,
-		}
+		u.Hint = "push in smaller parts, or raise " + cmp.Or(g.fixed, "the policy's timeout")
 		if errors.Is(err, history.ErrBuilding) {
 			u.Message += ": " + history.ErrBuilding.Error()
 			u.Hint = "on the server: rig-hook install --server DIR, which reads them once and keeps them"
@@ -163,6 +169,14 @@ func (g *gate) within(ctx context.Context, run func(context.Context) error) {
 		err = &policy.Undecided{Message: "the check was interrupted before it was done", Cause: err}
 	}
 	g.report.Problem, g.report.Hint = err, Hint(g.env, g.repo, g.kind == policy.PreReceive || g.kind == policy.Update, err)
+}
+
+// work opens the repository and runs a hook.
+func (g *gate) work(ctx context.Context, run func(*gate, context.Context) error) error {
+	if err := g.open(ctx); err != nil {
+		return err
+	}
+	return run(g, ctx)
 }
 
 func (g *gate) open(ctx context.Context) (err error) {

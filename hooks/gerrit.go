@@ -29,7 +29,7 @@ func RunGerrit(ctx context.Context, env *Env) int {
 	if err != nil {
 		g.report.Problem = err
 	} else {
-		g.within(ctx, func(ctx context.Context) error { return g.receive(ctx, []change.RefUpdate{u}) })
+		g.within(ctx, func(g *gate, ctx context.Context) error { return g.receive(ctx, []change.RefUpdate{u}) })
 	}
 	if g.tell(true) != nil {
 		return report.ExitUndecided

@@ -122,6 +122,7 @@ func (c *Checker) protectedTips(ctx context.Context, p *policy.Policy) (tips []s
 
 // Tell moves what the judge found into the report.
 func (c *Checker) Tell() {
-	c.Report.Findings, c.Report.Commits, c.Report.Envelopes = c.Judge.Findings, c.Judge.Commits, c.Judge.Envelopes
+	c.Report.Findings, c.Report.More = c.Judge.Findings, c.Judge.More
+	c.Report.Commits, c.Report.Envelopes = c.Judge.Commits, c.Judge.Envelopes
 	finding.Sort(c.Report.Findings)
 }

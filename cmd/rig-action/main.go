@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -15,11 +16,16 @@ import (
 	"github.com/rigward/rigward/hooks"
 )
 
+// memory is from how many bytes on the garbage collector works harder to stay
+// below: what a push may cost is bounded, but twice of it is not needed.
+const memory = 160 << 20
+
 func main() {
 	if len(os.Args) == 2 && os.Args[1] == "--version" {
 		fmt.Println("rig-action", version.String())
 		return
 	}
+	debug.SetMemoryLimit(memory)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	dir, _ := os.Getwd()
 	code := action.Run(ctx, &hooks.Env{

@@ -41,10 +41,18 @@ func check(ctx context.Context, env *hooks.Env, f flags) int {
 		ctx, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
 	}
-	if err := judgeRange(ctx, env, f, draw, &rep); err != nil {
+	judged := rep
+	ended, err := hooks.Within(ctx, func() error { return judgeRange(ctx, env, f, draw, &judged) })
+	switch {
+	case !ended:
+		rep.Problem, rep.Hint = &policy.Undecided{Message: "the time was up within one commit", Cause: err}, "raise --timeout"
+	case err != nil:
+		rep = judged
 		rep.Problem, rep.Hint = err, policy.HintOf(err)
+	default:
+		rep = judged
 	}
-	err := hooks.WriteReports(env.Dir, &rep, targets)
+	err = hooks.WriteReports(env.Dir, &rep, targets)
 	if format == "github" { // annotations are few: the log holds the full list
 		err = errors.Join(err, report.Write(env.Stdout, &rep, "text"))
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -16,7 +17,12 @@ import (
 	"github.com/rigward/rigward/hooks"
 )
 
+// memory is from how many bytes on the garbage collector works harder to stay
+// below: what a push may cost is bounded, but twice of it is not needed.
+const memory = 160 << 20
+
 func main() {
+	debug.SetMemoryLimit(memory)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	dir, _ := os.Getwd()
 	exe, err := os.Executable()

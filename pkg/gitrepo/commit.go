@@ -51,7 +51,19 @@ func (r *Repo) Commit(id ID) (*Commit, error) {
 // can't be read or parsed ends it.
 func (r *Repo) Commits(ids []ID) ([]*Commit, error) {
 	commits := make([]*Commit, 0, len(ids))
-	err := r.Objects(ids, MaxCommit, func(o Object) error {
+	err := r.EachCommit(ids, func(c *Commit) error {
+		commits = append(commits, c)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return commits, nil
+}
+
+// EachCommit is Commits for who does not keep them all. An error of fn ends it.
+func (r *Repo) EachCommit(ids []ID, fn func(*Commit) error) error {
+	return r.Objects(ids, MaxCommit, func(o Object) error {
 		if o.Err != nil {
 			return o.Err
 		}
@@ -59,15 +71,11 @@ func (r *Repo) Commits(ids []ID) ([]*Commit, error) {
 			return wrongType(o.ID, o.Type, "commit")
 		}
 		c, err := ParseCommit(o.ID, o.Data)
-		if err == nil {
-			commits = append(commits, c)
+		if err != nil {
+			return err
 		}
-		return err
+		return fn(c)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return commits, nil
 }
 
 // ParseCommit parses the bytes of the commit id. Ids in it must have as many

@@ -22,11 +22,13 @@ func (c Change) Added() bool { return c.OldMode == ModeNone }
 // Deleted tells whether the path is only in the old tree.
 func (c Change) Deleted() bool { return c.NewMode == ModeNone }
 
-// Limits of one difference. Trees can be made that name each other so often
-// that they stand for more paths than a machine can hold.
+// Limits of the differences of one commit against all of its parents. Trees can
+// be made that name each other so often that they stand for more paths than a
+// machine can hold.
 const (
-	MaxChanges = 1 << 20 // paths and directories that differ
-	MaxDepth   = 1024    // directories within each other
+	MaxChanges   = 1 << 20  // paths and directories that differ
+	MaxDepth     = 1024     // directories within each other
+	maxPathBytes = 64 << 20 // text of the paths
 )
 
 // DiffTrees returns every path that differs between two trees, given by id,
@@ -34,7 +36,7 @@ const (
 // not read. Errors are those of Tree, and ErrTooLarge.
 func (r *Repo) DiffTrees(old, new ID) ([]Change, error) {
 	d := []treeDiff{{old: old, new: new}}
-	if err := r.diff(d); err != nil {
+	if err := r.diff(d, MaxChanges); err != nil {
 		return nil, err
 	}
 	return d[0].changes, nil
@@ -52,7 +54,7 @@ type Diff struct {
 // DiffCommit returns what a commit changes against each of its parents, in
 // their order; against the empty tree if it has none.
 func (r *Repo) DiffCommit(c *Commit) ([]Diff, error) {
-	scanned, err := r.scanChunk([]*Commit{c}, map[ID]*Commit{c.ID: c})
+	scanned, err := r.scanChunk([]*Commit{c}, map[ID]*Commit{c.ID: c}, MaxChanges)
 	if err != nil {
 		return nil, err
 	}
@@ -72,40 +74,47 @@ type dirPair struct {
 	old, new ID // "" if it isn't there
 }
 
+// levelBytes is about how many bytes of trees diff holds at a time.
+const levelBytes = 8 << 20
+
 // diff computes several differences together, level by level, so that one
-// request reads all trees of a level.
-func (r *Repo) diff(diffs []treeDiff) error {
+// request reads many trees of a level. It is an ErrTooLarge if there are more
+// than most changes in all of them, or too much text.
+func (r *Repo) diff(diffs []treeDiff, most int) error {
 	var level []dirPair
 	for i, d := range diffs {
 		if d.old != d.new {
 			level = append(level, dirPair{i, "", d.old, d.new})
 		}
 	}
-	count := make([]int, len(diffs))
+	count, text := 0, 0
 	for depth := 0; len(level) > 0; depth++ {
 		if depth > MaxDepth {
 			return &Error{Kind: ErrTooLarge, Message: fmt.Sprintf("directories are nested deeper than %d", MaxDepth)}
 		}
 		var next []dirPair
-		want := make([]wantTree, 0, 2*len(level))
-		for _, p := range level {
-			if p.old != "" {
-				want = append(want, wantTree{p.old, p.new})
-			}
-			if p.new != "" {
-				want = append(want, wantTree{p.new, p.old})
-			}
-		}
-		trees, err := r.readTrees(want)
-		if err != nil {
-			return err
-		}
-		for _, p := range level {
-			d := &diffs[p.diff]
-			before, dirs := len(d.changes), len(next)
-			next = diffDir(trees[p.old], trees[p.new], p, &d.changes, next)
-			if count[p.diff] += len(d.changes) - before + len(next) - dirs; count[p.diff] > MaxChanges {
-				return &Error{Kind: ErrTooLarge, Message: fmt.Sprintf("more than %d paths differ", MaxChanges)}
+		for part := range slices.Chunk(level, maxBatch/2) {
+			err := r.pairs(part, func(p dirPair, old, new *Tree) error {
+				d := &diffs[p.diff]
+				before, dirs := len(d.changes), len(next)
+				next = diffDir(old, new, p, &d.changes, next)
+				count += len(d.changes) - before + len(next) - dirs
+				for _, ch := range d.changes[before:] {
+					text += len(ch.Path)
+				}
+				for _, q := range next[dirs:] {
+					text += len(q.prefix)
+				}
+				if count > most {
+					return &Error{Kind: ErrTooLarge, Message: fmt.Sprintf("more than %d paths differ", most)}
+				}
+				if text > maxPathBytes {
+					return &Error{Kind: ErrTooLarge, Message: fmt.Sprintf("the paths that differ have more than %d bytes", maxPathBytes)}
+				}
+				return nil
+			})
+			if err != nil {
+				return err
 			}
 		}
 		level = next
@@ -116,25 +125,72 @@ func (r *Repo) diff(diffs []treeDiff) error {
 	return nil
 }
 
+// pairs reads the trees of directories that differ and calls fn for each pair,
+// in portions of about levelBytes.
+func (r *Repo) pairs(level []dirPair, fn func(p dirPair, old, new *Tree) error) error {
+	want := make([]wantTree, 0, 2*len(level))
+	for _, p := range level {
+		if p.old != "" {
+			want = append(want, wantTree{p.old, p.new})
+		}
+		if p.new != "" {
+			want = append(want, wantTree{p.new, p.old})
+		}
+	}
+	sizes, err := r.treeSizes(want)
+	if err != nil {
+		return err
+	}
+	for len(level) > 0 {
+		n, w, bytes := 0, 0, int64(0)
+		for ; n < len(level) && (n == 0 || bytes < levelBytes); n++ {
+			for _, id := range []ID{level[n].old, level[n].new} {
+				if id != "" {
+					bytes += sizes[id].size
+					w++
+				}
+			}
+		}
+		trees, err := r.readTrees(want[:w], sizes)
+		if err != nil {
+			return err
+		}
+		for _, p := range level[:n] {
+			if err := fn(p, trees[p.old], trees[p.new]); err != nil {
+				return err
+			}
+		}
+		level, want = level[n:], want[w:]
+	}
+	return nil
+}
+
 // diffDir compares one directory: entries that differ become changes, and
 // directories that differ pairs of the next level. A nil tree is empty.
 func diffDir(old, new *Tree, p dirPair, changes *[]Change, next []dirPair) []dirPair {
 	i, iEnd, j, jEnd := differing(old, new)
+	var last ID // of neighbours with one content, the id is kept once
+	hexID := func(raw []byte) ID {
+		if len(last) != 2*len(raw) || !sameID(raw, last) {
+			last = hex.EncodeToString(raw)
+		}
+		return last
+	}
 	leave := func(k int) {
 		mode, name := old.modeName(k)
 		if mode == ModeTree {
-			next = append(next, dirPair{p.diff, p.prefix + string(name) + "/", hex.EncodeToString(old.rawID(k)), ""})
+			next = append(next, dirPair{p.diff, p.prefix + string(name) + "/", hexID(old.rawID(k)), ""})
 			return
 		}
-		*changes = append(*changes, Change{Path: p.prefix + string(name), OldMode: mode, OldID: hex.EncodeToString(old.rawID(k))})
+		*changes = append(*changes, Change{Path: p.prefix + string(name), OldMode: mode, OldID: hexID(old.rawID(k))})
 	}
 	enter := func(k int) {
 		mode, name := new.modeName(k)
 		if mode == ModeTree {
-			next = append(next, dirPair{p.diff, p.prefix + string(name) + "/", "", hex.EncodeToString(new.rawID(k))})
+			next = append(next, dirPair{p.diff, p.prefix + string(name) + "/", "", hexID(new.rawID(k))})
 			return
 		}
-		*changes = append(*changes, Change{Path: p.prefix + string(name), NewMode: mode, NewID: hex.EncodeToString(new.rawID(k))})
+		*changes = append(*changes, Change{Path: p.prefix + string(name), NewMode: mode, NewID: hexID(new.rawID(k))})
 	}
 	for i < iEnd && j < jEnd {
 		oldMode, oldName := old.modeName(i)
@@ -152,9 +208,9 @@ func diffDir(old, new *Tree, p dirPair, changes *[]Change, next []dirPair) []dir
 		}
 		if oldID, newID := old.rawID(i), new.rawID(j); oldMode != newMode || !bytes.Equal(oldID, newID) {
 			if oldMode == ModeTree {
-				next = append(next, dirPair{p.diff, p.prefix + string(newName) + "/", hex.EncodeToString(oldID), hex.EncodeToString(newID)})
+				next = append(next, dirPair{p.diff, p.prefix + string(newName) + "/", hexID(oldID), hexID(newID)})
 			} else {
-				*changes = append(*changes, Change{p.prefix + string(newName), oldMode, newMode, hex.EncodeToString(oldID), hex.EncodeToString(newID)})
+				*changes = append(*changes, Change{p.prefix + string(newName), oldMode, newMode, hexID(oldID), hexID(newID)})
 			}
 		}
 		i++
@@ -167,6 +223,17 @@ func diffDir(old, new *Tree, p dirPair, changes *[]Change, next []dirPair) []dir
 		enter(j)
 	}
 	return next
+}
+
+// sameID tells whether text is the hexadecimal form of raw.
+func sameID(raw []byte, text ID) bool {
+	const digits = "0123456789abcdef"
+	for i, b := range raw {
+		if text[2*i] != digits[b>>4] || text[2*i+1] != digits[b&15] {
+			return false
+		}
+	}
+	return true
 }
 
 // differing returns the entries [i,iEnd) of old and [j,jEnd) of new outside of

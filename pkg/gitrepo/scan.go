@@ -18,6 +18,7 @@ type ScanOptions struct {
 	// then is left to the caller: a few small blobs may stand for many large
 	// ones in a pack.
 	BlobBytes int64
+	BlobCount int // the same in blobs; 0: no limit
 }
 
 // A Scanned is a commit with what it changes.
@@ -47,7 +48,7 @@ func (r *Repo) ScanCommits(ctx context.Context, walk iter.Seq2[Rev, error], opt 
 		scanned []*Scanned
 		err     error
 	}
-	results := make(chan result)
+	results, done := make(chan result), make(chan struct{})
 	defer func() { // nothing reads on behind the caller's back
 		cancel()
 		for range results {
@@ -67,20 +68,36 @@ func (r *Repo) ScanCommits(ctx context.Context, walk iter.Seq2[Rev, error], opt 
 		known := make(map[ID]*Commit)
 		var revs []Rev
 		flush := func() bool {
-			if len(revs) == 0 {
-				return true
-			}
-			before := r.cat.bytesRead()
-			s, err := r.scanRevs(revs, known, opt)
-			if weight := (r.cat.bytesRead() - before) / int64(len(revs)); weight > 0 {
-				size = int(max(8, min(maxChunk, 2*int64(size), chunkBytes/weight)))
-			}
-			// Parents are mostly near; older ones are read again.
-			if len(known) > 2*maxChunk {
-				clear(known)
+			for len(revs) > 0 {
+				before := r.cat.bytesRead()
+				s, err := r.scanRevs(revs, known, opt)
+				n := len(s)
+				if n == 0 {
+					return send(nil, err)
+				}
+				if weight := (r.cat.bytesRead() - before) / int64(n); weight > 0 {
+					size = int(max(8, min(maxChunk, 2*int64(size), chunkBytes/weight)))
+				}
+				// Parents are mostly near; older ones are read again.
+				if len(known) > 2*maxChunk {
+					clear(known)
+				}
+				heavy := weighs(s) > chunkChanges
+				if !send(s, err) {
+					return false
+				}
+				s = nil
+				if heavy { // nothing is read ahead beside it
+					select {
+					case <-done:
+					case <-ctx.Done():
+						return false
+					}
+				}
+				revs = revs[n:]
 			}
 			revs = revs[:0]
-			return send(s, err)
+			return true
 		}
 		for rev, err := range walk {
 			if err != nil {
@@ -89,8 +106,10 @@ func (r *Repo) ScanCommits(ctx context.Context, walk iter.Seq2[Rev, error], opt 
 				}
 				return
 			}
-			if revs = append(revs, rev); len(revs) >= size && !flush() {
-				return
+			if revs = append(revs, rev); len(revs) >= size {
+				if !flush() {
+					return
+				}
 			}
 			if ctx.Err() != nil {
 				return
@@ -110,6 +129,13 @@ func (r *Repo) ScanCommits(ctx context.Context, walk iter.Seq2[Rev, error], opt 
 				return err
 			}
 		}
+		if weighs(res.scanned) > chunkChanges {
+			res.scanned = nil
+			select {
+			case done <- struct{}{}:
+			case <-ctx.Done():
+			}
+		}
 	}
 	if ctx.Err() != nil {
 		return failure(ctx, "the walk", nil, ctx.Err())
@@ -117,28 +143,82 @@ func (r *Repo) ScanCommits(ctx context.Context, walk iter.Seq2[Rev, error], opt 
 	return nil
 }
 
-// scanRevs reads the commits of a chunk of a walk and what they change.
+// chunkChanges is about how many changes the commits have that are read together.
+const chunkChanges = 1 << 16
+
+// weighs counts what commits change.
+func weighs(scanned []*Scanned) (changes int) {
+	for _, s := range scanned {
+		for _, d := range s.Diffs {
+			changes += len(d.Changes)
+		}
+	}
+	return changes
+}
+
+// scanRevs reads the first commits of a walk and what they change: all of them,
+// or as many as weigh little enough to be held together.
 func (r *Repo) scanRevs(revs []Rev, known map[ID]*Commit, opt ScanOptions) ([]*Scanned, error) {
 	ids := make([]ID, len(revs))
 	for i, rev := range revs {
 		ids[i] = rev.ID
 	}
-	if err := r.learn(ids, known); err != nil {
+	commits, err := r.learn(ids, known)
+	if err != nil {
 		return nil, err
 	}
-	commits := make([]*Commit, len(ids))
-	for i, id := range ids {
-		commits[i] = known[id]
+	var scanned []*Scanned
+	for n := len(commits); ; n = max(1, n/4) {
+		most := chunkChanges
+		if n == 1 {
+			most = MaxChanges
+		}
+		if scanned, err = r.scanChunk(commits[:n], known, most); n == 1 || !errors.Is(err, ErrTooLarge) {
+			break
+		}
 	}
-	scanned, err := r.scanChunk(commits, known)
 	if err != nil || opt.Blob == nil {
 		return scanned, err
 	}
 	return scanned, r.readBlobs(scanned, opt)
 }
 
-// learn reads commits that are not known yet.
-func (r *Repo) learn(ids []ID, known map[ID]*Commit) error {
+// learn returns the first commits of ids, with their bytes: all, or as many as
+// have about chunkBytes. Those that are not known are read into known.
+func (r *Repo) learn(ids []ID, known map[ID]*Commit) ([]*Commit, error) {
+	var unknown []ID
+	asked := make(map[ID]bool)
+	for _, id := range ids {
+		if c := known[id]; (c == nil || c.Raw == nil) && !asked[id] {
+			asked[id] = true
+			unknown = append(unknown, id)
+		}
+	}
+	bytes := 0
+	err := r.EachCommit(unknown, func(c *Commit) error {
+		known[c.ID] = c
+		if bytes += len(c.Raw); bytes > chunkBytes {
+			return errEnough
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	var commits []*Commit
+	for _, id := range ids {
+		c := known[id]
+		if c == nil || c.Raw == nil {
+			break
+		}
+		commits = append(commits, c)
+	}
+	return commits, nil
+}
+
+// learnParents reads commits that are not known yet, but keeps of them no more
+// than what they name: a commit may have very many parents.
+func (r *Repo) learnParents(ids []ID, known map[ID]*Commit) error {
 	var unknown []ID
 	asked := make(map[ID]bool)
 	for _, id := range ids {
@@ -147,27 +227,21 @@ func (r *Repo) learn(ids []ID, known map[ID]*Commit) error {
 			unknown = append(unknown, id)
 		}
 	}
-	if len(unknown) == 0 {
+	return r.EachCommit(unknown, func(c *Commit) error {
+		known[c.ID] = &Commit{ID: c.ID, Tree: c.Tree}
 		return nil
-	}
-	commits, err := r.Commits(unknown)
-	if err != nil {
-		return err
-	}
-	for _, c := range commits {
-		known[c.ID] = c
-	}
-	return nil
+	})
 }
 
 // scanChunk compares commits with their parents, all together. Parents that
-// are not known are read into known.
-func (r *Repo) scanChunk(commits []*Commit, known map[ID]*Commit) ([]*Scanned, error) {
+// are not known are read into known. It is an ErrTooLarge if they change more
+// than most paths.
+func (r *Repo) scanChunk(commits []*Commit, known map[ID]*Commit, most int) ([]*Scanned, error) {
 	var parents []ID
 	for _, c := range commits {
 		parents = append(parents, c.Parents...)
 	}
-	if err := r.learn(parents, known); err != nil {
+	if err := r.learnParents(parents, known); err != nil {
 		return nil, r.orCut(err)
 	}
 	var diffs []treeDiff
@@ -179,7 +253,7 @@ func (r *Repo) scanChunk(commits []*Commit, known map[ID]*Commit) ([]*Scanned, e
 			diffs = append(diffs, treeDiff{new: c.Tree})
 		}
 	}
-	if err := r.diff(diffs); err != nil {
+	if err := r.diff(diffs, most); err != nil {
 		return nil, err
 	}
 	scanned := make([]*Scanned, len(commits))
@@ -209,6 +283,9 @@ func (r *Repo) readBlobs(scanned []*Scanned, opt ScanOptions) error {
 					continue
 				}
 				if users[c.NewID] == nil {
+					if opt.BlobCount > 0 && len(ids) == opt.BlobCount {
+						continue
+					}
 					ids = append(ids, c.NewID)
 				}
 				users[c.NewID] = append(users[c.NewID], s)

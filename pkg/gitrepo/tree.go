@@ -403,7 +403,7 @@ func (t *Tree) size() int { return len(t.raw) + 4*cap(t.offs) + 256 }
 // Tree reads and parses one tree of at most MaxTree bytes. Errors are those of
 // Object, ErrType and *MalformedTreeError.
 func (r *Repo) Tree(id ID) (*Tree, error) {
-	trees, err := r.readTrees([]wantTree{{id: id}})
+	trees, err := r.readTrees([]wantTree{{id: id}}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -437,16 +437,59 @@ type wantTree struct {
 	id, like ID
 }
 
-// readTrees reads trees that are not in the cache and returns all of them.
-func (r *Repo) readTrees(want []wantTree) (map[ID]*Tree, error) {
+// treeSizes looks up the trees that are not in the cache.
+func (r *Repo) treeSizes(want []wantTree) (map[ID]header, error) {
+	sizes := make(map[ID]header, len(want))
+	var absent []ID
+	for _, w := range want {
+		if _, asked := sizes[w.id]; asked {
+			continue
+		}
+		if err := r.checkID(w.id); err != nil {
+			return nil, err
+		}
+		h := header{id: w.id, typ: "tree"}
+		if t := r.trees.get(w.id); t != nil {
+			h.size = int64(len(t.raw))
+		} else if w.id != r.EmptyTree() {
+			absent = append(absent, w.id)
+		}
+		sizes[w.id] = h
+	}
+	if len(absent) == 0 {
+		return sizes, nil
+	}
+	heads, err := r.cat.info(absent)
+	if err != nil {
+		return nil, err
+	}
+	for i, h := range heads {
+		switch {
+		case h.id == "":
+			return nil, missing(absent[i])
+		case h.typ != "tree":
+			return nil, wrongType(absent[i], h.typ, "tree")
+		case h.size > MaxTree:
+			return nil, tooLarge(h, MaxTree)
+		}
+		sizes[absent[i]] = h
+	}
+	return sizes, nil
+}
+
+// readTrees returns trees, of which treeSizes gave the sizes; nil: not asked yet.
+func (r *Repo) readTrees(want []wantTree, sizes map[ID]header) (map[ID]*Tree, error) {
+	if sizes == nil {
+		var err error
+		if sizes, err = r.treeSizes(want); err != nil {
+			return nil, err
+		}
+	}
 	trees := make(map[ID]*Tree, len(want))
 	var absent []wantTree
 	for _, w := range want {
 		if _, ok := trees[w.id]; ok {
 			continue
-		}
-		if err := r.checkID(w.id); err != nil {
-			return nil, err
 		}
 		t := r.trees.get(w.id)
 		if t == nil && w.id == r.EmptyTree() {
@@ -460,26 +503,12 @@ func (r *Repo) readTrees(want []wantTree) (map[ID]*Tree, error) {
 	if len(absent) == 0 {
 		return trees, nil
 	}
-	ids := make([]ID, len(absent))
+	ids, heads := make([]ID, len(absent)), make([]header, len(absent))
 	for i, w := range absent {
-		ids[i] = w.id
-	}
-	heads, err := r.cat.info(ids)
-	if err != nil {
-		return nil, err
-	}
-	for i, h := range heads {
-		switch {
-		case h.id == "":
-			return nil, missing(ids[i])
-		case h.typ != "tree":
-			return nil, wrongType(ids[i], h.typ, "tree")
-		case h.size > MaxTree:
-			return nil, tooLarge(h, MaxTree)
-		}
+		ids[i], heads[i] = w.id, sizes[w.id]
 	}
 	var bad error
-	err = r.cat.contents(heads, MaxTree, func(i int, data []byte) {
+	err := r.cat.contents(heads, MaxTree, func(i int, data []byte) {
 		if bad != nil {
 			return
 		}

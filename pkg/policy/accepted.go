@@ -152,7 +152,7 @@ func (j *Judge) lookBack(batch []*commit) error {
 func (j *Judge) fresh(batch []*commit) error {
 	for _, c := range batch {
 		for _, e := range c.entries {
-			for _, old := range e.olds {
+			for old := range c.changesAt(e.path) {
 				was, err := j.replaces(c.policy, old)
 				if err != nil {
 					return err
@@ -210,7 +210,7 @@ func (j *Judge) peek(batch []*commit) error {
 			if err != nil {
 				return err
 			}
-			e.parse(c.policy, j.Extra)
+			e.parse(c, j.Extra)
 		}
 	}
 	return nil

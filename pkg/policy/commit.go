@@ -1,8 +1,12 @@
 package policy
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -33,7 +37,14 @@ type commit struct {
 	trust  *Trust
 
 	brought    []gitrepo.Change    // differ from every parent
-	entries    []*entry            // of brought, those at envelope paths
+	entries    []*entry            // of brought, those at envelope paths; of a wide commit, of the portion at hand
+	surveyed   bool                // only survey reads
+	wide       bool                // it brings too much to hold all of it parsed
+	envelopes  int                 // of brought, how many are at envelope paths
+	attested   int                 // new relays among them
+	fenced     map[string]bool     // threads of those that begin with a fence
+	speaks     *sshsign.Verdict    // for whom sender-key is judged; nil: for nobody
+	closed     map[string]*fact    // by thread, what closed it before, once it was asked for
 	trustPaths []string            // of policy, signers and revocation file, what it changes
 	verdict    *sshsign.Verdict    // of the signature, if it was asked for
 	freezes    map[string][]freeze // by thread
@@ -50,8 +61,7 @@ type entry struct {
 	name     string // file
 	mode     gitrepo.Mode
 	blob     string
-	added    bool             // it comes as a new envelope, see fresh
-	olds     []gitrepo.Change // what parents have there, if they have something
+	added    bool // it comes as a new envelope, see fresh
 	data     []byte
 	size     int64
 	tooLarge bool
@@ -88,6 +98,13 @@ func (p *Policy) below(path string) (rest string, ok bool) {
 	return rest, envelope.IsEnvelopePath(rest)
 }
 
+// threadOf returns the thread directory of an envelope path.
+func (p *Policy) threadOf(path string) string {
+	rest, _ := p.below(path)
+	thread, _, _ := strings.Cut(rest, "/")
+	return thread
+}
+
 func (p *Policy) ignored(path string) bool {
 	for _, glob := range p.Ignore {
 		if ok, _ := doublestar.Match(glob, path); ok {
@@ -98,8 +115,9 @@ func (p *Policy) ignored(path string) bool {
 }
 
 // introduce finds what the commit itself brings: paths that differ from every
-// parent. A merge brings only what no side had.
-func (c *commit) introduce() {
+// parent. A merge brings only what no side had. split allows that its entries
+// are looked at in portions.
+func (c *commit) introduce(split bool) {
 	c.brought = c.diffs[0].Changes
 	for _, d := range c.diffs[1:] {
 		at := make(map[string]gitrepo.Change, len(d.Changes))
@@ -118,36 +136,89 @@ func (c *commit) introduce() {
 		c.brought = both
 	}
 	for _, ch := range c.brought {
+		if !ch.Deleted() && c.policy.Candidate(ch.Path) {
+			c.envelopes++
+		}
+	}
+	if c.wide = split && len(c.brought) > maxEntries; !c.wide {
+		c.entries = c.entriesOf(c.brought)
+		c.blobs = nil
+	}
+}
+
+// maxEntries is up to how many changed paths all envelopes of a commit are held
+// parsed until its rules were applied. Those of a wider one are read twice, in
+// portions of so many.
+const maxEntries = 1024
+
+// entriesOf returns the entries at envelope paths among changes that the commit
+// brings.
+func (c *commit) entriesOf(changes []gitrepo.Change) []*entry {
+	var entries []*entry
+	for _, ch := range changes {
 		if ch.Deleted() || !c.policy.Candidate(ch.Path) {
 			continue
 		}
 		rest, _ := c.policy.below(ch.Path)
 		thread, name, _ := strings.Cut(rest, "/")
-		e := &entry{path: ch.Path, thread: thread, name: name, mode: ch.NewMode, blob: ch.NewID, added: ch.Added()}
+		e := &entry{path: ch.Path, thread: thread, name: name, mode: ch.NewMode, blob: ch.NewID, added: true}
 		if o, ok := c.blobs[ch.NewID]; ok && !errors.Is(o.Err, gitrepo.ErrMissing) {
 			e.fill(o)
 		}
-		c.entries = append(c.entries, e)
+		entries = append(entries, e)
 	}
-	c.blobs = nil
-	c.olds()
+	return entries
 }
 
-// olds gives the entries that a parent has something at what that is.
-func (c *commit) olds() {
-	at := map[string]*entry{}
-	for _, e := range c.entries {
-		if !e.added {
-			at[e.path] = e
+// portions calls fn for all that a commit brings: at once, or for one portion
+// after the other of a wide commit, with the entries of each in turn.
+func (j *Judge) portions(ctx context.Context, c *commit, fn func(changes []gitrepo.Change) error) error {
+	if !c.wide {
+		return fn(c.brought)
+	}
+	for changes := range slices.Chunk(c.brought, maxEntries) {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
+		c.entries = c.entriesOf(changes)
+		if err := j.read([]*commit{c}); err != nil {
+			return err
+		}
+		if err := fn(changes); err != nil {
+			return err
+		}
+		c.entries = nil
 	}
-	if len(at) == 0 {
-		return
-	}
-	for _, d := range c.diffs {
-		for _, ch := range d.Changes {
-			if e := at[ch.Path]; e != nil && !ch.Added() {
-				e.olds = append(e.olds, ch)
+	return nil
+}
+
+// survey finds out what of a commit must be known before its rules are applied:
+// how many relays it brings, and where it makes threads.
+func (j *Judge) survey(ctx context.Context, c *commit) error {
+	c.attested = 0
+	c.fenced = map[string]bool{}
+	c.surveyed = c.wide
+	defer func() { c.surveyed = false }()
+	return j.portions(ctx, c, func([]gitrepo.Change) error {
+		for _, e := range c.entries {
+			if e.fenced && e.mode.IsFile() {
+				c.fenced[e.thread] = true
+			}
+			if e.added && e.env != nil && e.env.IsRelay() {
+				c.attested++
+			}
+		}
+		return nil
+	})
+}
+
+// changesAt yields what the commit changes at a path, against each parent.
+func (c *commit) changesAt(path string) iter.Seq[gitrepo.Change] {
+	return func(yield func(gitrepo.Change) bool) {
+		for _, d := range c.diffs {
+			i, ok := slices.BinarySearchFunc(d.Changes, path, func(ch gitrepo.Change, path string) int { return strings.Compare(ch.Path, path) })
+			if ok && !yield(d.Changes[i]) {
+				return
 			}
 		}
 	}
@@ -170,7 +241,7 @@ func (e *entry) known() bool {
 func (j *Judge) read(batch []*commit) error {
 	type user struct {
 		*entry
-		policy *Policy
+		*commit
 	}
 	users := map[string][]user{}
 	var ids []string
@@ -181,14 +252,11 @@ func (j *Judge) read(batch []*commit) error {
 				if users[e.blob] == nil {
 					ids = append(ids, e.blob)
 				}
-				users[e.blob] = append(users[e.blob], user{e, c.policy})
+				users[e.blob] = append(users[e.blob], user{e, c})
 				e.unread = true
 				limit = max(limit, c.policy.MaxFile)
 			}
 		}
-	}
-	if err := j.lookBack(batch); err != nil {
-		return err
 	}
 	if err := j.fresh(batch); err != nil {
 		return err
@@ -196,14 +264,14 @@ func (j *Judge) read(batch []*commit) error {
 	Parallel(len(batch), func(i int) {
 		for _, e := range batch[i].entries {
 			if !e.unread {
-				e.parse(batch[i].policy, j.Extra)
+				e.parse(batch[i], j.Extra)
 			}
 		}
 	})
 	var portion []user
 	bytes := 0
 	flush := func() {
-		Parallel(len(portion), func(i int) { portion[i].parse(portion[i].policy, j.Extra) })
+		Parallel(len(portion), func(i int) { portion[i].parse(portion[i].commit, j.Extra) })
 		portion, bytes = portion[:0], 0
 	}
 	err := j.Repo.Objects(ids, limit, func(o gitrepo.Object) error {
@@ -215,7 +283,8 @@ func (j *Judge) read(batch []*commit) error {
 			if e.data == nil && !e.tooLarge {
 				e.data = []byte{}
 			}
-			portion, e.unread = append(portion, e), false
+			e.unread = false
+			portion = append(portion, e)
 		}
 		if bytes += len(o.Data); bytes >= portionBytes {
 			flush()
@@ -229,9 +298,20 @@ func (j *Judge) read(batch []*commit) error {
 	return j.peek(batch)
 }
 
+// mayBeRelay tells quickly of most files that they are no relays, whatever
+// their front matter is: the words of a relay are not in them.
+func mayBeRelay(data []byte) bool {
+	return slices.ContainsFunc([]string{envelope.RelaySuffix, "attested_", "nonce", `\`}, func(word string) bool { return bytes.Contains(data, []byte(word)) })
+}
+
 // parse judges the bytes of an entry. It is pure, so that entries are parsed
 // in parallel.
-func (e *entry) parse(p *Policy, extra func(*envelope.Envelope) []finding.Finding) {
+func (e *entry) parse(c *commit, extra func(*envelope.Envelope) []finding.Finding) {
+	p := c.policy
+	if c.surveyed && e.data != nil && !mayBeRelay(e.data) {
+		e.data = nil
+		return
+	}
 	if e.mode == gitrepo.ModeGitlink || e.mode == gitrepo.ModeSymlink {
 		_, e.findings = envelope.Parse(nil, envelope.Options{Path: e.path, Mode: uint32(e.mode)})
 	} else if e.tooLarge {

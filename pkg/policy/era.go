@@ -228,8 +228,8 @@ func (e *eras) follow(n int32, parents []int32) {
 var authority = []string{"commit-signed", "signer-identity", "signers-change", "fast-forward"}
 
 // passed begins a new era after a commit that changed who is trusted and was
-// accepted. found is what was found in it.
-func (j *Judge) passed(c *commit, found []finding.Finding) error {
+// accepted. refused says that a rule of authority was broken in it.
+func (j *Judge) passed(c *commit, refused bool) error {
 	e := &j.eras
 	if j.OfTheTime == nil || c.obj == nil || !c.moves || e.by != nil {
 		return nil
@@ -246,9 +246,7 @@ func (j *Judge) passed(c *commit, found []finding.Finding) error {
 			torn = append(torn, e.list[side].Torn...)
 		}
 	}
-	accepted := !slices.ContainsFunc(found, func(f finding.Finding) bool {
-		return f.Severity == finding.Error && f.Commit == c.id && slices.Contains(authority, f.Rule)
-	})
+	accepted := !refused
 	if torn != nil {
 		var err error
 		if accepted, err = j.agreed(c, torn); err != nil {

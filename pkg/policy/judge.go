@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ type Repo interface {
 	Objects(ids []string, limit int64, fn func(gitrepo.Object) error) error
 	Heads(ids []string, most int64, fn func(gitrepo.Object) error) error
 	Commit(id string) (*gitrepo.Commit, error)
+	EachCommit(ids []string, fn func(*gitrepo.Commit) error) error
 	Tree(id string) (*gitrepo.Tree, error)
 	EntryAt(root, path string) (gitrepo.TreeEntry, bool, error)
 	DiffTrees(old, new string) ([]gitrepo.Change, error)
@@ -102,9 +104,16 @@ type Judge struct {
 	Portion int
 
 	Findings  []finding.Finding
-	Commits   int // judged so far
+	More      finding.Counts // findings beyond MaxFindings of their severity
+	Commits   int            // judged so far
 	Envelopes int
 	Total     int // commits of the ranges begun
+
+	kept      finding.Counts // of Findings, what keep put there
+	keptBytes [finding.Error + 1]int
+	at        string // the commit that is judged
+	refused   bool   // what was found in it forbids that it changes who is trusted
+	held      int    // findings that wait for their directory to become a thread
 
 	walk    *walk               // the commits of the range
 	threads map[string]*thread  // by directory
@@ -155,14 +164,14 @@ type Range struct {
 // Range judges one range, and adds what it finds to j. An error means that it
 // could not decide.
 func (j *Judge) Range(ctx context.Context, r Range) error {
-	before := len(j.Findings)
+	before, more, kept, keptBytes := len(j.Findings), j.More, j.kept, j.keptBytes
 	commits, envelopes, total := j.Commits, j.Envelopes, j.Total
 	j.eras = eras{}
 	err := j.pass(ctx, r)
 	if err == nil && j.OfTheTime != nil && j.eras.settle(j.walk) {
 		// Commits of a side branch were judged by what held there. Once more,
 		// by what held where it was merged.
-		j.Findings = j.Findings[:before]
+		j.Findings, j.More, j.kept, j.keptBytes = j.Findings[:before], more, kept, keptBytes
 		j.Commits, j.Envelopes, j.Total = commits, envelopes, total
 		err = j.pass(ctx, r)
 	}
@@ -193,7 +202,7 @@ func (j *Judge) pass(ctx context.Context, r Range) error {
 		batch, pending, bytes = batch[:0], 0, 0
 		return err
 	}
-	opt := gitrepo.ScanOptions{BlobLimit: r.Policy.MaxFile, BlobBytes: portionBytes, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
+	opt := gitrepo.ScanOptions{BlobLimit: r.Policy.MaxFile, BlobBytes: portionBytes, BlobCount: maxAhead, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
 		return r.Policy.Candidate(c.Path)
 	}}
 	err := j.Repo.ScanCommits(ctx, j.walk.revs, opt, func(s *gitrepo.Scanned) error {
@@ -209,6 +218,7 @@ func (j *Judge) pass(ctx context.Context, r Range) error {
 			return &Undecided{Message: fmt.Sprintf("more than %d paths change (limits.changes)", r.Policy.MaxChanges), Hint: "push fewer commits at a time"}
 		}
 		batch = append(batch, c)
+		bytes += len(s.Raw)
 		for _, o := range s.Blobs {
 			bytes += len(o.Data)
 		}
@@ -223,7 +233,7 @@ func (j *Judge) pass(ctx context.Context, r Range) error {
 	var bad *gitrepo.MalformedCommitError
 	if errors.As(err, &bad) {
 		// Nothing after it can be judged, so no policy makes it a pass.
-		j.Findings = append(j.Findings, finding.Finding{Rule: "commit-signed", Severity: finding.Error, Commit: bad.ID, Ref: r.Ref,
+		j.keep(finding.Finding{Rule: "commit-signed", Severity: finding.Error, Commit: bad.ID, Ref: r.Ref,
 			Message: "malformed commit: " + bad.Reason, Hint: "git fsck --no-dangling"})
 		return nil
 	}
@@ -258,6 +268,9 @@ const (
 	defaultPortion = 512
 	portionBytes   = 16 << 20
 )
+
+// maxAhead is how many blobs are read together with the commits that bring them.
+const maxAhead = 8192
 
 // An Undecided says why no decision is possible, and what repairs that.
 type Undecided struct {
@@ -321,13 +334,14 @@ func (j *Judge) begin(ctx context.Context, r Range) error {
 	if err := j.Repo.CutIn(roots, r.Exclude); err != nil {
 		return err
 	}
-	for i := range j.walk.bounds {
-		b := &j.walk.bounds[i]
-		c, err := j.Repo.Commit(b.id)
-		if err != nil {
-			return err
-		}
-		b.tree, b.when = c.Tree, c.Committer.When
+	i := 0
+	err := j.Repo.EachCommit(j.walk.boundIDs(), func(c *gitrepo.Commit) error {
+		j.walk.bounds[i].tree, j.walk.bounds[i].when = c.Tree, c.Committer.When
+		i++
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if j.Gate.server() {
 		j.dates = make([]int64, j.walk.len())
@@ -351,7 +365,7 @@ func (j *Judge) reset() {
 	}
 	j.walk = newWalk(digits)
 	j.threads, j.waiting, j.holds = map[string]*thread{}, map[string][]pending{}, map[string]string{}
-	j.bases = 0
+	j.bases, j.held = 0, 0
 	j.dirNames, j.dirSeen = nil, nil
 	j.oddDirs, j.dates, j.refs, j.uses, j.brought, j.nonced, j.briefs = nil, nil, nil, nil, nil, nil, nil
 }
@@ -371,7 +385,8 @@ type Staged struct {
 func (j *Judge) Index(ctx context.Context, s Staged) error {
 	j.reset()
 	j.Total = 1
-	c := &commit{n: -1, diffs: []gitrepo.Diff{{Parent: s.Head, Changes: s.Changes}}, policy: s.Policy, trust: s.Trust, index: map[string]gitrepo.TreeEntry{}}
+	changes := slices.SortedFunc(slices.Values(s.Changes), func(a, b gitrepo.Change) int { return strings.Compare(a.Path, b.Path) })
+	c := &commit{n: -1, diffs: []gitrepo.Diff{{Parent: s.Head, Changes: changes}}, policy: s.Policy, trust: s.Trust, index: map[string]gitrepo.TreeEntry{}}
 	for _, e := range s.Entries {
 		c.index[e.Path] = gitrepo.TreeEntry{Name: e.Path, Mode: e.Mode, ID: e.ID}
 	}
@@ -394,20 +409,38 @@ func (j *Judge) Index(ctx context.Context, s Staged) error {
 	return j.judge(ctx, Range{Policy: s.Policy, Trust: s.Trust}, []*commit{c})
 }
 
+// prepare finds what a batch of commits brings, and reads it.
+func (j *Judge) prepare(ctx context.Context, batch []*commit) error {
+	for _, c := range batch {
+		c.introduce(j.Told == nil)
+	}
+	if err := j.lookBack(batch); err != nil {
+		return err
+	}
+	if err := j.read(batch); err != nil {
+		return err
+	}
+	for _, c := range batch {
+		if err := j.survey(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // judge reads what a batch of commits brings, verifies their signatures, and
 // then applies the rules commit by commit, parents first.
 func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
+	if err := j.prepare(ctx, batch); err != nil {
+		return err
+	}
 	for _, c := range batch {
-		c.introduce()
 		if c.obj != nil {
 			var err error
 			if c.trustPaths, err = j.trustChanges(ctx, c); err != nil {
 				return err
 			}
 		}
-	}
-	if err := j.read(batch); err != nil {
-		return err
 	}
 	if err := j.verify(batch); err != nil {
 		return err
@@ -430,17 +463,48 @@ func (j *Judge) judge(ctx context.Context, r Range, batch []*commit) error {
 // commit applies the rules to one commit, or to the index.
 func (j *Judge) commit(ctx context.Context, r Range, c *commit) error {
 	before := len(j.Findings)
-	for _, rule := range []func(context.Context, Range, *commit) error{
-		j.trustFiles, j.revocations, j.guardedNames, j.content, j.outside, j.appendOnly, j.threadClosed, j.divergence, j.signed, j.relays,
-	} {
-		if err := ctx.Err(); err != nil {
-			return err
+	j.at, j.refused = c.id, false
+	apply := func(rules ...func(context.Context, Range, *commit) error) error {
+		for _, rule := range rules {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := rule(ctx, r, c); err != nil {
+				return err
+			}
 		}
-		if err := rule(ctx, r, c); err != nil {
-			return err
-		}
+		return nil
 	}
-	if err := j.passed(c, j.Findings[before:]); err != nil {
+	if err := apply(j.trustFiles, j.revocations, j.guardedNames); err != nil {
+		return err
+	}
+	strangers, err := j.noteNames(c)
+	if err != nil {
+		return err
+	}
+	if err := apply(j.appendOnly, j.divergence, j.signed); err != nil {
+		return err
+	}
+	err = j.portions(ctx, c, func(changes []gitrepo.Change) error {
+		if err := apply(j.content, j.threadClosed, j.senderKey, j.relays); err != nil {
+			return err
+		}
+		j.outside(r, c, changes)
+		if !c.wide {
+			return nil
+		}
+		return j.remember(c)
+	})
+	if err != nil {
+		return err
+	}
+	if err := j.strange(r, c, strangers); err != nil {
+		return err
+	}
+	if err := apply(j.joined); err != nil {
+		return err
+	}
+	if err := j.passed(c, j.refused); err != nil {
 		return err
 	}
 	if j.Told != nil {
@@ -448,19 +512,44 @@ func (j *Judge) commit(ctx context.Context, r Range, c *commit) error {
 			return err
 		}
 	}
-	for _, e := range c.entries {
-		if err := j.remember(c, e); err != nil {
-			return err
-		}
+	if c.wide {
+		return nil
 	}
-	return nil
+	return j.remember(c)
 }
 
-// add maps a finding by the policy and keeps it, unless its rule is off.
+// MaxFindings is how many findings of one severity a Judge keeps, and
+// maxFindingBytes how much text of them. The others are counted.
+const (
+	MaxFindings     = 10_000
+	maxFindingBytes = 8 << 20
+)
+
+// add maps a finding by the policy and keeps or counts it, unless its rule is
+// off.
 func (j *Judge) add(p *Policy, f finding.Finding) {
 	if f, ok := p.apply(f); ok {
-		j.Findings = append(j.Findings, f)
+		j.keep(f)
 	}
+}
+
+// keep keeps a finding, or counts it where many of its severity were kept.
+func (j *Judge) keep(f finding.Finding) {
+	if f.Severity == finding.Error && f.Commit == j.at && slices.Contains(authority, f.Rule) {
+		j.refused = true
+	}
+	if j.Told != nil { // to be told, all must be known
+		j.Findings = append(j.Findings, f)
+		return
+	}
+	size := len(f.Path) + len(f.Message) + len(f.Hint)
+	if j.kept.Of(f.Severity) >= MaxFindings || j.keptBytes[f.Severity]+size > maxFindingBytes {
+		j.More.Add(f.Severity)
+		return
+	}
+	j.kept.Add(f.Severity)
+	j.keptBytes[f.Severity] += size
+	j.Findings = append(j.Findings, f)
 }
 
 // Ref judges what a push does to a ref that is not protected, and deletions.

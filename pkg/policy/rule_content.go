@@ -8,6 +8,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/portable"
 )
 
@@ -15,38 +16,52 @@ import (
 // comes later in the same push, the directory is a thread and the entry is
 // judged after all.
 type pending struct {
-	commit   string
-	policy   *Policy
-	findings []finding.Finding
+	commit    string
+	policy    *Policy
+	findings  []finding.Finding
+	more      finding.Counts // of findings that are not kept
+	envelopes int
+}
+
+// wait puts the findings of an entry aside. Of very many they are only counted.
+func (j *Judge) wait(c *commit, e *entry) {
+	dir := c.policy.under(e.thread)
+	list := j.waiting[dir]
+	if j.held < MaxFindings {
+		j.held += len(e.findings)
+		j.waiting[dir] = append(list, pending{commit: c.id, policy: c.policy, findings: e.findings, envelopes: 1})
+		return
+	}
+	if len(list) == 0 {
+		list = append(list, pending{commit: c.id, policy: c.policy})
+	}
+	last := &list[len(list)-1]
+	last.envelopes++
+	for _, f := range e.findings {
+		if f, ok := c.policy.apply(f); ok {
+			last.more.Add(f.Severity)
+		}
+	}
+	j.waiting[dir] = list
 }
 
 // content tells what is wrong with the envelopes that a commit brings: the
 // rules that a file alone can break, and the twins of its path.
 func (j *Judge) content(_ context.Context, r Range, c *commit) error {
-	fenced := map[string]bool{}
-	for _, e := range c.entries {
-		if e.fenced && e.mode.IsFile() {
-			fenced[e.thread] = true
-		}
-	}
-	strangers, err := j.noteNames(c)
-	if err != nil {
-		return err
-	}
 	for _, e := range c.entries {
 		t, err := j.thread(c.policy, e.thread)
 		if err != nil {
 			return err
 		}
-		e.judged = e.fenced || fenced[e.thread] || t.is
+		e.judged = e.fenced || c.fenced[e.thread] || t.is
 		if !e.judged {
-			dir := c.policy.under(e.thread)
-			j.waiting[dir] = append(j.waiting[dir], pending{c.id, c.policy, e.findings})
+			j.wait(c, e)
 			continue
 		}
 		dir := c.policy.under(e.thread)
-		for _, p := range append(j.waiting[dir], pending{c.id, c.policy, e.findings}) {
-			j.Envelopes++
+		for _, p := range append(j.waiting[dir], pending{commit: c.id, policy: c.policy, findings: e.findings, envelopes: 1}) {
+			j.Envelopes += p.envelopes
+			j.More = j.More.Plus(p.more)
 			for _, f := range p.findings {
 				f.Commit, f.Ref = p.commit, r.Ref
 				j.add(p.policy, f)
@@ -59,6 +74,11 @@ func (j *Judge) content(_ context.Context, r Range, c *commit) error {
 		}
 		j.twins(r, c, e.path, other)
 	}
+	return nil
+}
+
+// strange tells of names that are no envelopes' and have an envelope for a twin.
+func (j *Judge) strange(r Range, c *commit, strangers []stranger) error {
 	for _, s := range strangers {
 		other, err := j.twin(c, s.thread, s.path)
 		if err != nil {
@@ -68,12 +88,12 @@ func (j *Judge) content(_ context.Context, r Range, c *commit) error {
 			j.twins(r, c, s.path, other)
 		}
 	}
-	return j.joined(r, c)
+	return nil
 }
 
 // joined tells of twins that a merge brings together: each came by a side of
 // its own, and no side has both.
-func (j *Judge) joined(r Range, c *commit) error {
+func (j *Judge) joined(ctx context.Context, r Range, c *commit) error {
 	if len(c.diffs) < 2 {
 		return nil
 	}
@@ -83,13 +103,14 @@ func (j *Judge) joined(r Range, c *commit) error {
 	}
 	var lacks []map[string]bool // what each parent has not of the merge, once it is needed
 	for _, d := range c.diffs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		for _, ch := range d.Changes {
 			if !ch.Added() || told[ch.Path] || !c.policy.Candidate(ch.Path) {
 				continue
 			}
-			rest, _ := c.policy.below(ch.Path)
-			name, _, _ := cutSlash(rest)
-			t, err := j.thread(c.policy, name)
+			t, err := j.thread(c.policy, c.policy.threadOf(ch.Path))
 			if err != nil {
 				return err
 			}
@@ -142,29 +163,26 @@ type stranger struct {
 // noteNames makes the names that a commit brings known, each to the thread that
 // a file system could put it in, and returns those that are no envelopes.
 func (j *Judge) noteNames(c *commit) (strangers []stranger, err error) {
-	for _, e := range c.entries {
-		t, err := j.thread(c.policy, e.thread)
-		if err != nil {
-			return nil, err
-		}
-		t.note(e.path)
-	}
 	for _, ch := range c.brought {
-		if ch.Deleted() || c.policy.Candidate(ch.Path) {
+		if ch.Deleted() {
 			continue
 		}
-		p, ok := c.policy.envelopePlace(ch.Path)
+		p, ok := ch.Path, c.policy.Candidate(ch.Path)
+		rest, _ := c.policy.below(p)
 		if !ok {
-			continue
+			var place bool
+			if p, place = c.policy.envelopePlace(ch.Path); !place {
+				continue
+			}
+			rest, _ = c.policy.belowFolded(portable.Fold(p))
 		}
-		rest, _ := c.policy.belowFolded(portable.Fold(p))
 		name, _, _ := cutSlash(rest)
 		t, err := j.thread(c.policy, name)
 		if err != nil {
 			return nil, err
 		}
 		t.note(p)
-		if ch.Added() {
+		if !ok && ch.Added() {
 			strangers = append(strangers, stranger{p, t})
 		}
 	}
@@ -199,15 +217,15 @@ func (p *Policy) envelopePlace(path string) (place string, ok bool) {
 }
 
 // outside judges paths that are no envelopes, where the policy denies them.
-func (j *Judge) outside(_ context.Context, r Range, c *commit) error {
+func (j *Judge) outside(r Range, c *commit, changes []gitrepo.Change) {
 	if !c.policy.OutsideDeny {
-		return nil
+		return
 	}
 	judged := map[string]bool{}
 	for _, e := range c.entries {
 		judged[e.path] = e.judged
 	}
-	for _, ch := range c.brought {
+	for _, ch := range changes {
 		if judged[ch.Path] || c.policy.ignored(ch.Path) || ch.Path == policyPath || ch.Path == c.policy.Signers || ch.Path == c.policy.Revoked {
 			continue
 		}
@@ -220,5 +238,4 @@ func (j *Judge) outside(_ context.Context, r Range, c *commit) error {
 			Hint:    fmt.Sprintf("git rm --cached -- %s", finding.Word(ch.Path)),
 		})
 	}
-	return nil
 }

@@ -34,8 +34,11 @@ func (j *Judge) guardedNames(_ context.Context, r Range, c *commit) error {
 			}
 		}
 	}
-	for _, e := range c.entries {
-		if err := g.thread(e.thread, e.path); err != nil {
+	for _, ch := range c.brought {
+		if ch.Deleted() || !c.policy.Candidate(ch.Path) {
+			continue
+		}
+		if err := g.thread(c.policy.threadOf(ch.Path), ch.Path); err != nil {
 			return err
 		}
 	}
@@ -247,10 +250,8 @@ func (g *guard) thread(thread, path string) error {
 
 // isThread reports whether c's tree has an envelope in a directory.
 func (g *guard) isThread(thread string) (bool, error) {
-	for _, e := range g.c.entries {
-		if e.thread == thread && e.fenced && e.mode.IsFile() {
-			return true, nil
-		}
+	if g.c.fenced[thread] {
+		return true, nil
 	}
 	t, err := g.Judge.thread(g.c.policy, thread)
 	if err != nil {
@@ -317,10 +318,13 @@ func (g *guard) allNames() error {
 			names.Add(name)
 		}
 	}
-	for _, e := range g.c.entries {
-		if !seen[e.thread] {
-			seen[e.thread] = true
-			names.Add(e.thread)
+	for _, ch := range g.c.brought {
+		if ch.Deleted() || !p.Candidate(ch.Path) {
+			continue
+		}
+		if name := p.threadOf(ch.Path); !seen[name] {
+			seen[name] = true
+			names.Add(name)
 		}
 	}
 	g.dirNames, g.dirSeen = names, seen

@@ -24,7 +24,7 @@ func (j *Judge) relays(ctx context.Context, r Range, c *commit) error {
 		}
 	}
 	for _, e := range c.entries {
-		if e.env != nil && e.env.Nonce != "" && j.Nonces != nil {
+		if e.env != nil && e.env.Nonce != "" && j.Nonces != nil && len(j.brought) < maxBrought {
 			j.brought = append(j.brought, history.Hit{Path: e.path, Blob: e.blob, Commit: c.id})
 			j.nonced = append(j.nonced, e.env.Nonce)
 		}
@@ -49,7 +49,7 @@ func (j *Judge) relays(ctx context.Context, r Range, c *commit) error {
 		}
 		if c.obj != nil && e.env.Conforms("nonce") && relay.ValidNonce(e.env.Nonce) {
 			line, col := e.env.Place("nonce")
-			j.uses = append(j.uses, nonceUse{e.env.Nonce, e.path, e.blob, c.n, line, col, c.policy})
+			j.uses = append(j.uses, nonceUse{nonce: e.env.Nonce, path: e.path, blob: e.blob, commit: c.n, line: line, col: col, policy: c.policy})
 		}
 	}
 	return nil
@@ -61,8 +61,8 @@ func (j *Judge) relayCommit(c *commit, e *entry, add func(rule, key, message, hi
 	switch n := len(c.diffs[0].Changes); {
 	case len(c.parents) > 1:
 		add("relay-commit", "from", "a relay is added by a merge commit", alone)
-	case n > 1 && c.relays() > 1:
-		add("relay-commit", "from", fmt.Sprintf("the commit brings %d relays, expected one", c.relays()), alone)
+	case n > 1 && c.attested > 1:
+		add("relay-commit", "from", fmt.Sprintf("the commit brings %d relays, expected one", c.attested), alone)
 	case n > 1:
 		add("relay-commit", "from", "the commit changes other paths besides the relay ("+strconv.Itoa(n-1)+"), expected none", alone)
 	}
@@ -99,6 +99,9 @@ func (j *Judge) answered(c *commit, e *entry) (bool, error) {
 		return false, err
 	}
 	for f := range t.withHash(hashOf(e.env.InReplyTo)) {
+		if c.obj != nil && f.commit == c.n {
+			break // its own come last
+		}
 		if j.before(c, f) {
 			return true, nil
 		}
@@ -134,7 +137,16 @@ type nonceUse struct {
 	commit            int32 // in the walk
 	line, col         int
 	policy            *Policy
+	told              bool // that the nonce was used before
 }
+
+// maxSameNonce is with how many others of the range each use of a nonce is
+// compared.
+const maxSameNonce = 16
+
+// maxBrought is how many nonces of a push the index takes over from it. A push
+// with more is read when the next one asks.
+const maxBrought = 1 << 16
 
 // nonces judges that each nonce of the range is unique in the history of the
 // new tip, or of all protected refs (spec/relay.md section 3).
@@ -143,7 +155,11 @@ func (j *Judge) nonces(ctx context.Context, r Range) error {
 	j.uses = nil
 	tips := j.walk.boundIDs()
 	if j.Nonces != nil {
-		defer func() { j.Nonces.Advance(r.New, tips, j.brought, j.nonced) }()
+		defer func() {
+			if len(j.brought) < maxBrought {
+				j.Nonces.Advance(r.New, tips, j.brought, j.nonced)
+			}
+		}()
 	}
 	if len(uses) == 0 {
 		return nil
@@ -156,20 +172,27 @@ func (j *Judge) nonces(ctx context.Context, r Range) error {
 		j.add(u.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: u.path, Line: u.line, Col: u.col, Commit: j.walk.id(u.commit), Ref: r.Ref,
 			Message: "the nonce was used before, by " + where, Hint: "relay again with a fresh nonce: rig-bridge relay"})
 	}
-	byNonce := map[string][]nonceUse{}
-	for _, u := range uses {
+	byNonce := map[string][]*nonceUse{}
+	tell := func(u, other *nonceUse) {
+		if !u.told { // once, however many others there are
+			u.told = true
+			add(*u, other.path, j.walk.id(other.commit))
+		}
+	}
+	for i := range uses {
+		u := &uses[i]
 		for _, other := range byNonce[u.nonce] {
-			switch {
-			case other.path == u.path && other.blob == u.blob:
-				// One envelope that two branches brought.
-			case j.walk.ancestor(other.commit, u.commit):
-				add(u, other.path, j.walk.id(other.commit))
-			default:
-				add(other, u.path, j.walk.id(u.commit))
-				add(u, other.path, j.walk.id(other.commit))
+			if other.path == u.path && other.blob == u.blob {
+				continue // one envelope that two branches brought
+			}
+			tell(u, other)
+			if !j.walk.ancestor(other.commit, u.commit) {
+				tell(other, u)
 			}
 		}
-		byNonce[u.nonce] = append(byNonce[u.nonce], u)
+		if len(byNonce[u.nonce]) < maxSameNonce {
+			byNonce[u.nonce] = append(byNonce[u.nonce], u)
+		}
 	}
 	if j.Nonces == nil && j.Used != nil {
 		found, err := j.Used(sortedKeys(byNonce))

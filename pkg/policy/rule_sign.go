@@ -35,7 +35,7 @@ func (j *Judge) mustSign(c *commit) (sign, change bool) {
 	if change || c.policy.RequireSigned == RequireAll {
 		return true, change
 	}
-	return c.relays() > 0, change
+	return c.attested > 0, change
 }
 
 // trustChanges returns the paths of policy, signers and revocation file that a
@@ -216,7 +216,7 @@ func (j *Judge) blob(id string, limit int64) (data []byte, large bool, err error
 // nothing signed could be decided any more.
 func (j *Judge) revocations(_ context.Context, r Range, c *commit) error {
 	changes := c.diffs[0].Changes
-	if c.obj == nil || len(changes) == len(c.entries) {
+	if c.obj == nil || len(changes) == c.envelopes {
 		return nil // the index; envelopes alone
 	}
 	changed := func(path string) bool { return touches(changes, path) }
@@ -280,17 +280,6 @@ func unlessUndecided(err error) error {
 	return err
 }
 
-// relays counts the relays that a commit brings.
-func (c *commit) relays() int {
-	n := 0
-	for _, e := range c.entries {
-		if e.added && e.env != nil && e.env.IsRelay() {
-			n++
-		}
-	}
-	return n
-}
-
 // verify judges the signatures of those commits of a batch that need one, or
 // have one that is worth something where signers are listed, on all cores.
 func (j *Judge) verify(batch []*commit) error {
@@ -334,8 +323,8 @@ func (c *commit) isSigned() bool {
 	return bytes.Contains(head, []byte("\ngpgsig"))
 }
 
-// signed judges commit-signed, signer-identity, sender-key, signers-change and
-// commit-clock.
+// signed judges commit-signed, signer-identity, signers-change and commit-clock,
+// and finds out for whom sender-key is to be judged.
 func (j *Judge) signed(_ context.Context, r Range, c *commit) error {
 	if c.obj == nil {
 		return nil
@@ -358,7 +347,7 @@ func (j *Judge) signed(_ context.Context, r Range, c *commit) error {
 		return nil // worth as much as none
 	}
 	forge := j.forge(c, &v)
-	if forge && c.relays() == 0 && !change {
+	if forge && c.attested == 0 && !change {
 		return nil
 	}
 	if !v.Good() {
@@ -394,21 +383,29 @@ func (j *Judge) signed(_ context.Context, r Range, c *commit) error {
 	case !v.Speaks(committer.Email):
 		add("signer-identity", fmt.Sprintf("the committer %s is no principal of the key %s that signed", finding.QuoteMax(committer.Email, 80), v.Fingerprint),
 			"git config user.email to the address that the signers file lists for this key, then "+asCommitter)
-	case c.relays() == 0 && author.Email != committer.Email && len(c.policy.Forge.Keys) == 0:
+	case c.attested == 0 && author.Email != committer.Email && len(c.policy.Forge.Keys) == 0:
 		add("signer-identity", fmt.Sprintf("the author %s is not the committer %s", finding.QuoteMax(author.Email, 80), finding.QuoteMax(committer.Email, 80)), asAuthor)
 	}
+	c.speaks = &v
+	return nil
+}
+
+// senderKey judges that the key that signed a commit may speak for the senders
+// of the envelopes that it brings.
+func (j *Judge) senderKey(_ context.Context, r Range, c *commit) error {
+	if c.speaks == nil {
+		return nil
+	}
 	s, _, err := c.trust.Signers()
-	if err != nil {
+	if err != nil || !s.HasRigIDs() {
 		return err
 	}
-	if s.HasRigIDs() {
-		for _, e := range c.entries {
-			if e.added && e.env != nil && e.env.Valid() && !v.Speaks(e.env.From) {
-				line, col := e.env.Place("from")
-				j.add(c.policy, finding.Finding{Rule: "sender-key", Severity: finding.Error, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref,
-					Message: fmt.Sprintf("the key %s that signed may not speak for the rig %s", v.Fingerprint, finding.QuoteMax(e.env.From, 60)),
-					Hint:    "add the rig id to the key's principals in the signers file, or send as a rig that is listed there"})
-			}
+	for _, e := range c.entries {
+		if e.added && e.env != nil && e.env.Valid() && !c.speaks.Speaks(e.env.From) {
+			line, col := e.env.Place("from")
+			j.add(c.policy, finding.Finding{Rule: "sender-key", Severity: finding.Error, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref,
+				Message: fmt.Sprintf("the key %s that signed may not speak for the rig %s", c.speaks.Fingerprint, finding.QuoteMax(e.env.From, 60)),
+				Hint:    "add the rig id to the key's principals in the signers file, or send as a rig that is listed there"})
 		}
 	}
 	return nil
@@ -494,16 +491,15 @@ func committed(c *gitrepo.Commit) time.Time { return time.Unix(c.Committer.When,
 
 // WillNeedSignature tells what of the staged changes makes the commit need a
 // signature ("a relay", "every commit"), "" if nothing does.
-func (j *Judge) WillNeedSignature(_ context.Context, s Staged) (string, error) {
+func (j *Judge) WillNeedSignature(ctx context.Context, s Staged) (string, error) {
 	if s.Policy.RequireSigned == RequireAll {
 		return "every commit", nil
 	}
 	c := &commit{diffs: []gitrepo.Diff{{Parent: s.Head, Changes: s.Changes}}, policy: s.Policy, trust: s.Trust}
-	c.introduce()
-	if err := j.read([]*commit{c}); err != nil {
+	if err := j.prepare(ctx, []*commit{c}); err != nil {
 		return "", err
 	}
-	if c.relays() > 0 {
+	if c.attested > 0 {
 		return "a relay", nil
 	}
 	return "", nil

@@ -113,6 +113,7 @@ func (t *thread) withHash(hash oid) iter.Seq[*fact] {
 func (j *Judge) put(t *thread, f *fact, env *envelope.Envelope) {
 	t.is = true
 	if env == nil {
+		t.put(f)
 		return
 	}
 	if j.senders == nil {
@@ -395,14 +396,19 @@ func (p *Policy) under(path string) string {
 	return p.Root + "/" + path
 }
 
-// remember makes an entry known to the commits that follow.
-func (j *Judge) remember(c *commit, e *entry) error {
-	t, err := j.thread(c.policy, e.thread)
-	if err == nil && e.fenced && e.mode.IsFile() {
-		j.put(t, &fact{path: e.path, blob: oidOf(e.blob), commit: c.n}, e.env)
+// remember makes a commit's envelopes known to the commits that follow.
+func (j *Judge) remember(c *commit) error {
+	for _, e := range c.entries {
+		t, err := j.thread(c.policy, e.thread)
+		if err != nil {
+			return err
+		}
+		if e.fenced && e.mode.IsFile() {
+			j.put(t, &fact{path: e.path, blob: oidOf(e.blob), commit: c.n}, e.env)
+		}
+		e.env = nil
 	}
-	e.env = nil
-	return err
+	return nil
 }
 
 // present tells whether a tree holds the fact's file, with its content.

@@ -143,36 +143,33 @@ func (w *walk) addBound(id string) int32 {
 // join returns the set of what parents descend from. Commits that descend from
 // the same share one set.
 func (w *walk) join(parents []int32) int32 {
-	out := int32(0)
-	for i, p := range parents {
-		part := w.setOf(p)
-		if i == 0 || part == out {
-			out = part
-			continue
-		}
-		if all := union(w.sets[out], w.sets[part]); len(all) > len(w.sets[out]) {
-			out = int32(len(w.sets))
-			w.sets = append(w.sets, all)
-			w.weight += len(all)
-		}
+	var parts []int32 // sets of the parents, each once
+	for _, p := range parents {
+		parts = append(parts, w.setOf(p))
 	}
-	return out
-}
-
-// union joins two sorted sets; it is a if that holds all of b.
-func union(a, b []int32) []int32 {
-	fresh := 0
-	for i, v := range b {
-		if _, ok := slices.BinarySearch(a, v); !ok && (i == 0 || b[i-1] != v) {
-			fresh++
+	slices.Sort(parts)
+	parts = slices.Compact(parts)
+	largest, size := int32(0), 0
+	for _, part := range parts {
+		if size += len(w.sets[part]); len(w.sets[part]) > len(w.sets[largest]) {
+			largest = part
 		}
 	}
-	if fresh == 0 {
-		return a
+	if len(parts) < 2 || size == len(w.sets[largest]) {
+		return largest
 	}
-	all := slices.Concat(a, b)
+	all := make([]int32, 0, size)
+	for _, part := range parts {
+		all = append(all, w.sets[part]...)
+	}
 	slices.Sort(all)
-	return slices.Compact(all)
+	all = slices.Clip(slices.Compact(all))
+	if len(all) == len(w.sets[largest]) {
+		return largest // which holds the others
+	}
+	w.sets = append(w.sets, all)
+	w.weight += len(all)
+	return int32(len(w.sets) - 1)
 }
 
 // setOf returns the set of bounds that a commit is or descends from.

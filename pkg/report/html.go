@@ -102,12 +102,12 @@ func writeHTML(w io.Writer, r *Report) error {
 	if r.Problem != nil {
 		p.Problem = finding.Clean(r.Problem.Error())
 	}
-	for _, n := range r.Notes {
+	for _, n := range r.notes() {
 		p.Notes = append(p.Notes, finding.Clean(n))
 	}
 	for i, f := range worstFirst(r.Findings) {
 		if i == maxPageFindings {
-			p.Omitted = len(r.Findings) - i
+			p.Omitted = len(r.Findings) - i + r.More.Total()
 			break
 		}
 		p.Findings = append(p.Findings, pageFinding{f.Severity.String(), place(f), finding.Clean(f.Message), finding.Clean(f.Hint), f.Rule, short(f.Commit), ruleURI(f.Rule)})

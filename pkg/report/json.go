@@ -43,6 +43,7 @@ type jsonReport struct {
 	Errors        int           `json:"errors"`
 	Warnings      int           `json:"warnings"`
 	Findings      []jsonFinding `json:"findings"`
+	Unlisted      int           `json:"unlisted,omitempty"` // findings that are in errors and warnings only
 	Problem       *jsonProblem  `json:"problem,omitempty"`
 	Notes         []string      `json:"notes,omitempty"`
 	Threads       []Thread      `json:"threads,omitempty"`
@@ -61,7 +62,7 @@ func (r *Report) object() jsonReport {
 		SchemaVersion: SchemaVersion, Gate: r.Gate, Result: r.result(), Exit: r.ExitCode(),
 		Checked: jsonChecked{r.Commits, r.Envelopes, r.Refs},
 		Errors:  r.count(finding.Error), Warnings: r.count(finding.Warning),
-		Findings: []jsonFinding{}, Notes: r.Notes, Threads: r.Threads, Bundles: r.Bundles,
+		Findings: []jsonFinding{}, Notes: r.notes(), Unlisted: r.More.Total(), Threads: r.Threads, Bundles: r.Bundles,
 	}
 	for _, f := range r.Findings {
 		o.Findings = append(o.Findings, toJSON(f))

@@ -61,6 +61,16 @@ func writeJUnit(w io.Writer, r *Report) error {
 		}
 		s.Cases = append(s.Cases, c)
 	}
+	if r.More.Total() > 0 {
+		c := junitCase{Name: "findings that are not listed", Class: r.Gate}
+		if r.More.Worst() >= r.failLevel() {
+			c.Failure = &junitOutcome{r.unlisted(), r.More.Worst().String(), r.unlisted()}
+			s.Failures++
+		} else {
+			c.Output = r.unlisted()
+		}
+		s.Cases = append(s.Cases, c)
+	}
 	if r.Problem != nil {
 		s.Errors++
 		s.Cases = append(s.Cases, junitCase{Name: "decision", Class: r.Gate, Error: &junitOutcome{

@@ -57,7 +57,7 @@ func writeMarkdown(w io.Writer, r *Report) error {
 			break
 		}
 	}
-	for _, n := range r.Notes {
+	for _, n := range r.notes() {
 		b.add("Note: " + markdownText(cut(n, 2000)) + "\n\n")
 	}
 	_, err := io.WriteString(w, strings.TrimSuffix(b.String(), "\n"))
@@ -90,7 +90,7 @@ func findingsTable(b *summaryWriter, r *Report) {
 		row := fmt.Sprintf("| %s | %s | %s | %s |\n", f.Severity, markdownCode(cut(place(f), 500)), what, markdownCode(f.Rule))
 		if !b.add(row) {
 			b.limit += 400
-			b.add(fmt.Sprintf("\n*%s left out: the summary is full; the log lists all.*\n", plural(len(r.Findings)-i, "more finding")))
+			b.add(fmt.Sprintf("\n*%s left out: the summary is full; the log lists all.*\n", plural(len(r.Findings)-i+r.More.Total(), "more finding")))
 			break
 		}
 	}

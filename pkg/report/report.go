@@ -29,6 +29,7 @@ const (
 type Report struct {
 	Gate      string            // the gate's name: "pre-receive", "check", …
 	Findings  []finding.Finding // in the order of finding.Sort
+	More      finding.Counts    // findings that were counted only
 	Commits   int               // commits that were judged
 	Envelopes int               // envelope blobs that were read and judged
 	Refs      int               // ref updates that were judged
@@ -54,7 +55,7 @@ func (r *Report) ExitCode() int {
 	if r.Problem != nil {
 		return ExitUndecided
 	}
-	if finding.Worst(r.Findings) >= r.failLevel() {
+	if max(finding.Worst(r.Findings), r.More.Worst()) >= r.failLevel() {
 		return ExitFindings
 	}
 	return ExitClean
@@ -79,13 +80,26 @@ func (r *Report) result() string {
 }
 
 func (r *Report) count(s finding.Severity) int {
-	n := 0
+	n := r.More.Of(s)
 	for _, f := range r.Findings {
 		if f.Severity == s {
 			n++
 		}
 	}
 	return n
+}
+
+// notes are the report's, and how many findings are not told one by one.
+func (r *Report) notes() []string {
+	if r.More.Total() == 0 {
+		return r.Notes
+	}
+	return append(slices.Clip(r.Notes), r.unlisted())
+}
+
+// unlisted says how many findings are not told one by one.
+func (r *Report) unlisted() string {
+	return fmt.Sprintf("%s and %s more were found than are listed", plural(r.More.Errors, "error"), plural(r.More.Warnings, "warning"))
 }
 
 // A format is one way to tell a report.
@@ -186,7 +200,7 @@ func writeText(w io.Writer, r *Report) error {
 			fmt.Fprintf(&b, "  hint: %s\n", finding.Clean(f.Hint))
 		}
 	}
-	for _, n := range r.Notes {
+	for _, n := range r.notes() {
 		fmt.Fprintf(&b, "%s: note: %s\n", r.Gate, finding.Clean(n))
 	}
 	if r.Problem != nil {

@@ -117,14 +117,14 @@ func writeSARIF(w io.Writer, r *Report) error {
 	if r.Problem != nil {
 		notify("error", withHint("cannot decide: "+r.Problem.Error(), r.Hint))
 	}
-	for _, n := range r.Notes {
+	for _, n := range r.notes() {
 		notify("note", finding.Clean(n))
 	}
 	index := map[string]int{}
 	seen := map[string]int{}
 	for i, f := range worstFirst(r.Findings) {
 		if i == maxResults {
-			notify("warning", fmt.Sprintf("%d of %d findings are left out, the least severe", len(r.Findings)-maxResults, len(r.Findings)))
+			notify("warning", fmt.Sprintf("%d of %d findings are left out, the least severe", len(r.Findings)+r.More.Total()-maxResults, len(r.Findings)+r.More.Total()))
 			break
 		}
 		n, known := index[f.Rule]

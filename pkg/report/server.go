@@ -19,7 +19,7 @@ const serverColumns = 71
 // stands before every line; GitLab shows only those with "GL-HOOK-ERR: ".
 // A push that passes without a finding prints nothing.
 func WriteServer(w io.Writer, r *Report, maxLines int, prefix string) error {
-	if r.Problem == nil && len(r.Findings) == 0 {
+	if r.Problem == nil && len(r.Findings)+r.More.Total() == 0 {
 		return nil
 	}
 	if maxLines < 3 {
@@ -48,7 +48,7 @@ func WriteServer(w io.Writer, r *Report, maxLines int, prefix string) error {
 		lines = append(lines, block[:min(len(block), room)]...)
 		shown++
 	}
-	if rest := len(r.Findings) - shown; rest > 0 {
+	if rest := len(r.Findings) + r.More.Total() - shown; rest > 0 {
 		lines = append(lines[:min(len(lines), maxLines-1)], fmt.Sprintf("%s more; `rig-hook check` lists all", plural(rest, "finding")))
 	}
 	var b strings.Builder

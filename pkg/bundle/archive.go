@@ -104,7 +104,7 @@ func (a *Archive) scan(ctx context.Context, raw *hashReader) error {
 	}
 	s := startStream(ctx, c, a.FileSize, a.profile.Limits.Ratio)
 	defer s.stop()
-	s.hash = sha256.New()
+	s.hash, s.spool = sha256.New(), a.profile.Spool
 	t := &tarReader{p: a.profile, s: s, a: a, raw: raw}
 	if a.profile.Layout != nil {
 		t.canon = &canonChecker{layout: a.profile.Layout}
@@ -178,7 +178,11 @@ func (a *Archive) Walk(ctx context.Context, fn func(m *Member, content io.Reader
 	if a.Fault != nil {
 		return fmt.Errorf("the archive is faulty: %w", a.Fault)
 	}
-	c, err := openContainer(a.Compression, io.NewSectionReader(a.file, 0, a.FileSize), &a.profile.Limits)
+	file, kind := io.NewSectionReader(a.file, 0, a.FileSize), a.Compression
+	if a.Spooled() {
+		file, kind = io.NewSectionReader(a.profile.Spool.f, 0, a.TarSize), Tar
+	}
+	c, err := openContainer(kind, file, &a.profile.Limits)
 	if err != nil {
 		return err
 	}

@@ -234,6 +234,16 @@ func (d *Dirs) Sub(name string) (*Dirs, error) {
 	return &Dirs{root: sub, open: map[string]*dir{}}, nil
 }
 
+// again returns a Dirs of its own for the same root, for another goroutine.
+// The caller closes it.
+func (d *Dirs) again() (*Dirs, error) {
+	r, err := d.root.openDir(".")
+	if err != nil {
+		return nil, pathError("open", ".", err)
+	}
+	return &Dirs{root: r, open: map[string]*dir{}, barred: d.barred}, nil
+}
+
 // Create makes a new file of exactly this mode, whatever the umask; an
 // existing one of any kind is an error.
 func (d *Dirs) Create(name string, mode uint32) (io.WriteCloser, error) { return d.create(name, mode) }

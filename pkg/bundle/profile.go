@@ -46,4 +46,7 @@ type Profile struct {
 	// Layout, if set, is the canonical form: a stream that [WriteArchive]
 	// would not write for the same members makes [Archive.NotCanonical].
 	Layout Layout
+
+	// Spool, if set, keeps the stream for a second reading.
+	Spool *Spool
 }

@@ -34,6 +34,7 @@ type stream struct {
 	err    error     // after cur
 	offset int64     // bytes consumed
 	hash   hash.Hash // of all that was consumed; nil if nobody asks
+	spool  *Spool    // where all of it goes; nil if nobody asks
 
 	fileSize int64
 	maxRatio int64
@@ -98,6 +99,7 @@ func (s *stream) next() bool {
 	if s.hash != nil {
 		s.hash.Write(c.b)
 	}
+	s.spool.write(c.b)
 	return len(s.cur) > 0
 }
 

@@ -14,9 +14,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/portable"
@@ -57,10 +59,11 @@ type Txn struct {
 	staged int               // numbers given out
 	seen   map[string]string // what State saw, by path: the hash of a regular file, absent or other
 	record []byte
-	set    bool   // record is to be written, or to be removed if it is nil
-	had    bool   // there was a record before
-	back   []byte // what was written, read again
-	hash   hash.Hash
+	set    bool            // record is to be written, or to be removed if it is nil
+	had    bool            // there was a record before
+	one    *stager         // of Stage
+	absent map[string]bool // directories that were looked for, and whether they are missing in the target
+	tree   map[string]bool // missing directories that are staged
 }
 
 // A Place is where a transaction works.
@@ -71,14 +74,15 @@ type Place struct {
 	Kind   string // kind of bundle: the beginning of the private directory's name
 }
 
-// op is one step of the journal. The numbered files new/N and old/N lie in
-// the private directory.
+// op is one step of the journal. The numbered files new/N and old/N and the
+// directory tree lie in the private directory.
 type op struct {
-	Kind   string `json:"kind"` // put, remove, move, mkdir or rmdir
+	Kind   string `json:"kind"` // put, remove, move, mkdir, place or rmdir
 	Path   string `json:"path"`
 	N      int    `json:"n,omitempty"`      // put, remove: number of the staged and kept file
 	SHA256 string `json:"sha256,omitempty"` // put: of the new content
 	To     string `json:"to,omitempty"`     // move
+	Tree   bool   `json:"tree,omitempty"`   // put, mkdir: it is part of a tree that a place puts there
 
 	was string // put, remove: what the plan saw, as in Txn.seen
 }
@@ -211,7 +215,7 @@ func open(p Place) (*Txn, error) {
 			return nil, err
 		}
 	}
-	return &Txn{place: p, dirs: dirs, seen: map[string]string{}}, nil
+	return &Txn{place: p, dirs: dirs, seen: map[string]string{}, absent: map[string]bool{}, tree: map[string]bool{}}, nil
 }
 
 // know finds what is kept about the target.
@@ -329,6 +333,10 @@ type State struct {
 // The transaction holds the path to it: Commit fails if the file that it is to
 // replace or remove is another one by then.
 func (t *Txn) State(name string) (State, error) {
+	if gone, err := t.missing(path.Dir(name)); err == nil && gone {
+		t.seen[name] = sawNothing
+		return State{}, nil
+	}
 	st, err := StateOf(t.dirs, name)
 	if err == nil {
 		t.seen[name] = st.saw()
@@ -405,49 +413,205 @@ func (t *Txn) MissingDirs(paths []string) ([]string, error) {
 // Stage writes the new content of a path into the private directory. Nothing
 // else changes before Commit.
 func (t *Txn) Stage(name string, mode uint32, content io.Reader) error {
+	o, err := t.put(name)
+	if err != nil {
+		return err
+	}
+	if t.one == nil {
+		t.one = &stager{priv: t.priv}
+	}
+	if o.SHA256, err = t.one.stage(o, mode, content); err != nil {
+		return err
+	}
+	t.ops = append(t.ops, o)
+	return nil
+}
+
+// A Put is a file to be staged by [Txn.StageAll].
+type Put struct {
+	Path   string
+	Mode   uint32
+	SHA256 Digest                    // of its content
+	Open   func() (io.Reader, error) // gives it, whatever other content is read beside it
+}
+
+// stageBatch is how many files of one directory a goroutine stages at a time.
+// Two of them in one directory would wait for each other.
+const stageBatch = 512
+
+// batches returns where in puts each batch begins, and the end.
+func batches(puts []Put) (starts []int) {
+	for i := range puts {
+		if i == 0 || i-starts[len(starts)-1] == stageBatch || path.Dir(puts[i].Path) != path.Dir(puts[i-1].Path) {
+			starts = append(starts, i)
+		}
+	}
+	return append(starts, len(puts))
+}
+
+// StageAll is Stage of many files, some at a time.
+func (t *Txn) StageAll(ctx context.Context, puts []Put) error {
+	ops := make([]op, len(puts))
+	for i := range puts {
+		o, err := t.put(puts[i].Path)
+		if err != nil {
+			return err
+		}
+		o.SHA256 = puts[i].SHA256.Hex()
+		ops[i] = o
+	}
+	starts := batches(puts)
+	var next atomic.Int64
+	work := func() error {
+		priv, err := t.priv.again()
+		if err != nil {
+			return err
+		}
+		defer priv.Close()
+		s := &stager{priv: priv}
+		for ctx.Err() == nil {
+			at := int(next.Add(1))
+			if at >= len(starts) {
+				return nil
+			}
+			for i := starts[at-1]; i < starts[at]; i++ {
+				content, err := puts[i].Open()
+				if err != nil {
+					return err
+				}
+				sum, err := s.stage(ops[i], puts[i].Mode, content)
+				if err == nil && sum != ops[i].SHA256 {
+					err = fmt.Errorf("%s changed while it was read", finding.QuoteMax(puts[i].Path, 200))
+				}
+				if err != nil {
+					next.Store(int64(len(starts))) // the others stop, too
+					return err
+				}
+			}
+		}
+		return ctx.Err()
+	}
+	n := min(runtime.GOMAXPROCS(0), 4, len(starts)-1)
+	errs := make(chan error, n)
+	for range n {
+		go func() { errs <- work() }()
+	}
+	var err error
+	for range n {
+		err = cmpErr(err, <-errs)
+	}
+	if err == nil {
+		t.ops = append(t.ops, ops...)
+	}
+	return err
+}
+
+// put is the step for a file that is staged next. A file whose directory is
+// missing in the target is staged in a tree that is put in place as a whole.
+func (t *Txn) put(name string) (op, error) {
+	o := op{Kind: "put", Path: name}
 	if !cleanRel(name) || inGit(name) {
-		return fmt.Errorf("%s is no path below the target for a bundle's file", finding.QuoteMax(name, 200))
+		return o, fmt.Errorf("%s is no path below the target for a bundle's file", finding.QuoteMax(name, 200))
 	}
 	if err := t.makeArea(); err != nil {
-		return err
+		return o, err
+	}
+	dir := path.Dir(name)
+	var err error
+	if o.Tree, err = t.missing(dir); err != nil {
+		return o, err
+	}
+	if o.Tree {
+		return o, t.growTree(dir)
 	}
 	t.staged++
-	f, err := t.priv.create(fresh(t.staged), mode)
-	if err != nil {
+	o.N = t.staged
+	return o, nil
+}
+
+// missing reports whether a directory does not exist in the target, as far as
+// that was asked first.
+func (t *Txn) missing(dir string) (bool, error) {
+	if dir == "." {
+		return false, nil
+	}
+	if is, known := t.absent[dir]; known {
+		return is, nil
+	}
+	is, err := t.missing(path.Dir(dir))
+	if err == nil && !is {
+		_, err = t.dirs.dir(dir)
+		if is = errors.Is(err, fs.ErrNotExist); is {
+			err = nil
+		}
+	}
+	if err == nil {
+		t.absent[dir] = is
+	}
+	return is, err
+}
+
+// growTree makes a directory of the staged tree.
+func (t *Txn) growTree(dir string) error {
+	if t.tree[dir] {
+		return nil
+	}
+	if up := path.Dir(dir); t.absent[up] {
+		if err := t.growTree(up); err != nil {
+			return err
+		}
+	} else if _, err := t.priv.MkdirAll(path.Dir(inTree(dir))); err != nil { // of those that exist in the target
 		return err
 	}
-	sum, err := t.fill(f, content)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == errReadBack {
-		err = fmt.Errorf("the staged copy of %s reads back differently", finding.QuoteMax(name, 200))
-	}
-	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
-		return &fs.PathError{Op: "stage", Path: name, Err: pe.Err} // the number of the staged file tells nobody anything
-	}
-	if err != nil {
+	if err := t.priv.mkdir(inTree(dir), 0o755); err != nil {
 		return err
 	}
-	t.ops = append(t.ops, op{Kind: "put", Path: name, N: t.staged, SHA256: sum})
+	t.tree[dir] = true
 	return nil
 }
 
 var errReadBack = errors.New("the file reads back differently")
 
-// fill writes a new file, reads it back, and returns the hash of its content.
-func (t *Txn) fill(f *handle, content io.Reader) (sum string, err error) {
-	if t.back == nil {
-		t.back, t.hash = make([]byte, 64<<10), sha256.New()
+// A stager writes files into the private directory. It is for one goroutine.
+type stager struct {
+	priv *Dirs
+	back []byte // what was written, read again
+	buf  []byte
+	hash hash.Hash
+}
+
+// stage writes the file of a step and returns the hash of its content.
+func (s *stager) stage(o op, mode uint32, content io.Reader) (sum string, err error) {
+	f, err := s.priv.create(o.staged(), mode)
+	if err != nil {
+		return "", err
 	}
-	w := &staging{f: f, back: t.back}
+	sum, err = s.fill(f, content)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == errReadBack {
+		err = fmt.Errorf("the staged copy of %s reads back differently", finding.QuoteMax(o.Path, 200))
+	}
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+		return "", &fs.PathError{Op: "stage", Path: o.Path, Err: pe.Err} // the number of the staged file tells nobody anything
+	}
+	return sum, err
+}
+
+// fill writes a new file, reads it back, and returns the hash of its content.
+func (s *stager) fill(f *handle, content io.Reader) (sum string, err error) {
+	if s.back == nil {
+		s.back, s.buf, s.hash = make([]byte, 64<<10), make([]byte, 64<<10), sha256.New()
+	}
+	w := &staging{f: f, back: s.back}
 	if m, ok := content.(*memberReader); ok && m.h != nil { // compares with the hash at its end
 		_, err := m.WriteTo(w)
 		return m.m.SHA256.Hex(), err
 	}
-	t.hash.Reset()
-	_, err = io.Copy(io.MultiWriter(t.hash, w), content)
-	return hex.EncodeToString(t.hash.Sum(nil)), err
+	s.hash.Reset()
+	_, err = io.CopyBuffer(struct{ io.Writer }{io.MultiWriter(s.hash, w)}, struct{ io.Reader }{content}, s.buf)
+	return hex.EncodeToString(s.hash.Sum(nil)), err
 }
 
 // staging writes a file and compares it with what reads back.
@@ -499,9 +663,18 @@ func (t *Txn) plan(o op) {
 	t.ops = append(t.ops, o)
 }
 
-// fresh and kept are the names of the numbered files in the private directory.
-func fresh(n int) string { return "new/" + strconv.Itoa(n) }
-func kept(n int) string  { return "old/" + strconv.Itoa(n) }
+// kept is where a file that is replaced or removed is put aside, and inTree
+// where one of a missing directory is staged, in the private directory.
+func kept(n int) string      { return "old/" + strconv.Itoa(n) }
+func inTree(p string) string { return "tree/" + p }
+
+// staged is where the new content of a put lies in the private directory.
+func (o *op) staged() string {
+	if o.Tree {
+		return inTree(o.Path)
+	}
+	return "new/" + strconv.Itoa(o.N)
+}
 
 // makeArea makes the private directory, after a journal that names it.
 func (t *Txn) makeArea() error {
@@ -519,7 +692,7 @@ func (t *Txn) makeArea() error {
 	if t.priv, err = t.dirs.Sub(t.area); err != nil {
 		return err
 	}
-	for _, dir := range []string{"new", "old"} {
+	for _, dir := range []string{"new", "old", "tree"} {
 		if err := t.priv.mkdir(dir, 0o700); err != nil {
 			return err
 		}
@@ -692,11 +865,18 @@ func (t *Txn) order() ([]op, error) {
 			}
 		}
 	}
-	all := make([]op, 0, len(missing)+len(ops)+1)
+	all := make([]op, 0, len(missing)+len(ops)+len(final))
+	var tops []op
 	for _, dir := range missing {
-		all = append(all, op{Kind: "mkdir", Path: dir})
+		all = append(all, op{Kind: "mkdir", Path: dir, Tree: t.tree[dir]})
 	}
-	return append(append(all, ops...), final...), nil
+	for dir := range t.tree {
+		if !t.tree[path.Dir(dir)] {
+			tops = append(tops, op{Kind: "place", Path: dir})
+		}
+	}
+	slices.SortFunc(tops, func(a, b op) int { return strings.Compare(a.Path, b.Path) })
+	return slices.Concat(all, tops, ops, final), nil
 }
 
 // expect says what a step is to find: what the plan saw, or what is there now
@@ -756,8 +936,17 @@ func exists(d *Dirs, name string) (bool, error) {
 func (t *Txn) do(o op) error {
 	switch o.Kind {
 	case "mkdir":
+		if o.Tree {
+			return nil
+		}
 		_, err := t.dirs.MkdirAll(o.Path)
 		return err
+	case "place":
+		if there, err := t.exists(o.Path); err != nil || there {
+			return cmpErr(err, &ChangedError{o.Path})
+		}
+		t.priv.forget() // some systems move no directory in which one is open
+		return pair("rename", t.priv, inTree(o.Path), t.dirs, o.Path, (*dir).rename)
 	case "rmdir":
 		if err := t.dirs.Remove(o.Path); err != nil && !errors.Is(err, fs.ErrNotExist) && !notEmpty(t.dirs, o.Path) {
 			return err
@@ -773,6 +962,9 @@ func (t *Txn) do(o op) error {
 			return err
 		}
 		return t.still(o)
+	}
+	if o.Tree { // put with its directory
+		return nil
 	}
 	// put: the old file is linked aside first, so that the path never lacks
 	// a file; where links can't be made it is moved aside.
@@ -790,7 +982,7 @@ func (t *Txn) do(o op) error {
 			return err
 		}
 	}
-	return pair("rename", t.priv, fresh(o.N), t.dirs, o.Path, (*dir).rename)
+	return pair("rename", t.priv, o.staged(), t.dirs, o.Path, (*dir).rename)
 }
 
 // still reports a *ChangedError if the file that was put aside is not the one
@@ -825,6 +1017,7 @@ func notEmpty(d *Dirs, dir string) bool {
 // and settles the journal. It can be repeated.
 func (t *Txn) undo(j *journal) error {
 	t.dirs.forget()
+	t.priv.forget()
 	if err := t.undoRecord(j); err != nil {
 		return err
 	}
@@ -838,7 +1031,14 @@ func (t *Txn) undo(j *journal) error {
 
 func (t *Txn) undoOne(o op) error {
 	switch o.Kind {
+	case "place":
+		return nil // what it put there is taken back one by one
 	case "mkdir":
+		if o.Tree {
+			if waiting, err := exists(t.priv, inTree(o.Path)); err != nil || waiting {
+				return err // not in place: what is there is somebody else's
+			}
+		}
 		if err := t.dirs.Remove(o.Path); err != nil && !errors.Is(err, fs.ErrNotExist) && !notEmpty(t.dirs, o.Path) {
 			return err
 		}
@@ -859,12 +1059,15 @@ func (t *Txn) undoOne(o op) error {
 		}
 		return t.dirs.rename(o.To, o.Path)
 	}
-	aside, err := exists(t.priv, kept(o.N))
-	if err != nil {
-		return err
+	aside := false
+	if o.N > 0 {
+		var err error
+		if aside, err = exists(t.priv, kept(o.N)); err != nil {
+			return err
+		}
 	}
 	if o.Kind == "put" {
-		waiting, err := exists(t.priv, fresh(o.N))
+		waiting, err := exists(t.priv, o.staged())
 		if err != nil {
 			return err
 		}
@@ -937,7 +1140,7 @@ func (t *Txn) end() error {
 		}
 	}
 	if t.priv != nil {
-		for _, dir := range []string{"new", "old"} {
+		for _, dir := range []string{"new", "old", "tree"} {
 			if err := t.priv.removeAll(dir); err != nil {
 				return err
 			}

@@ -170,7 +170,12 @@ type InstallResult struct {
 // a target the plan lists the contents. With start the rig is to be started
 // from there, which one of version 1 can't be.
 func Install(ctx context.Context, in bundle.Input, target string, start bool, o bundle.Options) (*InstallResult, error) {
-	j, err := run(ctx, in, o, false)
+	var spool *bundle.Spool
+	if target != "" && !o.Plan {
+		spool = bundle.NewSpool(o.State)
+		defer spool.Close()
+	}
+	j, err := runSpooled(ctx, in, o, false, spool)
 	if err != nil {
 		return nil, err
 	}
@@ -496,23 +501,8 @@ func install(ctx context.Context, j *judge, r *InstallResult, target string, o b
 	}
 	r.Changed = true
 	t.SetRecord(recordAfter)
-	if len(put) > 0 {
-		left := len(put)
-		err = j.archive.Walk(ctx, func(m *bundle.Member, content io.Reader) error {
-			if !put[m.Name] {
-				return nil
-			}
-			if err := t.Stage(m.Name, m.Mode, content); err != nil {
-				return err
-			}
-			if left--; left == 0 {
-				return bundle.ErrStop
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
+	if err := stage(ctx, t, j.archive, put); err != nil {
+		return err
 	}
 	for _, a := range actions {
 		switch {
@@ -529,6 +519,35 @@ func install(ctx context.Context, j *judge, r *InstallResult, target string, o b
 		return err
 	}
 	return t.Commit(ctx)
+}
+
+// stage stages the files of a bundle that are to be put in place.
+func stage(ctx context.Context, t *bundle.Txn, a *bundle.Archive, put map[string]bool) error {
+	left := len(put)
+	if left == 0 {
+		return nil
+	}
+	if !a.Spooled() {
+		return a.Walk(ctx, func(m *bundle.Member, content io.Reader) error {
+			if !put[m.Name] {
+				return nil
+			}
+			if err := t.Stage(m.Name, m.Mode, content); err != nil {
+				return err
+			}
+			if left--; left == 0 {
+				return bundle.ErrStop
+			}
+			return nil
+		})
+	}
+	puts := make([]bundle.Put, 0, left)
+	for i := range a.Members {
+		if m := &a.Members[i]; put[m.Name] {
+			puts = append(puts, bundle.Put{Path: m.Name, Mode: m.Mode, SHA256: m.SHA256, Open: func() (io.Reader, error) { return a.Section(m) }})
+		}
+	}
+	return t.StageAll(ctx, puts)
 }
 
 // files are the files of a bundle by path; none of nil.

@@ -105,8 +105,15 @@ func profileOf(l bundle.Limits) *bundle.Profile {
 // run judges all layers in order. With all set, later layers run although an
 // earlier one failed, as far as they can (section 14).
 func run(ctx context.Context, in bundle.Input, o bundle.Options, all bool) (*judge, error) {
+	return runSpooled(ctx, in, o, all, nil)
+}
+
+// runSpooled is run with a spool for a second reading, nil for none.
+func runSpooled(ctx context.Context, in bundle.Input, o bundle.Options, all bool, spool *bundle.Spool) (*judge, error) {
 	j := &judge{ctx: ctx, dirs: map[string]bool{}, agents: map[string]*agentSpec{}, read: map[string]bool{}, seen: map[string]bool{}}
-	a, err := bundle.Scan(ctx, in.File, in.Size, profileOf(o.LimitsOr(bundle.DefaultLimits())))
+	p := profileOf(o.LimitsOr(bundle.DefaultLimits()))
+	p.Spool = spool
+	a, err := bundle.Scan(ctx, in.File, in.Size, p)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rig"
 	"github.com/rigward/rigward/pkg/bundle/rye"
+	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
 // A sample is a format with a source of its own.
@@ -170,13 +172,26 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// oneForm checks that a result's JSON begins with the keys that all have.
+// resultSchema is the published schema of results.
+var resultSchema = sync.OnceValue(func() *jsonschema.Schema {
+	return jsonschema.MustCompile("../../schemas/bundle-result.schema.json")
+})
+
+// oneForm checks that a result's JSON begins with the keys that all have, and
+// follows the published schema.
 func oneForm(t *testing.T, r *bundle.Result) {
 	t.Helper()
 	r.Finish()
 	data, err := bundle.WriteJSON(r.Whole)
 	if err != nil {
 		t.Fatal(err)
+	}
+	var v any
+	if err := json.Unmarshal(data, &v); err != nil {
+		t.Fatal(err)
+	}
+	if err := resultSchema().Validate(v); err != nil {
+		t.Errorf("%s: %v", data, err)
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if _, err := dec.Token(); err != nil {

@@ -357,6 +357,16 @@ func named(all []*verb, name string) (vs []*verb) {
 	return vs
 }
 
+// ofFormat is the verb of a format, nil if none is.
+func ofFormat(vs []*verb, format string) *verb {
+	for _, v := range vs {
+		if v.format == format {
+			return v
+		}
+	}
+	return nil
+}
+
 // pick chooses among the formats that have a verb: by --format, by what the
 // first path holds, by the flags that only one of them knows; else the first.
 func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*verb, []string, error) {
@@ -378,10 +388,8 @@ func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*ver
 			continue
 		}
 		rest := slices.Delete(slices.Clone(args), i, i+n)
-		for _, v := range candidates {
-			if v.format == value {
-				return v, rest, nil
-			}
+		if v := ofFormat(candidates, value); v != nil {
+			return v, rest, nil
 		}
 		return candidates[0], rest, usagef("format %s has no command %s", value, candidates[0].name)
 	}
@@ -405,30 +413,17 @@ func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*ver
 	}
 	if len(words) > 0 {
 		w := words[0]
-		if agent.HasScheme(w) { // only agent bundles have references
-			for _, v := range fitting {
-				if v.format == "agent" {
-					return v, args, nil
-				}
-			}
+		if v := ofFormat(fitting, "agent"); v != nil && agent.HasScheme(w) { // only agent bundles have references
+			return v, args, nil
 		}
 		probe, done, err := probePath(ctx, (&call{Env: env}).path(w))
 		if err != nil { // the verb will say why; its format goes by the name
 			probe, done = &bundle.Probe{Base: filepath.Base(w)}, func() error { return nil }
 		}
 		defer done()
-		var mine []bundle.Format
-		for _, f := range formats() {
-			if slices.ContainsFunc(fitting, func(v *verb) bool { return v.format == f.Name() }) {
-				mine = append(mine, f)
-			}
-		}
+		mine := slices.DeleteFunc(formats(), func(f bundle.Format) bool { return ofFormat(fitting, f.Name()) == nil })
 		if f := bundle.Choose(probe, mine); f != nil {
-			for _, v := range fitting {
-				if v.format == f.Name() {
-					return v, args, nil
-				}
-			}
+			return ofFormat(fitting, f.Name()), args, nil
 		}
 	}
 	return fitting[0], args, nil

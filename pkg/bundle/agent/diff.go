@@ -181,7 +181,7 @@ func (v *jsonValue) raw() json.RawMessage {
 	if v == nil {
 		return json.RawMessage("null")
 	}
-	return v.append(nil)
+	return v.append(nil, false)
 }
 
 func jsonText(s string) json.RawMessage { return appendJSONString(nil, s) }

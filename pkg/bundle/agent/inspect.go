@@ -67,7 +67,7 @@ func (r *Result) Inspect() {
 		o.Largest = append(o.Largest, Largest{bundle.EscapeLine(m.Name), m.Size})
 	}
 	if v, err := parseJSON(a.Kept[ManifestName]); err == nil && v.kind == jsonObject {
-		o.ManifestText = v.append(nil)
+		o.ManifestText = v.append(nil, false)
 	}
 	r.Overview = o
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -222,45 +223,7 @@ func (v *jsonValue) equal(w *jsonValue) bool {
 	if v == nil || w == nil {
 		return v == w
 	}
-	if v.kind != w.kind {
-		return false
-	}
-	switch v.kind {
-	case jsonBool:
-		return v.bool == w.bool
-	case jsonString:
-		return v.text == w.text
-	case jsonNumber:
-		return canonicalNumber(v.text) == canonicalNumber(w.text)
-	case jsonArray:
-		if len(v.items) != len(w.items) {
-			return false
-		}
-		for i := range v.items {
-			if !v.items[i].equal(w.items[i]) {
-				return false
-			}
-		}
-	case jsonObject:
-		if len(v.fields) != len(w.fields) {
-			return false
-		}
-		byKey := w.byKey()
-		for _, f := range v.fields {
-			if g := byKey[f.key]; g == nil || !f.value.equal(g) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-func (v *jsonValue) byKey() map[string]*jsonValue {
-	m := make(map[string]*jsonValue, len(v.fields))
-	for _, f := range v.fields {
-		m[f.key] = f.value
-	}
-	return m
+	return bytes.Equal(v.append(nil, true), w.append(nil, true))
 }
 
 // canonicalNumber gives numbers of one value one spelling: sign, digits
@@ -290,19 +253,19 @@ func canonicalNumber(s string) string {
 	return sign + trimmed + "e" + strconv.FormatInt(e, 10)
 }
 
-// MarshalJSON writes the value as compact JSON: strings escaped as they must
-// be and no further, numbers as they were spelled, fields in their order.
-func (v *jsonValue) MarshalJSON() ([]byte, error) {
-	return v.append(nil), nil
-}
-
-func (v *jsonValue) append(b []byte) []byte {
+// append writes the value as compact JSON: strings escaped as they must be and
+// no further, numbers as they were spelled, fields in their order. With meaning
+// set, equal values give equal texts.
+func (v *jsonValue) append(b []byte, meaning bool) []byte {
 	switch v.kind {
 	case jsonNull:
 		return append(b, "null"...)
 	case jsonBool:
 		return strconv.AppendBool(b, v.bool)
 	case jsonNumber:
+		if meaning {
+			return append(b, canonicalNumber(v.text)...)
+		}
 		return append(b, v.text...)
 	case jsonString:
 		return appendJSONString(b, v.text)
@@ -312,21 +275,23 @@ func (v *jsonValue) append(b []byte) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = item.append(b)
+			b = item.append(b, meaning)
 		}
 		return append(b, ']')
-	default:
-		b = append(b, '{')
-		for i, f := range v.fields {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendJSONString(b, f.key)
-			b = append(b, ':')
-			b = f.value.append(b)
-		}
-		return append(b, '}')
 	}
+	fields := v.fields
+	if meaning {
+		fields = slices.Clone(fields)
+		slices.SortFunc(fields, func(x, y jsonField) int { return strings.Compare(x.key, y.key) })
+	}
+	b = append(b, '{')
+	for i, f := range fields {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = f.value.append(append(appendJSONString(b, f.key), ':'), meaning)
+	}
+	return append(b, '}')
 }
 
 // appendJSONString escapes what JSON requires and every other control

@@ -51,13 +51,8 @@ type resource struct {
 // order of its table. Unknown keys pass. The result is nil if the document
 // can't be used at all.
 func checkAgent(c *checker, data []byte) *agentSpec {
-	root, fault := parseYAML(data)
-	if fault != nil {
-		c.yaml(fault)
-		return nil
-	}
-	if root.kind != kindMap {
-		c.wrongType("document", root, "a map")
+	root := c.document(data)
+	if root == nil {
 		return nil
 	}
 	a := &agentSpec{profiles: map[string]profile{}}

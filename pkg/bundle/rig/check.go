@@ -67,6 +67,20 @@ func (c *checker) yaml(e *yamlError) {
 	c.faults = append(c.faults, f)
 }
 
+// document reads a document that is a map; nil if it is none.
+func (c *checker) document(data []byte) *node {
+	root, fault := parseYAML(data)
+	if fault != nil {
+		c.yaml(fault)
+		return nil
+	}
+	if root.kind != kindMap {
+		c.wrongType("document", root, "a map")
+		return nil
+	}
+	return root
+}
+
 // child returns a field of a map, nil if it is absent; if it is required its
 // absence is a fault.
 func (c *checker) child(in *node, at, key string, required bool) (n *node, field string) {

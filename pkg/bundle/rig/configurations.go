@@ -52,13 +52,8 @@ func lookup(list []pair, key string) (string, bool) {
 // checkConfigurations judges a configurations.yaml by itself; nil if it can't
 // be used at all.
 func checkConfigurations(c *checker, data []byte) *configurations {
-	root, fault := parseYAML(data)
-	if fault != nil {
-		c.yaml(fault)
-		return nil
-	}
-	if root.kind != kindMap {
-		c.wrongType("document", root, "a map")
+	root := c.document(data)
+	if root == nil {
 		return nil
 	}
 	out := &configurations{}

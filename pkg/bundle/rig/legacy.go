@@ -83,20 +83,6 @@ func (c *checker) schemaOne(root *node) {
 	}
 }
 
-// document reads a document that is a map; nil if it is none.
-func (c *checker) document(data []byte) *node {
-	root, fault := parseYAML(data)
-	if fault != nil {
-		c.yaml(fault)
-		return nil
-	}
-	if root.kind != kindMap {
-		c.wrongType("document", root, "a map")
-		return nil
-	}
-	return root
-}
-
 // checkPackage judges a package.yaml; nil if it can't be used at all.
 func checkPackage(c *checker, data []byte) *legacyPackage {
 	root := c.document(data)

@@ -22,13 +22,8 @@ type contextPack struct {
 // checkPack judges the manifest.yaml of a context pack; nil if it can't be
 // used at all.
 func checkPack(c *checker, data []byte) *contextPack {
-	root, fault := parseYAML(data)
-	if fault != nil {
-		c.yaml(fault)
-		return nil
-	}
-	if root.kind != kindMap {
-		c.wrongType("document", root, "a map")
+	root := c.document(data)
+	if root == nil {
 		return nil
 	}
 	p := &contextPack{}

@@ -76,13 +76,8 @@ func isStarterName(s string) string {
 // checkRig judges a rig.yaml by spec/rigbundle.md section 9, in the order of
 // its table. The result is nil if the document can't be used at all.
 func checkRig(c *checker, data []byte, dropServices bool) *rigSpec {
-	root, fault := parseYAML(data)
-	if fault != nil {
-		c.yaml(fault)
-		return nil
-	}
-	if root.kind != kindMap {
-		c.wrongType("document", root, "a map")
+	root := c.document(data)
+	if root == nil {
 		return nil
 	}
 	return checkRigNode(c, root, dropServices)

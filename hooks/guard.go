@@ -162,8 +162,8 @@ func (d *Door) AcceptAll(ctx context.Context) error {
 	if _, err := d.accepted(ctx); err != nil {
 		return err
 	}
-	for _, name := range sortedNames(d.tips) {
-		d.Judged.mark(d.tips[name], name)
+	for i, name := range d.names {
+		d.Judged.mark(d.tips[i], name)
 	}
 	if d.HeadID != "" && !d.Policy.LeavesOut(d.Head) {
 		d.Judged.setDefault(d.Head)

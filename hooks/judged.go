@@ -14,6 +14,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/change"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/history"
 )
 
 // Judged is a server's own record, in its git directory, of the commits that it
@@ -220,6 +221,7 @@ func (j *Judged) flush() error {
 	if err := os.MkdirAll(filepath.Dir(j.file), 0o777); err != nil {
 		return err
 	}
+	history.Share(filepath.Dir(j.file))
 	if j.lines > 1024+len(j.had)+2*keptJudged*len(j.at) {
 		return j.rewrite()
 	}
@@ -228,7 +230,10 @@ func (j *Judged) flush() error {
 		return err
 	}
 	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); j.lines == 0 {
+		history.Share(j.file)
+	}
+	return err
 }
 
 // rewrite writes the file with the newest commits of each ref only. A line that
@@ -258,5 +263,6 @@ func (j *Judged) rewrite() error {
 	if err != nil {
 		os.Remove(f.Name())
 	}
+	history.Share(j.file)
 	return err
 }

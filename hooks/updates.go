@@ -84,7 +84,10 @@ type Door struct {
 	Notes  []string // what is to be told besides
 
 	consent bool
-	tips    map[string]string // commits of protected refs before the push; nil until they are read
+	known   bool              // the next three were read
+	tips    []string          // commits of protected refs before the push
+	names   []string          // those refs
+	base    []string          // commits whose history is accepted
 	came    []string          // commits that protected refs get in this push
 	before  map[string]string // by ref, what the updates found there; "" of new refs
 	record  []record
@@ -178,6 +181,9 @@ func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(policy
 		if r.Exclude, err = d.accepted(ctx); err != nil {
 			return err
 		}
+		if _, known := slices.BinarySearch(r.Exclude, r.New); known {
+			r.Exclude = []string{r.New} // of many tips it is enough
+		}
 		if len(d.tips) == 0 {
 			if err := d.first(); err != nil {
 				return err
@@ -214,10 +220,7 @@ func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(policy
 		if _, err := d.accepted(ctx); err != nil {
 			return err
 		}
-		for _, name := range sortedNames(d.tips) {
-			r.NonceTips = append(r.NonceTips, d.tips[name])
-		}
-		r.NonceTips = append(r.NonceTips, d.came...)
+		r.NonceTips = slices.Concat(d.tips, d.came)
 	}
 	found := len(d.Judge.Findings)
 	err = judge(r)
@@ -229,7 +232,9 @@ func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(policy
 		return err
 	}
 	if guarded {
-		d.came = append(d.came, r.New)
+		if !slices.Contains(d.came, r.New) {
+			d.came = append(d.came, r.New)
+		}
 		d.record = append(d.record, record{u, r.New})
 	}
 	return nil
@@ -248,53 +253,52 @@ func (d *Door) judged(ref, id string) bool {
 	return d.Judged == nil || d.Judged.has(ref, id) || ref == d.Head && d.Judged.isDefault(ref)
 }
 
-// accepted returns the commits whose history counts as accepted: what protected
-// refs have that are known to have been judged, and what the receiver's record
-// names. It reads d.tips besides, once.
-func (d *Door) accepted(ctx context.Context) (ids []string, err error) {
-	if d.tips == nil {
-		d.tips = map[string]string{}
-		for ref, err := range d.Receiver.Refs(ctx) {
-			if err != nil {
-				return nil, err
-			}
-			if protected, _ := d.Guard(ref.Name); !protected || ref.Target != "" {
+// accepted returns the commits, sorted, whose history counts as accepted: what
+// protected refs have that are known to have been judged, what the receiver's
+// record names, and the server's baseline. It reads d.tips besides. Nothing of
+// it changes while a push is judged, so that all is read once.
+func (d *Door) accepted(ctx context.Context) ([]string, error) {
+	if d.known {
+		return d.base, nil
+	}
+	for ref, err := range d.Receiver.Refs(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if protected, _ := d.Guard(ref.Name); !protected || ref.Target != "" {
+			continue
+		}
+		id := ref.ID
+		if before, moves := d.before[ref.Name]; moves && d.After {
+			if id = before; id == "" {
 				continue
 			}
-			id := ref.ID
-			if before, moves := d.before[ref.Name]; moves && d.After {
-				if id = before; id == "" {
-					continue
-				}
-			}
-			id, err := d.commit(id)
-			var none *policy.Undecided
-			if errors.As(err, &none) {
-				continue // a tag of a tree or a blob
-			}
-			if err != nil {
-				return nil, err
-			}
-			d.tips[ref.Name] = id
 		}
-	}
-	for name, id := range d.tips {
-		if d.judged(name, id) {
-			ids = append(ids, id)
+		id, err := d.commit(id)
+		var none *policy.Undecided
+		if errors.As(err, &none) {
+			continue // a tag of a tree or a blob
+		}
+		if err != nil {
+			return nil, err
+		}
+		d.tips, d.names = append(d.tips, id), append(d.names, ref.Name)
+		if d.judged(ref.Name, id) {
+			d.base = append(d.base, id)
 		}
 	}
 	more, err := d.Judged.commits(d.Repo)
 	if err != nil {
 		return nil, err
 	}
-	ids = append(ids, more...)
 	base, err := Baseline(d.Repo, d.Policy)
 	if err != nil {
 		return nil, err
 	}
-	ids = append(ids, base...)
-	slices.Sort(ids)
-	return slices.Compact(ids), nil
+	d.base = slices.Concat(d.base, more, base)
+	slices.Sort(d.base)
+	d.base, d.known = slices.Compact(d.base), true
+	return d.base, nil
 }
 
 // Baseline returns the commits of a server's baseline that are here.

@@ -16,6 +16,7 @@ import (
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/history"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/report"
 	"github.com/rigward/rigward/pkg/sshsign"
@@ -400,6 +401,7 @@ func (k *keyring) revokeAtServer() error {
 	if err := addRevoked(file, file, key); err != nil {
 		return err
 	}
+	history.Share(file)
 	if name == "" {
 		if err := configure(k.ctx, k.env, k.repo, option, own); err != nil {
 			return err

@@ -438,8 +438,8 @@ func TestOneDoor(t *testing.T) {
 				continue
 			}
 			got := f.action(t, u)
-			if got.code == 2 && server.code == 2 {
-				continue
+			if u.after == f.objects[len(f.objects)-1] && !f.guards(u.ref) {
+				continue // no commit, so that it cannot judge; git lets no branch become that
 			}
 			unknown := []string{"commit-clock"}
 			if f.name == "nobody trusted" {

@@ -2,6 +2,6 @@
 
 package history
 
-// share does nothing where a directory's permissions come from the one that it
+// Share does nothing where permissions come from the directory that a file
 // lies in.
-func share(string) {}
+func Share(string) {}

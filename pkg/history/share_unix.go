@@ -9,17 +9,17 @@ import (
 	"syscall"
 )
 
-// share opens a directory that this process made to all who may write to the
-// one that it lies in, as git does with its own in a repository that several
-// users push to (core.sharedRepository); and made by root, it goes to the owner
-// of that one, who runs the hooks. A failure costs time only: whoever cannot
-// write the index makes it again.
-func share(dir string) {
-	above, err := os.Stat(filepath.Dir(dir))
+// Share opens a directory or a file that this process made to all who may write
+// to the directory that it lies in, as git does with its own in a repository
+// that several users push to (core.sharedRepository); and made by root, it goes
+// to the owner of that one, who runs the hooks. A failure is not told: whoever
+// cannot write there does without.
+func Share(path string) {
+	above, err := os.Stat(filepath.Dir(path))
 	if err != nil {
 		return
 	}
-	d, err := os.OpenFile(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	d, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return
 	}
@@ -37,7 +37,11 @@ func share(dir string) {
 		_ = d.Chown(int(want.Uid), int(want.Gid))
 	}
 	const groupWrites = 0o020
-	mode := is.Mode()&(fs.ModePerm|fs.ModeSetgid) | above.Mode()&(fs.ModePerm|fs.ModeSetgid)
+	opens := fs.ModePerm | fs.ModeSetgid
+	if !is.IsDir() {
+		opens = 0o666
+	}
+	mode := is.Mode()&(fs.ModePerm|fs.ModeSetgid) | above.Mode()&opens
 	if above.Mode()&groupWrites != 0 && mode != is.Mode()&(fs.ModePerm|fs.ModeSetgid) {
 		_ = d.Chmod(mode)
 	}

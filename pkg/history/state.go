@@ -244,7 +244,7 @@ func (x *Index) Save() error {
 			return err
 		}
 	}
-	share(x.Dir)
+	Share(x.Dir)
 	if !x.dirty {
 		return nil
 	}

@@ -192,6 +192,32 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// TestRootOfTrust is case J05 on GitHub: what is proposed to, or pushed to, a
+// branch is judged by the policy of the default branch, not by the branch's own.
+func TestRootOfTrust(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	tip := r.Commit("policy", map[string]string{".bridge/policy.yaml": "version: 1\nprotect: [release/*]\n"})
+	r.Run("update-ref", "refs/remotes/origin/main", tip)
+	lax := r.Commit("lax", map[string]string{".bridge/policy.yaml": "version: 1\nrules: {envelope-schema: off, references: off}\n"})
+	r.Run("update-ref", "refs/remotes/origin/release/1", lax)
+	bad := r.Commit("bad", turn("talk", "STATE-1.md", "rig-b", "type: STATE", "type: ORDER"))
+	r.Run("reset", "-q", "--hard", lax)
+	good := r.Commit("good", turn("talk", "STATE-1.md", "rig-b"))
+	on := func(ref string, data []byte) []byte {
+		data = bytes.ReplaceAll(data, []byte(`"ref": "main"`), []byte(`"ref": "`+ref+`"`))
+		return bytes.ReplaceAll(data, []byte(`"ref": "refs/heads/main"`), []byte(`"ref": "refs/heads/`+ref+`"`))
+	}
+	for head, want := range map[string]int{bad: 1, good: 0} {
+		result := []string{"clean", "findings"}[want]
+		step(t, r, "pull_request", on("release/1", payload(t, "pull_request", "@BASE@", lax, "@HEAD@", head))).check(t, want, result, "1 commit, 1 envelope checked")
+		step(t, r, "push", on("release/1", payload(t, "push", "@BASE@", lax, "@HEAD@", head))).check(t, want, result, "1 commit, 1 envelope checked")
+	}
+	step(t, r, "push", on("release/1", payload(t, "push", "@BASE@", good, "@HEAD@", lax))).check(t, 1, "findings", "[fast-forward]")
+	// Without the default branch nobody says what counts.
+	r.Run("update-ref", "-d", "refs/remotes/origin/main")
+	step(t, r, "pull_request", on("release/1", payload(t, "pull_request", "@BASE@", lax, "@HEAD@", good))).check(t, 2, "undecided", "fetch-depth: 0")
+}
+
 // TestNonceScope: where nonces are unique over all protected refs, a push is
 // compared with the others that the checkout has.
 func TestNonceScope(t *testing.T) {

@@ -47,14 +47,16 @@ func (c *Checker) Range(ctx context.Context, r policy.Range) (err error) {
 	if base == "" && len(r.Exclude) > 0 {
 		base = r.Exclude[0]
 	}
-	if c.Now {
-		base = c.Head
-	} else if len(r.Exclude) == 0 || c.All {
-		c.Judge.OfTheTime = c.Loader.Accepted
-	}
-	r.From = base
-	if r.Policy, r.Trust, err = c.Loader.AtCommit(base); err != nil {
-		return err
+	if r.Policy == nil {
+		if c.Now {
+			base = c.Head
+		} else if len(r.Exclude) == 0 || c.All {
+			c.Judge.OfTheTime = c.Loader.Accepted
+		}
+		r.From = base
+		if r.Policy, r.Trust, err = c.Loader.AtCommit(base); err != nil {
+			return err
+		}
 	}
 	if c.Report.Fail == finding.Off || r.Policy.FailLevel < c.Report.Fail {
 		c.Report.Fail = r.Policy.FailLevel

@@ -31,6 +31,7 @@ type field struct {
 	objects       []string
 	broken        string   // what only the ref has that the server has not judged
 	tags          []string // of the objects
+	releases      []string // of the objects, those that come after release/1
 	nonceRefs     bool
 	files         map[string]bool // commits that change policy or signers
 	now           time.Time
@@ -128,8 +129,11 @@ func newField(t *testing.T, name, policy string, signers bool) *field {
 	bad := say("talk/STATE-bad.md", nil)
 	bad["talk/STATE-bad.md"] = strings.Replace(bad["talk/STATE-bad.md"], "type: STATE", "type: ORDER", 1)
 	broken := commit(nil, at, bad, tip)
+	// A release with a policy and signers of its own, which count for nothing.
+	own := commit(speaker, at, map[string]string{
+		".bridge/policy.yaml": "version: 1\nrules: {envelope-schema: off}\n", ".bridge/allowed_signers": stranger.Line("op@example.com,op-relay", "")}, one)
 	kept := map[string]string{
-		"refs/heads/main": tip, "refs/heads/release/1": one, "refs/heads/release/late": broken, "refs/heads/topic": side,
+		"refs/heads/main": tip, "refs/heads/release/1": own, "refs/heads/release/late": broken, "refs/heads/topic": side,
 		"refs/tags/kept/1": one, "refs/tags/v1": side, "refs/notes/commits": one, "refs/heads/alias": tip,
 	}
 	root := commit(nil, at, map[string]string{"x.txt": "x"})
@@ -150,7 +154,11 @@ func newField(t *testing.T, name, policy string, signers bool) *field {
 		commit(nil, f.now.Add(time.Hour), map[string]string{"late.txt": "x"}, tip),
 		commit(speaker, at, say("talk/STATE-9.md", nil), tip),
 	}
-	f.objects = append(f.objects,
+	f.releases = []string{
+		commit(nil, at, bad, own), commit(stranger, at, say("talk/RELAY-5.md", relayed(5)), own), commit(speaker, at, say("talk/RELAY-6.md", relayed(6)), own),
+		commit(nil, at, map[string]string{"fix.txt": "x"}, own, tip),
+	}
+	f.objects = append(append(f.objects, f.releases...),
 		commit(nil, at, say("talk/STATE-4.md", nil), f.objects[6]),
 		commit(nil, at, map[string]string{"more.txt": "x"}, broken),
 		commit(nil, at, map[string]string{"other.txt": "x"}, root, tip))
@@ -187,7 +195,7 @@ func newField(t *testing.T, name, policy string, signers bool) *field {
 	c.Run("config", "remote.origin.url", server.Dir)
 	c.Run("config", "remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")
 	// What it has is judged, but for one ref that became protected later.
-	write(filepath.Join(server.Dir, "rigward", "judged"), "default refs/heads/main\n"+one+" refs/heads/release/1\n"+one+" refs/tags/kept/1\n"+side+" refs/heads/topic\n"+side+" refs/tags/v1\n"+one+" refs/notes/commits\n")
+	write(filepath.Join(server.Dir, "rigward", "judged"), "default refs/heads/main\n"+own+" refs/heads/release/1\n"+one+" refs/tags/kept/1\n"+side+" refs/heads/topic\n"+side+" refs/tags/v1\n"+one+" refs/notes/commits\n")
 	return f
 }
 
@@ -203,8 +211,11 @@ func (f *field) updates(random *rand.Rand) (set []sent) {
 	names := append(slices.Sorted(maps.Keys(f.refs)), "refs/heads/release/2", "refs/heads/new", "refs/tags/kept/2", "refs/tags/v2", "refs/replace/"+f.objects[0], "refs/notes/more", "refs/odd/x")
 	for _, i := range random.Perm(len(names))[:1+random.IntN(4)] {
 		u := sent{ref: names[i], before: f.refs[names[i]], after: f.objects[random.IntN(len(f.objects))]}
-		if random.IntN(3) == 0 && f.refs["refs/heads/main"] != "" { // the lawful ones, too
-			u.after = f.objects[6+13*random.IntN(2)]
+		switch ref := u.ref; {
+		case ref == "refs/heads/release/1" && random.IntN(2) == 0:
+			u.after = f.releases[random.IntN(len(f.releases))]
+		case random.IntN(3) == 0: // the lawful ones, too
+			u.after = f.objects[6+random.IntN(2)]
 		}
 		if u.before == "" {
 			u.before = zeros

@@ -1,12 +1,8 @@
 package attack
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -32,26 +28,7 @@ func (w *world) receive(updates []mupdate, now int64) answer {
 	for _, u := range updates {
 		fmt.Fprintf(&in, "%s %s %s\n", u.old, u.new, u.ref)
 	}
-	var out, errOut bytes.Buffer
-	code := hooks.Run(context.Background(), "pre-receive", &hooks.Env{
-		Args: []string{"--format", "json", "--timeout", "5m"}, Stdin: strings.NewReader(in.String()), Stdout: &out, Stderr: &errOut,
-		Environ: append([]string{"GIT_DIR=.", "GIT_QUARANTINE_PATH=" + w.extra, "GIT_OBJECT_DIRECTORY=" + w.extra,
-			"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(w.server, "objects")}, w.env...),
-		Dir: w.server, Now: func() time.Time { return time.Unix(now, 0) },
-	})
-	a := answer{code: code, rules: map[string]bool{}, text: out.String() + errOut.String()}
-	var report struct {
-		Findings []struct{ Rule, Severity string }
-	}
-	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
-		w.t.Fatalf("the report is no JSON: %v\n%s", err, a.text)
-	}
-	for _, f := range report.Findings {
-		if f.Severity == "error" {
-			a.rules[f.Rule] = true
-		}
-	}
-	return a
+	return w.hook("pre-receive", nil, in.String(), now)
 }
 
 // disagreement compares verdicts; "" if they agree. Which rules an
@@ -129,14 +106,26 @@ var wanted = []string{"server: sha1", "server: sha256", "server: a policy of its
 
 func TestHostilePusher(t *testing.T) {
 	total, seed := number(t, "RIGWARD_ATTACK", 160), uint64(number(t, "RIGWARD_ATTACK_SEED", 1))
-	program := filepath.Join(gittest.TempDir(t), "rig-hook")
-	if out, err := exec.Command("go", "build", "-o", program, "github.com/rigward/rigward/cmd/rig-hook").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	program, err := program()
+	if err != nil {
+		t.Fatal(err)
 	}
 	c := &tally{rules: map[string]int{}, labels: map[string]*[2]int{}}
 	for ; c.pushes < total && c.disagreements < 10; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { attackWorld(t, seed, total, program, c) })
 	}
+	c.tell(t)
+	if total >= 5000 {
+		for _, l := range wanted {
+			if n := c.labels[l]; n == nil || n[0] == 0 || n[1] == 0 {
+				t.Errorf("of %q, some must pass and some be refused: %v", l, n)
+			}
+		}
+	}
+}
+
+// tell logs what was tried, and how it ended.
+func (c *tally) tell(t *testing.T) {
 	for _, l := range sorted(c.labels) {
 		t.Logf("%6d passed %6d refused  %s", c.labels[l][1], c.labels[l][0], l)
 	}
@@ -149,13 +138,6 @@ func TestHostilePusher(t *testing.T) {
 		c.pushes, c.passed, c.refused, c.undecided, c.disagreements, c.real, c.byGit)
 	if c.passed == 0 || c.refused == 0 {
 		t.Error("the generator makes pushes of one kind only")
-	}
-	if total >= 5000 {
-		for _, l := range wanted {
-			if n := c.labels[l]; n == nil || n[0] == 0 || n[1] == 0 {
-				t.Errorf("of %q, some must pass and some be refused: %v", l, n)
-			}
-		}
 	}
 }
 
@@ -304,8 +286,9 @@ func (w *world) trick(m *model) (again bool, undo func()) {
 	return false, func() {}
 }
 
-// apply moves the refs of a push that passed; files says that git has not.
-func (w *world) apply(git *gittest.Repo, m *model, updates []mupdate, files bool) {
+// apply moves the refs of a push that passed; files says that git has not. It returns what
+// did move.
+func (w *world) apply(git *gittest.Repo, m *model, updates []mupdate, files bool) (moved []mupdate) {
 	for _, u := range updates {
 		ref := u.ref
 		if strings.HasPrefix(ref, "refs/heads/") && !zero(u.new) && m.get(u.new).typ != "commit" {
@@ -324,10 +307,12 @@ func (w *world) apply(git *gittest.Repo, m *model, updates []mupdate, files bool
 		} else {
 			w.tips[ref] = u.new
 		}
+		moved = append(moved, mupdate{u.old, u.new, ref})
 		if files {
 			w.move(git, ref, u.new)
 		}
 	}
+	return moved
 }
 
 // move puts a ref where the push wanted it.

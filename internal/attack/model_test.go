@@ -15,6 +15,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"math/big"
 	"os"
@@ -66,11 +67,11 @@ type model struct {
 	size int             // of an object id in bytes
 	seen map[string]mref // refs, until they are known to have moved
 	// The files that the server's configuration names, "" for none.
-	serverPolicy, serverSigners string
+	serverPolicy, serverSigners, serverRevoked string
 
 	trees   map[string]mtree
 	commits map[string]*mcommit
-	envs    map[string]*menv
+	envs    map[envKey]*menv
 }
 
 type mobj struct {
@@ -79,7 +80,7 @@ type mobj struct {
 }
 
 func newModel(dir string, env []string) (*model, error) {
-	m := &model{env: env, dir: dir, objs: map[string]mobj{}, trees: map[string]mtree{}, commits: map[string]*mcommit{}, envs: map[string]*menv{}}
+	m := &model{env: env, dir: dir, objs: map[string]mobj{}, trees: map[string]mtree{}, commits: map[string]*mcommit{}, envs: map[envKey]*menv{}}
 	m.cmd = exec.Command("git", "cat-file", "--batch")
 	m.cmd.Dir, m.cmd.Env = dir, append([]string{"GIT_DIR=.", "GIT_NO_REPLACE_OBJECTS=1"}, env...)
 	var err error
@@ -366,6 +367,7 @@ type mpolicy struct {
 	revoked     string
 	nonceRefs   bool
 	maxFile     int
+	maxFront    int
 	maxCommits  int
 	minRSA      int
 	forgeKeys   []string // fingerprints
@@ -503,7 +505,7 @@ func (m *model) rulesOf(t mtree) mrules {
 	r := mrules{p: policies[""]}
 	if m.serverPolicy != "" {
 		text, ok := m.text(m.serverPolicy)
-		p, known := policies[text]
+		p, known := meaning(text)
 		if !known {
 			p, known = serverPolicies[text]
 		}
@@ -513,7 +515,7 @@ func (m *model) rulesOf(t mtree) mrules {
 		}
 		r.p = p
 	} else if e, ok := t[policyFile]; ok {
-		p, known := policies[string(m.get(e.id).data)]
+		p, known := meaning(string(m.get(e.id).data))
 		if !known || !regular(e) {
 			r.policyBad = true
 			return r
@@ -556,6 +558,17 @@ func (m *model) rulesOf(t mtree) mrules {
 		}
 		r.revoked, r.ok = parseRevoked(string(m.get(e.id).data))
 	}
+	if m.serverRevoked != "" {
+		text, there := m.text(m.serverRevoked)
+		more, known := parseRevoked(text)
+		if r.ok = r.ok && there && known; !r.ok {
+			return r
+		}
+		if r.revoked == nil {
+			r.revoked = map[string]bool{}
+		}
+		maps.Copy(r.revoked, more)
+	}
 	for _, s := range r.signers {
 		for _, p := range s.principals {
 			if rigID.MatchString(strings.TrimPrefix(p, "!")) && !strings.Contains(p, "!") {
@@ -575,7 +588,7 @@ func (m *model) ownRevoked(r mrules, t mtree) (string, bool) {
 		if !ok || !regular(e) {
 			return "", false
 		}
-		if p, ok = policies[string(m.get(e.id).data)]; !ok {
+		if p, ok = meaning(string(m.get(e.id).data)); !ok {
 			return "", false
 		}
 	}
@@ -756,6 +769,12 @@ func sound(key, sig, signed string, minRSA int) bool {
 	return false
 }
 
+type envKey struct {
+	id          string
+	file, front int
+	types       string
+}
+
 // An envelope as far as the model reads one: lines of "key: value".
 type menv struct {
 	fenced, parses bool
@@ -820,7 +839,7 @@ func bodyHash(body string) string {
 
 // envelope reads a blob; its own content alone is judged.
 func (m *model) envelope(id string, p mpolicy) *menv {
-	key := fmt.Sprint(id, p.maxFile, p.types)
+	key := envKey{id, p.maxFile, p.maxFront, strings.Join(p.types, " ")}
 	if e := m.envs[key]; e != nil {
 		return e
 	}
@@ -840,10 +859,20 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 				return false
 			}
 		}
+		front := len(head) // of the front matter text, which ends in LF
+		if !strings.HasSuffix(head, "\n") {
+			front++
+		}
+		if front > p.maxFront {
+			return false
+		}
 		e.hash = bodyHash(body)
 		kind := map[string]string{}
 		list := ""
 		for _, line := range strings.Split(head, "\n") {
+			if strings.HasPrefix(line, "#") {
+				continue
+			}
 			scalar := func(v string) (text, kind string, ok bool) {
 				switch {
 				case v == "":

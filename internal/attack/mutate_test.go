@@ -480,7 +480,7 @@ func (w *world) tag(id, kind string) string {
 
 // rules are what the world's first policy says.
 func (w *world) rules() mpolicy {
-	if p, ok := policies[w.policy]; ok {
+	if p, ok := meaning(w.policy); ok {
 		return p
 	}
 	return serverPolicies[w.policy]

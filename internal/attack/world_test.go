@@ -8,11 +8,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,6 +28,7 @@ type world struct {
 	now    int64
 	server string // bare repository
 	extra  string // object directory of all that was ever tried
+	shared bool   // the server sees that directory, too
 	client string // bare repository that real pushes come from
 	env    []string
 	home   string
@@ -45,8 +46,9 @@ type world struct {
 	always  []string // what is special about the server
 	labels  []string // what was done to make the push
 	// Files of the server that its configuration names, "" for none.
-	serverPolicy, serverSigners string
-	deflate                     *zlib.Writer // kept, since a new one costs more than what it writes
+	serverPolicy, serverSigners, serverRevoked string
+	deflate                                    *zlib.Writer // kept, since a new one costs more than what it writes
+	objs                                       map[string]mobj
 }
 
 type tree map[string]mentry
@@ -89,7 +91,7 @@ func fixedSigners() string {
 		keyNeg.Line("!op@example.com,*@example.com,op-relay", `namespaces="git,file"`)
 }
 
-var plainPolicy = mpolicy{maxFile: 8 << 20, maxCommits: 100000, minRSA: 3072, signers: signersFile, ignore: []string{".github", ".bridge"}, types: []string{"DECISIONS", "RESPONSE", "ACK"},
+var plainPolicy = mpolicy{maxFile: 8 << 20, maxFront: 64 << 10, maxCommits: 100000, minRSA: 3072, signers: signersFile, ignore: []string{".github", ".bridge"}, types: []string{"DECISIONS", "RESPONSE", "ACK"},
 	freeze: 1800, skew: 300, clock: 600}
 
 func with(change func(p *mpolicy)) mpolicy {
@@ -136,6 +138,77 @@ var serverPolicies = map[string]mpolicy{
 	"version: 1\nrules:\n  append-only: off\n  fast-forward: off\nprotect: [\"**\"]\n": with(func(p *mpolicy) { p.lowered, p.protect = []string{"append-only", "fast-forward"}, []string{"**"} }),
 }
 
+// rendered are policies that the generator has written, by their text.
+var rendered = map[string]mpolicy{}
+
+// meaning is what a text means as a repository's policy.
+func meaning(text string) (mpolicy, bool) {
+	p, ok := policies[text]
+	if !ok {
+		p, ok = rendered[text]
+	}
+	return p, ok
+}
+
+// render writes a policy as text, and remembers what it means.
+func render(p mpolicy) string {
+	list := func(of []string) string {
+		var q []string
+		for _, s := range of {
+			q = append(q, strconv.Quote(s))
+		}
+		return "[" + strings.Join(q, ", ") + "]"
+	}
+	text := "version: 1\n"
+	block := ""
+	say := func(differs bool, line string, args ...any) {
+		if differs {
+			text += block + fmt.Sprintf(line, args...) + "\n"
+			block = ""
+		}
+	}
+	o := plainPolicy
+	say(p.protect != nil, "protect: %s", list(p.protect))
+	say(p.otherDeny, "other-refs: deny")
+	say(len(p.allow) > 0, "allow-refs: %s", list(p.allow))
+	say(p.requireAll, "require-signed: all")
+	say(p.emptyMerge, "forge-commits: allow-empty-merge")
+	say(len(p.forgeKeys) > 0, "forge-commits: %s", list(p.forgeKeys))
+	say(p.revoked != "", "revoked: %s", p.revoked)
+	say(p.minRSA != o.minRSA, "min-rsa-bits: %d", p.minRSA)
+	say(p.signers != o.signers, "signers: %s", p.signers)
+	say(p.skew != o.skew, "clock:\n  skew: %d s", p.skew)
+	block = "envelopes:\n"
+	say(p.root != "", "  root: %s", p.root)
+	say(p.outsideDeny, "  outside: deny")
+	if !slices.Equal(p.ignore, o.ignore) {
+		var globs []string
+		for _, dir := range p.ignore {
+			globs = append(globs, dir+"/**")
+		}
+		say(true, "  ignore: %s", list(globs))
+	}
+	block = "limits:\n"
+	say(p.maxFile != o.maxFile, "  file: %d", p.maxFile)
+	say(p.maxFront != o.maxFront, "  frontmatter: %d", p.maxFront)
+	say(p.maxCommits != o.maxCommits, "  commits: %d", p.maxCommits)
+	block = "relay:\n"
+	say(p.nonceRefs, "  nonce-scope: refs")
+	say(p.clock != o.clock, "  clock: %d", p.clock)
+	say(!slices.Equal(p.types, o.types), "  types: %s", list(p.types))
+	say(p.freeze != o.freeze, "  freeze-minutes: %d", p.freeze/60)
+	say(p.pathKey, "  path-key: error")
+	block = "rules:\n"
+	say(p.frozen, "  relay-frozen: error")
+	for _, rule := range p.lowered {
+		say(true, "  %s: warning", rule)
+	}
+	if _, ok := policies[text]; !ok {
+		rendered[text] = p
+	}
+	return text
+}
+
 // noPolicies are files that no policy may be.
 var noPolicies = []string{"version: 2\n", "versoin: 1\n", "version: 1\nrules:\n  relay-nonce: off\n", "[", "version: 1\nprotect: main\n"}
 
@@ -148,6 +221,15 @@ type kind struct {
 	policy           string // in the repository
 	own              string // of the server itself, "" for none
 	ownSigners, long bool   // signers of the server itself; SHA-256
+	ownRevoked       bool   // a revocation list of the server itself
+	store            *store // where all objects lie; nil: each world has its own
+}
+
+// A store is a directory of loose objects that many servers see.
+type store struct {
+	dir     string
+	written map[string]bool
+	deflate *zlib.Writer
 }
 
 func kindOf(seed uint64) kind {
@@ -163,41 +245,46 @@ func kindOf(seed uint64) kind {
 
 func newWorld(t testing.TB, seed uint64, k kind) *world {
 	home := gittest.TempDir(t)
-	deflate, err := zlib.NewWriterLevel(io.Discard, zlib.BestSpeed)
-	if err != nil {
-		t.Fatal(err)
+	shared := k.store != nil
+	if !shared {
+		k.store = newStore(t)
 	}
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 7)), now: begin, home: home, env: gittest.Environ(home),
-		server: filepath.Join(home, "server.git"), extra: filepath.Join(home, "extra"), client: filepath.Join(home, "client.git"),
-		tips: map[string]string{}, trees: map[string]tree{}, dates: map[string]int64{}, written: map[string]bool{}, deflate: deflate}
+		server: filepath.Join(home, "server.git"), extra: k.store.dir, shared: shared, client: filepath.Join(home, "client.git"),
+		tips: map[string]string{}, trees: map[string]tree{}, dates: map[string]int64{}, written: k.store.written, deflate: k.store.deflate, objs: map[string]mobj{}}
 	now := w.now
 	w.policy, w.sha256 = k.policy, k.long
 	format := "sha1"
 	if w.sha256 {
 		format = "sha256"
 	}
-	r := &gittest.Repo{T: t, Dir: home, Home: home, Env: w.env}
 	w.always = append(w.always, "server: "+format)
-	for _, dir := range []string{w.server, w.client} {
-		r.Run("init", "-q", "--bare", "-b", "main", "--template=", "--object-format="+format, dir)
-	}
+	config := ""
 	if k.own != "" {
 		w.policy, w.serverPolicy = k.own, filepath.Join(home, "policy.yaml")
 		write(t, w.serverPolicy, k.own)
-		r.Run("--git-dir="+w.server, "config", "rigward.policy", w.serverPolicy)
+		config += "\tpolicy = " + w.serverPolicy + "\n"
 		w.always = append(w.always, "server: a policy of its own")
 	}
 	if k.ownSigners {
 		w.serverSigners = filepath.Join(home, "signers")
 		write(t, w.serverSigners, fixedSigners())
-		r.Run("--git-dir="+w.server, "config", "rigward.allowedSigners", w.serverSigners)
+		config += "\tallowedSigners = " + w.serverSigners + "\n"
 		w.always = append(w.always, "server: signers of its own")
 	}
 	if w.rules().frozen {
 		w.always = append(w.always, "server: relay-frozen is on")
 	}
-	if err := os.MkdirAll(w.extra, 0o755); err != nil {
-		t.Fatal(err)
+	if k.ownRevoked {
+		w.serverRevoked = filepath.Join(home, "revoked")
+		write(t, w.serverRevoked, "# of the server\n")
+		config += "\trevoked = " + w.serverRevoked + "\n"
+		w.always = append(w.always, "server: revocations of its own")
+	}
+	w.bare(w.server, "[rigward]\n"+config)
+	w.bare(w.client, "")
+	if shared {
+		write(t, filepath.Join(w.server, "objects/info/alternates"), w.extra+"\n")
 	}
 	write(t, filepath.Join(w.client, "objects/info/alternates"), w.extra+"\n"+w.server+"/objects\n")
 	// The history that is there: signers, two threads, one relay.
@@ -236,6 +323,21 @@ func newWorld(t testing.TB, seed uint64, k kind) *world {
 	return w
 }
 
+// bare makes an empty bare repository, as git init does, but in no process.
+func (w *world) bare(dir, config string) {
+	version := "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
+	if w.sha256 {
+		version = "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectFormat = sha256\n"
+	}
+	write(w.t, filepath.Join(dir, "HEAD"), "ref: refs/heads/main\n")
+	write(w.t, filepath.Join(dir, "config"), version+config)
+	for _, sub := range []string{"objects/info", "objects/pack", "refs/heads"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
 func write(t testing.TB, file, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -259,6 +361,7 @@ func (w *world) object(typ string, data []byte) string {
 		w.written[id] = true
 		w.loose(w.extra, id, full)
 	}
+	w.objs[id] = mobj{typ, data}
 	return id
 }
 
@@ -276,6 +379,9 @@ func (w *world) loose(dir, id string, full []byte) {
 
 // accept moves what was written to the server.
 func (w *world) accept() {
+	if w.shared {
+		return
+	}
 	for id := range w.written {
 		dir := filepath.Join(w.server, "objects", id[:2])
 		if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -1,0 +1,775 @@
+package attack
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A book is the model of one server over a whole sequence of pushes. What was
+// accepted and who is trusted is kept here, push by push, and never asked of
+// the server again. It follows the specification alone:
+//
+//   - an entry at <thread>/<name>.md of a protected ref is an accepted envelope
+//     if its blob begins with a fence, whatever its size and the limits;
+//   - policy, signers and revocations come from the default branch as it was
+//     before the push, or from the server's own files;
+//   - the default branch is protected unless the server's own policy leaves it
+//     out;
+//   - a ref that a policy newly protects is judged over all commits that no
+//     judged ref has.
+type book struct {
+	*model
+	tips  map[string]string // what each ref holds
+	links map[string]string // symbolic refs
+	held  map[string]mtree  // accepted entries of each judged ref, by path
+	// judged are the refs whose whole history was judged, and that have been
+	// protected ever since.
+	judged map[string]bool
+}
+
+// A use of a nonce: the relay that has it.
+type use struct{ path, blob string }
+
+// trust is what holds for the next push.
+func (b *book) trust() mrules {
+	if id := b.tips[b.head]; id != "" {
+		return b.rulesOf(b.files(id))
+	}
+	return b.rulesOf(nil)
+}
+
+// guards tells whether a ref is protected.
+func (b *book) guards(r mrules, ref string) bool {
+	switch {
+	case anyRef(r.p.protect, ref):
+		return true
+	case b.tips[b.head] == "" && r.p.protect == nil:
+		return strings.HasPrefix(ref, "refs/heads/")
+	}
+	return ref == b.head && (b.serverPolicy == "" || r.p.protect == nil)
+}
+
+// target is the ref that a push to a name moves.
+func (b *book) target(ref string) string {
+	if to := b.links[ref]; to != "" {
+		return to
+	}
+	return ref
+}
+
+// peel follows tags to a commit, "" if there is none.
+func (b *book) peel(id string) string {
+	for range 20 {
+		o := b.get(id)
+		switch o.typ {
+		case "commit":
+			return id
+		case "tag":
+			id = strings.TrimPrefix(strings.SplitN(string(o.data), "\n", 2)[0], "object ")
+		default:
+			return ""
+		}
+	}
+	return ""
+}
+
+// A span is what a push brings to one protected ref.
+type span struct {
+	ref, tip string
+	old      string          // "" if the ref is new
+	before   map[string]bool // the commits that need no judgement
+	others   map[string]bool // histories whose nonces count, too
+	first    bool            // nothing was ever judged
+}
+
+// judge says what the server must say of a push at a time.
+func (b *book) judge(updates []mupdate, now int64) *verdict {
+	v := &verdict{rules: map[string]bool{}}
+	if text, _ := b.text("info/grafts"); text != "" {
+		v.cannot("grafts")
+		return v
+	}
+	shallow, _ := b.text("shallow")
+	r := b.trust()
+	if r.policyBad {
+		v.cannot("the policy is none")
+		return v
+	}
+	var judged, guarded []string // tips
+	for _, ref := range sorted(b.tips) {
+		if id := b.peel(b.tips[ref]); id != "" && b.guards(r, ref) {
+			guarded = append(guarded, id)
+			if b.judged[ref] {
+				judged = append(judged, id)
+			}
+		}
+	}
+	var came []string
+	for _, u := range updates {
+		u.ref = b.target(u.ref)
+		if !b.guards(r, u.ref) {
+			if !anyRef(r.p.allow, u.ref) && (r.p.otherDeny || anyRef([]string{"refs/replace/**", "refs/notes/**"}, u.ref)) {
+				v.add("other-refs")
+			}
+			continue
+		}
+		if zero(u.new) {
+			v.add("fast-forward")
+			continue
+		}
+		s := span{ref: u.ref, tip: b.peel(u.new)}
+		if s.tip == "" {
+			v.cannot("no commit")
+			continue
+		}
+		if !zero(u.old) {
+			if s.old = b.peel(u.old); b.commit(s.old) == nil {
+				v.cannot("the old tip is malformed, or none")
+				continue
+			}
+		}
+		if s.old != "" && b.judged[u.ref] {
+			s.before = b.history(s.old)
+		} else {
+			s.before = b.history(judged...)
+			if s.first = len(guarded) == 0; s.first && b.serverPolicy == "" && b.serverSigners == "" {
+				v.cannot("the first push")
+			}
+		}
+		if r.p.nonceRefs {
+			s.others = b.history(slices.Concat(guarded, came)...)
+		}
+		b.judgeSpan(v, s, r, now)
+		came = append(came, s.tip)
+	}
+	if v.rules["relay-reply"] && shallow != "" {
+		v.cannot("the history is cut")
+	}
+	for _, rule := range r.p.lowered {
+		delete(v.rules, rule)
+	}
+	return v
+}
+
+// accept notes what a push that passed has brought. It returns what an
+// accepted push must never do, as far as the book alone tells, "" if it did
+// nothing of the kind.
+func (b *book) accept(updates []mupdate) string {
+	r := b.trust()
+	wrong := ""
+	for _, u := range updates {
+		ref := b.target(u.ref)
+		if zero(u.new) {
+			delete(b.tips, ref)
+			delete(b.judged, ref)
+			continue
+		}
+		b.tips[ref] = u.new
+		tip := b.peel(u.new)
+		if tip == "" || !b.guards(r, ref) {
+			delete(b.judged, ref)
+			continue
+		}
+		tree := b.files(tip)
+		if b.judged[ref] && !slices.Contains(r.p.lowered, "append-only") {
+			for q, e := range b.held[ref] {
+				if r.p.thread(q) != "" && tree[q] != e {
+					wrong = "an accepted envelope is lost: " + ref + " " + q
+				}
+			}
+		}
+		b.judged[ref] = true
+		b.held[ref] = mtree{}
+		owner := map[string]use{}
+		for q, e := range tree {
+			if !regular(e) || !b.whole(e.id).fenced {
+				continue
+			}
+			b.held[ref][q] = e
+			env := b.whole(e.id)
+			if n := env.v["nonce"]; r.p.thread(q) != "" && env.parses && env.attested() && nonceRe.MatchString(n) {
+				if u, twice := owner[n]; twice && !slices.Contains(r.p.lowered, "relay-nonce") {
+					wrong = fmt.Sprintf("a nonce is accepted twice: %s %s and %s", ref, u.path, q)
+				}
+				owner[n] = use{q, e.id}
+			}
+		}
+	}
+	// What is no longer protected is known no more.
+	r = b.trust()
+	for ref := range b.judged {
+		if !r.policyBad && !b.guards(r, ref) {
+			delete(b.judged, ref)
+		}
+	}
+	return wrong
+}
+
+// whole reads an envelope without any limit.
+func (b *book) whole(id string) *menv {
+	p := plainPolicy
+	p.maxFile, p.maxFront = 1<<40, 1<<40
+	return b.envelope(id, p)
+}
+
+// isEnvelope tells whether an entry is an envelope: nothing but its path and
+// the first line of its blob decide.
+func (b *book) isEnvelope(q string, e mentry, p mpolicy) bool {
+	return p.thread(q) != "" && regular(e) && b.whole(e.id).fenced
+}
+
+// A task is one span while it is judged.
+type task struct {
+	*book
+	span
+	r   mrules
+	v   *verdict
+	now int64
+	at  string // the commit and the path that are looked at, for a person
+	all map[string]bool
+	// near is the range and the commits just outside, around their trees.
+	near   map[string]bool
+	around []mtree
+	fresh  map[string]map[use]bool // nonces of the range's relays
+}
+
+func (t *task) add(rule string) {
+	if !slices.Contains(t.r.p.lowered, rule) {
+		t.v.add(rule)
+		t.v.where = append(t.v.where, rule+" "+t.at)
+	}
+}
+
+// isThread tells whether a directory is a thread anywhere near.
+func (t *task) isThread(dir string) bool {
+	return slices.ContainsFunc(t.around, func(f mtree) bool { return t.threadIn(f, dir) })
+}
+
+func (t *task) threadIn(f mtree, dir string) bool {
+	for q, e := range f {
+		if t.r.p.thread(q) == dir && t.isEnvelope(q, e, t.r.p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *book) judgeSpan(v *verdict, s span, r mrules, now int64) {
+	t := &task{book: b, span: s, r: r, v: v, now: now, all: b.history(s.tip), near: map[string]bool{}, fresh: map[string]map[use]bool{}}
+	var news []string
+	for id := range t.all {
+		if !s.before[id] {
+			news = append(news, id)
+		}
+	}
+	slices.Sort(news)
+	if len(news) > r.p.maxCommits {
+		v.cannot("too many commits")
+		return
+	}
+	for _, id := range news {
+		if b.commit(id) == nil {
+			v.add("commit-signed")
+			v.odd = true
+			return
+		}
+	}
+	t.at = s.ref
+	if s.old != "" && !t.all[s.old] {
+		v.add("fast-forward")
+	}
+	roots := 0
+	for _, id := range news {
+		c := b.commit(id)
+		t.near[id] = true
+		t.around = append(t.around, c.tree)
+		if len(c.parents) == 0 {
+			roots++
+		}
+		for _, p := range c.parents {
+			if b.commit(p) == nil { // accepted where nothing was protected
+				v.cannot("a malformed parent")
+				return
+			}
+			t.near[p] = true
+			t.around = append(t.around, b.commit(p).tree)
+		}
+	}
+	if roots > 0 && !(s.first && roots == 1) {
+		t.add("fast-forward")
+	}
+	for _, id := range news {
+		t.judgeCommit(b.commit(id))
+	}
+	nonces := map[string]map[use]bool{}
+	for _, ids := range []map[string]bool{t.all, s.others} {
+		for id := range ids {
+			for q, e := range b.files(id) {
+				if r.p.thread(q) == "" || !regular(e) {
+					continue
+				}
+				if env := b.whole(e.id); env.parses && t.fresh[env.v["nonce"]] != nil {
+					n := env.v["nonce"]
+					if nonces[n] == nil {
+						nonces[n] = map[use]bool{}
+					}
+					nonces[n][use{q, e.id}] = true
+				}
+			}
+		}
+	}
+	for n, uses := range t.fresh {
+		for u := range uses {
+			for o := range nonces[n] {
+				if o != u {
+					t.at = u.path + " and " + o.path
+					t.add("relay-nonce")
+				}
+			}
+		}
+	}
+}
+
+// changes lists the paths that differ between two trees.
+func changes(a, b mtree) (paths []string) {
+	for q, e := range b {
+		if a[q] != e {
+			paths = append(paths, q)
+		}
+	}
+	for q := range a {
+		if _, ok := b[q]; !ok {
+			paths = append(paths, q)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// An added is an envelope where no parent has one.
+type added struct {
+	path string
+	env  *menv
+}
+
+func (t *task) judgeCommit(c *mcommit) {
+	t.at = c.id
+	p := t.r.p
+	var parents []*mcommit
+	for _, id := range c.parents {
+		parents = append(parents, t.commit(id))
+	}
+	// What differs from every parent is the commit's own work.
+	var own []string
+	if len(parents) == 0 {
+		own = changes(nil, c.tree)
+	} else {
+		for _, q := range changes(parents[0].tree, c.tree) {
+			if !slices.ContainsFunc(parents, func(o *mcommit) bool { return o.tree[q] == c.tree[q] }) {
+				own = append(own, q)
+			}
+		}
+	}
+	// Clock.
+	if c.committer.when > t.now+p.skew || c.committer.when > 253402300799 {
+		t.add("commit-clock")
+	}
+	for _, o := range parents {
+		if c.committer.when < o.committer.when-p.skew {
+			t.add("commit-clock")
+		}
+	}
+	// What a parent has stays.
+	for _, o := range parents {
+		for q, e := range o.tree {
+			if c.tree[q] != e && t.keeps(o.tree, q) {
+				t.at = c.id + ":" + q
+				t.add("append-only")
+			}
+		}
+	}
+	t.twins(c, parents, own)
+	introduced := t.content(c, parents, own)
+	var relays []added
+	attested := 0
+	for _, e := range introduced {
+		if e.env.relay() {
+			attested++
+			if e.env.schema || slices.Contains(p.lowered, "envelope-schema") {
+				relays = append(relays, e)
+			}
+		}
+	}
+	t.at = c.id
+	blob, good := t.signed(c, parents, own, introduced, attested)
+	t.relays(c, parents, own, relays, blob, good)
+}
+
+// keeps tells whether an entry of a tree may never change.
+func (t *task) keeps(f mtree, q string) bool {
+	return t.isEnvelope(q, f[q], t.r.p)
+}
+
+// twins judges names that a merge brings together: twins that no side has both
+// of.
+func (t *task) twins(c *mcommit, parents []*mcommit, own []string) {
+	if len(parents) < 2 {
+		return
+	}
+	folded := map[string][]string{}
+	for q := range c.tree {
+		folded[fold(q)] = append(folded[fold(q)], q)
+	}
+	for _, twins := range folded {
+		for _, q := range twins {
+			for _, other := range twins {
+				both := q == other || slices.Contains(own, q) || slices.Contains(own, other)
+				for _, o := range parents {
+					_, x := o.tree[q]
+					_, y := o.tree[other]
+					both = both || x && y
+				}
+				if dir := t.r.p.thread(q); !both && dir != "" && t.isThread(dir) {
+					t.at = c.id + ":" + q
+					t.add("envelope-path")
+				}
+			}
+		}
+	}
+}
+
+// content judges the files that are a commit's own, and returns the envelopes
+// among them that are new.
+func (t *task) content(c *mcommit, parents []*mcommit, own []string) (introduced []added) {
+	p := t.r.p
+	for _, q := range own {
+		t.at = c.id + ":" + q
+		e, ok := c.tree[q]
+		dir := p.thread(q)
+		if !ok {
+			if p.outsideDeny && dir == "" && !p.ignored(q) {
+				t.add("outside-thread")
+			}
+			continue
+		}
+		env := &menv{v: map[string]string{}}
+		if dir != "" && regular(e) {
+			env = t.envelope(e.id, p)
+		}
+		// A link may read like an envelope and is then judged as none can be.
+		reads := env.fenced || dir != "" && e.mode == "120000" && t.whole(e.id).fenced
+		judged := dir != "" && (reads || t.isThread(dir))
+		if p.outsideDeny && !judged && !p.ignored(q) {
+			t.add("outside-thread")
+		}
+		if p.outsideDeny && !reads {
+			t.v.may = "outside-thread" // its directory may become a thread later in the push only
+		}
+		for other := range c.tree {
+			if other != q && fold(other) == fold(q) && (judged || p.thread(other) != "") {
+				t.add("envelope-path")
+			}
+		}
+		if !judged {
+			continue
+		}
+		if regular(e) && !env.parses {
+			t.add("envelope-parse") // and nothing else is told of the file
+			continue
+		}
+		if e.mode != "100644" || !portable(q[strings.LastIndex(q, "/")+1:]) || len(dir) > 255 {
+			t.add("envelope-path")
+		}
+		if !regular(e) {
+			continue
+		}
+		for _, rule := range env.rules {
+			t.add(rule)
+		}
+		if th, ok := env.v["thread"]; ok && threadID.MatchString(th) && (th != dir || !portable(th) || th == "dist" || th == "node_modules") {
+			t.add("envelope-path")
+		}
+		if slices.ContainsFunc(parents, func(o *mcommit) bool { return t.isEnvelope(q, o.tree[q], p) }) {
+			continue
+		}
+		introduced = append(introduced, added{q, env})
+		if p.frozen && (env.schema || slices.Contains(p.lowered, "envelope-schema")) && env.v["type"] != "ACK" && t.frozen(c, dir, env.v["from"]) {
+			t.add("relay-frozen")
+		}
+	}
+	return introduced
+}
+
+// counts tells of each parent of a merge whether a change of who is trusted,
+// against that parent, is the merge's own.
+func (t *task) counts(c *mcommit) func(i int) bool {
+	base := t.old
+	if base == "" {
+		base = t.tips[t.head]
+	}
+	good := func(i int) bool { return base == "" || t.history(c.parents[i])[base] }
+	for i := range c.parents {
+		if len(c.parents) > 1 && good(i) {
+			return good
+		}
+	}
+	if len(c.parents) < 2 {
+		return func(int) bool { return true }
+	}
+	// A side that has less of what was there before than another.
+	old := func(i int) map[string]bool {
+		had := map[string]bool{}
+		for id := range t.history(c.parents[i]) {
+			if t.before[id] {
+				had[id] = true
+			}
+		}
+		return had
+	}
+	return func(i int) bool {
+		mine := old(i)
+		for k := range c.parents {
+			more, lacks := false, false
+			theirs := old(k)
+			for id := range theirs {
+				more = more || !mine[id]
+			}
+			for id := range mine {
+				lacks = lacks || !theirs[id]
+			}
+			if more && !lacks {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// guardedChange judges changes of who is trusted; change tells whether there is
+// one that must be signed.
+func (t *task) guardedChange(c *mcommit, parents []*mcommit, own []string) (change bool) {
+	if len(parents) == 0 {
+		for _, q := range t.r.trustedPath {
+			if _, ok := c.tree[q]; ok {
+				change = true
+			}
+		}
+	}
+	counts := t.counts(c)
+	for i, o := range parents {
+		for _, q := range t.r.trustedPath {
+			if o.tree[q] != c.tree[q] && counts(i) {
+				change = true
+			}
+		}
+	}
+	for _, q := range t.r.trustedPath {
+		e, ok := c.tree[q]
+		if !ok || !slices.Contains(own, q) {
+			continue
+		}
+		text := string(t.get(e.id).data)
+		fine := regular(e)
+		switch q {
+		case policyFile:
+			_, known := meaning(text)
+			fine = fine && known && text != ""
+		case t.r.p.signers:
+			_, known := parseSigners(text)
+			fine = fine && known
+		default:
+			_, known := parseRevoked(text)
+			fine = fine && known
+		}
+		if !fine {
+			t.add("signers-change")
+		}
+	}
+	// A policy must not name a revocation file that cannot be read.
+	if now, ok := t.ownRevoked(t.r, c.tree); ok {
+		var before mtree
+		if len(parents) > 0 {
+			before = parents[0].tree
+		}
+		differs := before[now] != c.tree[now] || t.serverPolicy == "" && before[policyFile] != c.tree[policyFile]
+		e, there := c.tree[now]
+		if _, known := parseRevoked(string(t.get(e.id).data)); differs && (!there || !regular(e) || !known) {
+			t.add("signers-change")
+		}
+	}
+	if change && !t.r.exists {
+		t.add("signers-change")
+		change = false
+	}
+	return change
+}
+
+// signed judges who signed a commit. It returns the key of a sound signature,
+// and the signers lines that let it sign.
+func (t *task) signed(c *mcommit, parents []*mcommit, own []string, introduced []added, attested int) (blob string, good []msigner) {
+	change := t.guardedChange(c, parents, own)
+	must := change || t.r.p.requireAll || attested > 0
+	if !t.r.ok {
+		if must {
+			t.v.cannot("no signers")
+		}
+		return "", nil
+	}
+	blob, good = t.signature(t.r, c, t.now)
+	forge := t.r.byForge(blob, good)
+	if must && !change && attested == 0 {
+		must = !forge && !(t.r.p.emptyMerge && len(parents) > 1 && len(own) == 0)
+	}
+	if len(good) == 0 {
+		if must {
+			t.add("commit-signed")
+			if change {
+				t.add("signers-change")
+			}
+		}
+		return blob, good
+	}
+	if forge && !must {
+		return blob, good
+	}
+	if !speaks(good, c.committer.email) {
+		t.add("signer-identity")
+	}
+	if attested == 0 && c.author.email != c.committer.email && len(t.r.p.forgeKeys) == 0 {
+		t.add("signer-identity")
+	}
+	if t.r.hasRigIDs {
+		for _, e := range introduced {
+			if e.env.schema && !speaks(good, e.env.v["from"]) {
+				t.add("sender-key")
+			}
+		}
+	}
+	return blob, good
+}
+
+func speaks(good []msigner, who string) bool {
+	return slices.ContainsFunc(good, func(s msigner) bool { return s.speaks(who) })
+}
+
+// relays judges the relays that a commit brings.
+func (t *task) relays(c *mcommit, parents []*mcommit, own []string, relays []added, blob string, good []msigner) {
+	n := len(own)
+	if len(parents) > 0 {
+		n = len(changes(parents[0].tree, c.tree))
+	}
+	for _, e := range relays {
+		t.at = c.id + ":" + e.path
+		if len(parents) > 1 || n > 1 {
+			t.add("relay-commit")
+		}
+		if len(good) > 0 {
+			host := strings.ToLower(c.author.email[strings.LastIndex(c.author.email, "@")+1:])
+			name := strings.ToLower(c.author.name)
+			if c.author.name != c.committer.name || c.author.email != c.committer.email || !speaks(good, c.author.email) ||
+				!strings.Contains(c.author.email, "@") || host == "localhost" || strings.HasSuffix(host, ".local") || host == "(none)" ||
+				name == "rig-bridge" || name == "rigward" || strings.HasSuffix(name, "[bot]") {
+				t.add("relay-author")
+			}
+			if by := e.env.v["attested_by"]; e.env.fits["attested_by"] {
+				kind, _ := wire([]byte(blob), 1)
+				literal := kind[0] + " " + base64.StdEncoding.EncodeToString([]byte(blob))
+				by = strings.TrimPrefix(by, "key::")
+				isPath := by[0] == '/' || by[0] == '~' || strings.HasSuffix(by, ".pub")
+				named := strings.TrimSuffix(by, "=") == fingerprint(blob) || by == literal || strings.HasPrefix(by, literal+" ")
+				if !named && (!isPath || t.r.p.pathKey) {
+					t.add("relay-key")
+				}
+			}
+		}
+		if at, _, ok := instant(e.env.v["attested_at"]); ok && e.env.fits["attested_at"] {
+			if d := at - c.committer.when; d > t.r.p.clock || d < -t.r.p.clock {
+				t.add("relay-clock")
+			}
+		}
+		if want := e.env.v["in_reply_to"]; e.env.fits["in_reply_to"] && !t.answered(c, t.r.p.thread(e.path), want) {
+			t.add("relay-reply")
+		}
+		if n := e.env.v["nonce"]; e.env.fits["nonce"] && nonceRe.MatchString(n) {
+			if t.fresh[n] == nil {
+				t.fresh[n] = map[use]bool{}
+			}
+			t.fresh[n][use{e.path, c.tree[e.path].id}] = true
+		}
+	}
+}
+
+// frozen tells whether a freeze holds in a thread for what is from another
+// sender (spec/relay.md section 8).
+func (t *task) frozen(c *mcommit, thread, from string) bool {
+	type relay struct {
+		path, blob string
+		env        *menv
+	}
+	relays := func(f mtree) (out []relay) {
+		for q, e := range f {
+			if t.r.p.thread(q) == thread && regular(e) {
+				if env := t.whole(e.id); env.parses && env.schema && env.suffix() && env.attested() {
+					out = append(out, relay{q, e.id, env})
+				}
+			}
+		}
+		return out
+	}
+	freezes := func(e *menv) bool {
+		_, _, ok := instant(e.v["attested_at"])
+		return e.v["type"] == "ACK" && strings.HasPrefix(e.v["status"], "⏸") && ok
+	}
+	below := t.history(c.parents...)
+	for id := range below {
+		if slices.Contains(t.r.p.lowered, "append-only") && !t.near[id] {
+			continue
+		}
+		for _, z := range relays(t.files(id)) {
+			at, _, _ := instant(z.env.v["attested_at"])
+			if !freezes(z.env) || z.env.v["from"] == from || t.now > at+t.r.p.freeze {
+				continue
+			}
+			thawed := false
+			for other := range below { // that brings a word of the same sender, knowing z
+				o := t.commit(other)
+				if o == nil {
+					continue
+				}
+				for _, y := range relays(o.tree) {
+					if y.env.v["from"] != z.env.v["from"] || freezes(y.env) || slices.ContainsFunc(o.parents, func(q string) bool { return t.files(q)[y.path].id == y.blob }) {
+						continue
+					}
+					for knew := range t.history(o.parents...) {
+						thawed = thawed || t.files(knew)[z.path].id == z.blob
+					}
+				}
+			}
+			if !thawed {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// answered tells whether some commit in the history below c holds an envelope
+// of the thread with that body hash. Where a policy has let envelopes be
+// deleted, one that was deleted before the push answers nothing.
+func (t *task) answered(c *mcommit, thread, hash string) bool {
+	for id := range t.history(c.parents...) {
+		if slices.Contains(t.r.p.lowered, "append-only") && !t.near[id] {
+			continue
+		}
+		for q, e := range t.files(id) {
+			if t.r.p.thread(q) == thread && regular(e) {
+				if env := t.whole(e.id); env.parses && env.hash == hash {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

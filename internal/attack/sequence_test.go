@@ -1,0 +1,249 @@
+package attack
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/gittest"
+)
+
+// Of the pushes of all sequences, each realSequence-th is a git push to a
+// server with real hooks, and each updateEvery-th is also judged ref by ref,
+// as the update hook does.
+const (
+	realSequence = 150
+	updateEvery  = 4
+)
+
+// program is rig-hook, built once.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "rig-hook")
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "rig-hook")
+	if out, err := exec.Command("go", "build", "-o", file, "github.com/rigward/rigward/cmd/rig-hook").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %v\n%s", err, out)
+	}
+	return file, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if file, err := program(); err == nil {
+		os.RemoveAll(filepath.Dir(file))
+	}
+	os.Exit(code)
+}
+
+// TestSequences plays sequences of pushes on one server each, and compares
+// every verdict with the book's.
+func TestSequences(t *testing.T) {
+	total, seed := number(t, "RIGWARD_SEQUENCES", 150), uint64(number(t, "RIGWARD_SEQUENCES_SEED", 1))
+	st := newStore(t)
+	c := &tally{rules: map[string]int{}, labels: map[string]*[2]int{}}
+	started, first := time.Now(), seed
+	played := 0
+	for ; played < total && c.disagreements < 10; seed++ {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { playSequence(t, seed, st, c) })
+		if played++; played%1000 == 0 {
+			t.Logf("%d sequences, %d pushes, %d disagreements after %.0f s", played, c.pushes, c.disagreements, time.Since(started).Seconds())
+		}
+	}
+	c.tell(t)
+	t.Logf("seeds %d to %d: %d sequences", first, seed-1, played)
+	if total >= 2000 {
+		for l, n := range c.labels {
+			one := strings.HasPrefix(l, "relay: ") || strings.HasPrefix(l, "change: ") || strings.HasPrefix(l, "size: ")
+			if one && (n[0] < 10 || n[1] < 10) && !slices.Contains(never, l) {
+				t.Errorf("of %q, some must pass and some be refused: %v", l, n)
+			}
+		}
+	}
+}
+
+// never are labels of what never passes, or always does.
+var never = []string{}
+
+func newStore(t testing.TB) *store {
+	deflate, err := zlib.NewWriterLevel(io.Discard, zlib.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &store{dir: gittest.TempDir(t), written: map[string]bool{}, deflate: deflate}
+}
+
+// newPlayer makes a server of a kind that the seed decides, and the book about
+// it.
+func newPlayer(t testing.TB, seed uint64, st *store) *player {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	p := &player{}
+	k := kind{store: st, long: rng.IntN(6) == 0, ownSigners: rng.IntN(8) == 0, ownRevoked: rng.IntN(4) == 0}
+	p.world = &world{rng: rng}
+	if rng.IntN(4) > 0 {
+		o := p.vary(plainPolicy)
+		o.root = pick(p.world, "", "", "", "bridge", "a/b")
+		k.policy = render(o)
+	}
+	if rng.IntN(10) == 0 {
+		o := p.vary(plainPolicy)
+		k.own = render(o)
+	}
+	p.world = newWorld(t, seed, k)
+	m := &model{env: p.env, dir: p.server, objs: p.objs, head: "refs/heads/main", size: 20, trees: map[string]mtree{},
+		commits: map[string]*mcommit{}, envs: map[envKey]*menv{}, serverPolicy: p.serverPolicy, serverSigners: p.serverSigners, serverRevoked: p.serverRevoked}
+	if p.sha256 {
+		m.size = 32
+	}
+	p.book = &book{model: m, tips: map[string]string{}, links: map[string]string{}, held: map[string]mtree{}, judged: map[string]bool{}}
+	for ref, id := range p.tips {
+		p.book.tips[ref] = id
+	}
+	// The default branch is what it is when the hooks come.
+	p.book.judged["refs/heads/main"] = true
+	p.book.held["refs/heads/main"] = mtree{}
+	if p.alias = p.one(10); p.alias {
+		write(t, filepath.Join(p.server, "refs/heads/alias"), "ref: refs/heads/main\n")
+		p.book.links["refs/heads/alias"] = "refs/heads/main"
+	}
+	return p
+}
+
+func playSequence(t *testing.T, seed uint64, st *store, count *tally) {
+	p := newPlayer(t, seed, st)
+	git := &gittest.Repo{T: t, Dir: p.server, Home: p.home, Env: p.env, Now: p.now}
+	hooked := false
+	length := 3 + p.rng.IntN(10)
+	var told []string
+	for k := 0; k < length; {
+		if o := p.book.trust(); !o.policyBad && p.serverPolicy == "" {
+			p.policy = ""
+			if e, ok := p.trees[p.main()][policyFile]; ok {
+				p.policy = string(p.objs[e.id].data)
+			}
+		}
+		updates := p.next()
+		if len(updates) == 0 {
+			k++ // so that it ends
+			continue
+		}
+		k++
+		count.pushes++
+		real := count.pushes%realSequence == 0
+		var a answer
+		var v *verdict
+		why := ""
+		if real {
+			if !hooked {
+				hooked = true
+				file, err := program()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := hooks.Install(filepath.Join(p.server, "hooks"), file, hooks.ServerHooks); err != nil {
+					t.Fatal(err)
+				}
+				git.Run("config", "rigward.timeout", "5m")
+				git.Run("config", "receive.denyDeleteCurrent", "ignore")
+			}
+			now := time.Now().Unix()
+			v, a = p.book.judge(updates, now), p.realPush(git, updates)
+			count.real++
+			switch {
+			case a.code == notOurs:
+				count.byGit++
+				a.code = 1
+			case v.pass() != (a.code == 0):
+				why = fmt.Sprintf("the model says pass %v, git push exits with %d", v.pass(), a.code)
+			}
+		} else {
+			v, a = p.book.judge(updates, p.now), p.receive(updates, p.now)
+			why = disagreement(v, a)
+			if why == "" && count.pushes%updateEvery == 0 {
+				why = p.updates(updates)
+			}
+		}
+		told = append(told, fmt.Sprintf("push %d: exit %d %q %v", k, a.code, p.labels, updates))
+		if why == "" && a.code == 0 {
+			moved := p.apply(git, p.book.model, updates, !real)
+			p.accept()
+			if wrong := p.book.accept(moved); wrong != "" {
+				why = "both let it pass, but " + wrong
+			}
+		}
+		if why != "" {
+			count.disagreements++
+			r := p.book.trust()
+			t.Errorf("push %d of seed %d: %s\nmodel: %q %s\nhook: exit %d %s\npolicy %q, judged %q\n%s\n%s", k, seed, why, v.where, v.undecided, a.code, a.text,
+				p.policy, sorted(p.book.judged), strings.Join(told, "\n"), p.show(git, updates))
+			_ = r
+			return
+		}
+		count.add(p.world, a.code == 0)
+		for rule := range v.rules {
+			count.rules[rule]++
+		}
+		switch a.code {
+		case 0:
+			count.passed++
+			if p.main() == "" {
+				return
+			}
+		case 1:
+			count.refused++
+		default:
+			count.undecided++
+		}
+	}
+}
+
+// updates lets the update hook judge each ref alone; the text tells the first
+// disagreement.
+func (p *player) updates(updates []mupdate) string {
+	for _, u := range updates {
+		v := p.book.judge([]mupdate{u}, p.now)
+		a := p.hook("update", []string{u.ref, u.old, u.new}, "", p.now)
+		if why := disagreement(v, a); why != "" {
+			return fmt.Sprintf("update of %s: %s\nmodel: %q %s, exit %d %s", u.ref, why, v.where, v.undecided, a.code, a.text)
+		}
+	}
+	return ""
+}
+
+// hook runs a hook of the server in this process.
+func (w *world) hook(name string, args []string, stdin string, now int64) answer {
+	var out, errOut bytes.Buffer
+	code := hooks.Run(context.Background(), name, &hooks.Env{
+		Args: append([]string{"--format", "json", "--timeout", "5m"}, args...), Stdin: strings.NewReader(stdin), Stdout: &out, Stderr: &errOut,
+		Environ: append([]string{"GIT_DIR=.", "GIT_QUARANTINE_PATH=" + w.extra, "GIT_OBJECT_DIRECTORY=" + w.extra,
+			"GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(w.server, "objects")}, w.env...),
+		Dir: w.server, Now: func() time.Time { return time.Unix(now, 0) },
+	})
+	a := answer{code: code, rules: map[string]bool{}, text: out.String() + errOut.String()}
+	var report struct {
+		Findings []struct{ Rule, Severity string }
+	}
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		w.t.Fatalf("the report is no JSON: %v\n%s", err, a.text)
+	}
+	for _, f := range report.Findings {
+		if f.Severity == "error" {
+			a.rules[f.Rule] = true
+		}
+	}
+	return a
+}

@@ -58,7 +58,7 @@ func TestSequences(t *testing.T) {
 	c := &tally{rules: map[string]int{}, labels: map[string]*[2]int{}}
 	started, first := time.Now(), seed
 	played := 0
-	for ; played < total && c.disagreements < 10; seed++ {
+	for ; played < total && c.disagreements < number(t, "RIGWARD_SEQUENCES_BAD", 10); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { playSequence(t, seed, st, c) })
 		if played++; played%1000 == 0 {
 			t.Logf("%d sequences, %d pushes, %d disagreements after %.0f s", played, c.pushes, c.disagreements, time.Since(started).Seconds())

@@ -491,7 +491,9 @@ func (t *task) content(c *mcommit, parents []*mcommit, own []string) (introduced
 		if th, ok := env.v["thread"]; ok && threadID.MatchString(th) && (th != dir || !portable(th) || th == "dist" || th == "node_modules") {
 			t.add("envelope-path")
 		}
-		if slices.ContainsFunc(parents, func(o *mcommit) bool { return t.isEnvelope(q, o.tree[q], p) }) {
+		// Where a policy lets envelopes be changed, what replaces one is new.
+		frozen := !slices.Contains(p.lowered, "append-only")
+		if frozen && slices.ContainsFunc(parents, func(o *mcommit) bool { return t.isEnvelope(q, o.tree[q], p) }) {
 			continue
 		}
 		introduced = append(introduced, added{q, env})

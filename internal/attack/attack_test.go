@@ -2,6 +2,7 @@ package attack
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -152,10 +153,10 @@ func attackWorld(t *testing.T, seed uint64, total int, program string, count *ta
 	if w.alias = w.one(5); w.alias {
 		git.Run("symbolic-ref", "refs/heads/alias", "refs/heads/main")
 	}
-	m := w.model()
+	b := w.newBook()
 	for k := 0; k < perWorld && count.pushes < total; {
 		w.labels = nil
-		updates := w.push(m)
+		updates := w.push(b.model)
 		if len(updates) == 0 {
 			continue
 		}
@@ -166,14 +167,14 @@ func attackWorld(t *testing.T, seed uint64, total int, program string, count *ta
 		again, undo := false, func() {}
 		real := count.pushes%realEvery == 0
 		if !real {
-			again, undo = w.trick(m)
+			again, undo = w.trick(b)
 		}
-		v, a, why := w.try(git, m, updates, real, count)
+		v, a, why := w.try(git, b, updates, real, count)
 		undo()
 		if why == "" && again {
 			count.add(w, a.code == 0)
 			w.labels = w.labels[:len(w.labels)-1]
-			v, a, why = w.try(git, m, updates, real, count)
+			v, a, why = w.try(git, b, updates, real, count)
 		}
 		if why != "" {
 			count.disagreements++
@@ -188,8 +189,11 @@ func attackWorld(t *testing.T, seed uint64, total int, program string, count *ta
 		case 0:
 			count.passed++
 			w.accept()
-			w.apply(git, m, updates, !real)
-			m.moved()
+			if wrong := b.accept(w.apply(git, b.model, updates, !real)); wrong != "" {
+				count.disagreements++
+				t.Errorf("push %d of seed %d: both let it pass, but %s", k, seed, wrong)
+				return
+			}
 			if w.tips["refs/heads/main"] == "" {
 				return // HEAD was not protected, and is gone
 			}
@@ -201,30 +205,34 @@ func attackWorld(t *testing.T, seed uint64, total int, program string, count *ta
 	}
 }
 
-// model starts a model of the world's server, with the objects that were ever
-// tried in its sight.
-func (w *world) model() *model {
-	m, err := newModel(w.server, append([]string{"GIT_OBJECT_DIRECTORY=" + w.extra, "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(w.server, "objects")}, w.env...))
-	if err != nil {
-		w.t.Fatal(err)
+// newBook begins the book about the world's server. What the default branch is
+// when the hooks come needs no judgement.
+func (w *world) newBook() *book {
+	m := &model{dir: w.server, objs: w.objs, head: "refs/heads/main", size: 20, trees: map[string]mtree{}, commits: map[string]*mcommit{}, envs: map[envKey]*menv{},
+		serverPolicy: w.serverPolicy, serverSigners: w.serverSigners, serverRevoked: w.serverRevoked}
+	if w.sha256 {
+		m.size = 32
 	}
-	w.t.Cleanup(m.close)
-	return m
+	b := &book{model: m, tips: maps.Clone(w.tips), links: map[string]string{}, held: map[string]mtree{}, judged: map[string]bool{m.head: true}}
+	if w.alias {
+		b.links["refs/heads/alias"] = m.head
+	}
+	return b
 }
 
 // try lets the model and the hook judge one push; why is empty if they agree.
-func (w *world) try(git *gittest.Repo, m *model, updates []mupdate, real bool, count *tally) (v *verdict, a answer, why string) {
+func (w *world) try(git *gittest.Repo, b *book, updates []mupdate, real bool, count *tally) (v *verdict, a answer, why string) {
 	if !real {
-		v, a = m.judge(updates, w.now), w.receive(updates, w.now)
+		v, a = b.judge(updates, w.now), w.receive(updates, w.now)
 		return v, a, disagreement(v, a)
 	}
 	now := time.Now().Unix()
 	for i, u := range updates { // git sends what the server says of the ref
-		if r, ok := m.refs()[u.ref]; ok {
-			updates[i].old = r.id
+		if id, ok := b.tips[b.target(u.ref)]; ok {
+			updates[i].old = id
 		}
 	}
-	v = m.judge(updates, now)
+	v = b.judge(updates, now)
 	a = w.realPush(git, updates)
 	count.real++
 	switch {
@@ -232,7 +240,7 @@ func (w *world) try(git *gittest.Repo, m *model, updates []mupdate, real bool, c
 		count.byGit++
 		a.code = 1
 	case v.pass() == (a.code == 0):
-	case m.judge(updates, time.Now().Unix()+1).pass() != v.pass():
+	case b.judge(updates, time.Now().Unix()+1).pass() != v.pass():
 		a.code = 1 // it hangs on a second
 	default:
 		why = fmt.Sprintf("the model says pass %v, git push exits with %d", v.pass(), a.code)
@@ -241,16 +249,18 @@ func (w *world) try(git *gittest.Repo, m *model, updates []mupdate, real bool, c
 }
 
 // trick does something to the server itself, now and then. undo takes it back.
-func (w *world) trick(m *model) (again bool, undo func()) {
+func (w *world) trick(b *book) (again bool, undo func()) {
 	file := func(name, text, label string, again bool) (bool, func()) {
 		w.did(label)
 		write(w.t, filepath.Join(w.server, name), text)
-		m.moved()
+		if strings.HasPrefix(name, "refs/") {
+			b.tips[name] = strings.TrimSuffix(text, "\n")
+		}
 		return again, func() {
+			delete(b.tips, name)
 			if err := os.Remove(filepath.Join(w.server, name)); err != nil {
 				w.t.Fatal(err)
 			}
-			m.moved()
 		}
 	}
 	rename := func(name, label string) (bool, func()) {

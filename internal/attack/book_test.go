@@ -391,6 +391,7 @@ func (t *task) judgeCommit(c *mcommit) {
 		}
 	}
 	t.twins(c, parents, own)
+	t.names(c, parents, own)
 	introduced := t.content(c, parents, own)
 	var relays []added
 	attested := 0
@@ -435,6 +436,65 @@ func (t *task) twins(c *mcommit, parents []*mcommit, own []string) {
 					t.at = c.id + ":" + q
 					t.add("envelope-path")
 				}
+			}
+		}
+	}
+}
+
+// names judges the names of a tree's directories: none may be brought, by the
+// commit itself or by a merge, that is another name of a guarded one.
+func (t *task) names(c *mcommit, parents []*mcommit, own []string) {
+	p := t.r.p
+	below := func(f mtree) map[string]bool {
+		tops := map[string]bool{}
+		for q := range f {
+			if rest, ok := strings.CutPrefix(q, p.under()); ok {
+				top, _, _ := strings.Cut(rest, "/")
+				tops[top] = true
+			}
+		}
+		return tops
+	}
+	mine := map[string]bool{}
+	for _, q := range own {
+		if _, ok := c.tree[q]; !ok {
+			continue
+		}
+		for i, g := range []string{policyFile, ".bridge/config.yaml", p.signers, p.revoked, p.root} {
+			qs, gs := strings.Split(q, "/"), strings.Split(g, "/")
+			n := 0
+			for g != "" && n < len(qs) && n < len(gs) && alias(qs[n], gs[n]) {
+				n++
+			}
+			if n == 0 {
+				continue
+			}
+			if exact := slices.Equal(qs[:n], gs[:n]); !exact && i == 4 {
+				t.add("envelope-path")
+			} else if i < 4 && (!exact || n == len(qs) && n < len(gs)) {
+				t.add("signers-change")
+			}
+		}
+		if rest, ok := strings.CutPrefix(q, p.under()); ok {
+			top, _, _ := strings.Cut(rest, "/")
+			mine[top] = true
+		}
+	}
+	tops := below(c.tree)
+	for thread := range tops {
+		if threadOf(thread+"/x.md") == "" || !t.threadIn(c.tree, thread) {
+			continue
+		}
+		for top := range tops {
+			if top == thread || !alias(top, thread) {
+				continue
+			}
+			both := false
+			for _, parent := range parents {
+				both = both || below(parent.tree)[top] && t.threadIn(parent.tree, thread)
+			}
+			if mine[top] || !both {
+				t.add("envelope-path")
 			}
 		}
 	}

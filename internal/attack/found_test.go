@@ -77,7 +77,7 @@ func TestFound(t *testing.T) {
 			tip := w.tips["refs/heads/main"]
 			w.now += test.later
 			updates := []mupdate{{tip, test.push(w, tip), "refs/heads/main"}}
-			v, a, why := w.try(git, w.model(), updates, false, &tally{})
+			v, a, why := w.try(git, w.newBook(), updates, false, &tally{})
 			if why != "" || v.undecided != "" || !slices.Equal(sorted(v.rules), test.rules) {
 				t.Errorf("%s: model %q %s, expected %q; hook exit %d %s", why, v.where, v.undecided, test.rules, a.code, a.text)
 			}

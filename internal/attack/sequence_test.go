@@ -104,22 +104,10 @@ func newPlayer(t testing.TB, seed uint64, st *store) *player {
 		k.own = render(o)
 	}
 	p.world = newWorld(t, seed, k)
-	m := &model{env: p.env, dir: p.server, objs: p.objs, head: "refs/heads/main", size: 20, trees: map[string]mtree{},
-		commits: map[string]*mcommit{}, envs: map[envKey]*menv{}, serverPolicy: p.serverPolicy, serverSigners: p.serverSigners, serverRevoked: p.serverRevoked}
-	if p.sha256 {
-		m.size = 32
-	}
-	p.book = &book{model: m, tips: map[string]string{}, links: map[string]string{}, held: map[string]mtree{}, judged: map[string]bool{}}
-	for ref, id := range p.tips {
-		p.book.tips[ref] = id
-	}
-	// The default branch is what it is when the hooks come.
-	p.book.judged["refs/heads/main"] = true
-	p.book.held["refs/heads/main"] = mtree{}
 	if p.alias = p.one(10); p.alias {
 		write(t, filepath.Join(p.server, "refs/heads/alias"), "ref: refs/heads/main\n")
-		p.book.links["refs/heads/alias"] = "refs/heads/main"
 	}
+	p.book = p.newBook()
 	return p
 }
 

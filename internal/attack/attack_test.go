@@ -213,7 +213,7 @@ func (w *world) newBook() *book {
 	if w.sha256 {
 		m.size = 32
 	}
-	b := &book{model: m, tips: maps.Clone(w.tips), links: map[string]string{}, held: map[string]mtree{}, judged: map[string]bool{m.head: true}}
+	b := &book{model: m, tips: maps.Clone(w.tips), links: map[string]string{}, held: map[string]mtree{}, judged: map[string]map[string]bool{}}
 	if w.alias {
 		b.links["refs/heads/alias"] = m.head
 	}

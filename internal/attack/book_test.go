@@ -18,15 +18,17 @@ import (
 //   - the default branch is protected unless the server's own policy leaves it
 //     out;
 //   - a ref that a policy newly protects is judged over all commits that no
-//     judged ref has.
+//     protected ref has that was judged.
 type book struct {
 	*model
 	tips  map[string]string // what each ref holds
 	links map[string]string // symbolic refs
 	held  map[string]mtree  // accepted entries of each judged ref, by path
-	// judged are the refs whose whole history was judged, and that have been
-	// protected ever since.
-	judged map[string]bool
+	// judged has the commits that were judged for each ref while it was
+	// protected. Of the default branch, as long as it is protected, that is
+	// every commit that it had.
+	judged map[string]map[string]bool
+	had    []string // what the default branch had when it was first found to be free
 }
 
 // A use of a nonce: the relay that has it.
@@ -35,7 +37,11 @@ type use struct{ path, blob string }
 // trust is what holds for the next push.
 func (b *book) trust() mrules {
 	if id := b.tips[b.head]; id != "" {
-		return b.rulesOf(b.files(id))
+		r := b.rulesOf(b.files(id))
+		if !r.policyBad && b.serverSigners == "" && !b.guards(r, b.head) {
+			r.exists, r.ok = true, false // anybody may write the signers file
+		}
+		return r
 	}
 	return b.rulesOf(nil)
 }
@@ -49,6 +55,12 @@ func (b *book) guards(r mrules, ref string) bool {
 		return strings.HasPrefix(ref, "refs/heads/")
 	}
 	return ref == b.head && (b.serverPolicy == "" || r.p.protect == nil)
+}
+
+// settled tells whether a ref is protected and what it has was judged for it.
+func (b *book) settled(r mrules, ref string) bool {
+	id := b.peel(b.tips[ref])
+	return id != "" && b.guards(r, ref) && (ref == b.head || b.judged[ref][id])
 }
 
 // target is the ref that a push to a name moves.
@@ -97,11 +109,15 @@ func (b *book) judge(updates []mupdate, now int64) *verdict {
 		v.cannot("the policy is none")
 		return v
 	}
-	var judged, guarded []string // tips
+	if b.had == nil && !b.guards(r, b.head) && b.tips[b.head] != "" {
+		b.had = []string{b.tips[b.head]}
+	}
+	judged := slices.Clone(b.had)
+	var guarded []string // tips
 	for _, ref := range sorted(b.tips) {
 		if id := b.peel(b.tips[ref]); id != "" && b.guards(r, ref) {
 			guarded = append(guarded, id)
-			if b.judged[ref] {
+			if b.settled(r, ref) {
 				judged = append(judged, id)
 			}
 		}
@@ -130,14 +146,18 @@ func (b *book) judge(updates []mupdate, now int64) *verdict {
 				continue
 			}
 		}
-		if s.old != "" && b.judged[u.ref] {
-			s.before = b.history(s.old)
-		} else {
+		switch {
+		case s.old == "" || !b.settled(r, u.ref):
 			s.before = b.history(judged...)
-			if s.first = len(guarded) == 0; s.first && b.serverPolicy == "" && b.serverSigners == "" {
+			if len(guarded) == 0 && b.serverPolicy == "" && b.serverSigners == "" {
 				v.cannot("the first push")
 			}
+		case b.settled(r, b.head): // what the default branch has was judged by the same rules
+			s.before = b.history(s.old, b.tips[b.head])
+		default:
+			s.before = b.history(s.old)
 		}
+		s.first = len(s.before) == 0
 		if r.p.nonceRefs {
 			s.others = b.history(slices.Concat(guarded, came)...)
 		}
@@ -163,24 +183,27 @@ func (b *book) accept(updates []mupdate) string {
 		ref := b.target(u.ref)
 		if zero(u.new) {
 			delete(b.tips, ref)
-			delete(b.judged, ref)
+			delete(b.held, ref)
 			continue
 		}
 		b.tips[ref] = u.new
 		tip := b.peel(u.new)
 		if tip == "" || !b.guards(r, ref) {
-			delete(b.judged, ref)
+			delete(b.held, ref)
 			continue
 		}
 		tree := b.files(tip)
-		if b.judged[ref] && !slices.Contains(r.p.lowered, "append-only") {
+		if !slices.Contains(r.p.lowered, "append-only") {
 			for q, e := range b.held[ref] {
 				if r.p.thread(q) != "" && tree[q] != e {
 					wrong = "an accepted envelope is lost: " + ref + " " + q
 				}
 			}
 		}
-		b.judged[ref] = true
+		if b.judged[ref] == nil {
+			b.judged[ref] = map[string]bool{}
+		}
+		b.judged[ref][tip] = true
 		b.held[ref] = mtree{}
 		owner := map[string]use{}
 		for q, e := range tree {
@@ -195,13 +218,6 @@ func (b *book) accept(updates []mupdate) string {
 				}
 				owner[n] = use{q, e.id}
 			}
-		}
-	}
-	// What is no longer protected is known no more.
-	r = b.trust()
-	for ref := range b.judged {
-		if !r.policyBad && !b.guards(r, ref) {
-			delete(b.judged, ref)
 		}
 	}
 	return wrong

@@ -276,21 +276,23 @@ type mpolicy struct {
 	requireAll  bool
 	emptyMerge  bool
 	revoked     string
-	nonceRefs   bool
-	maxFile     int
-	maxFront    int
-	maxCommits  int
-	minRSA      int
-	forgeKeys   []string // fingerprints
-	signers     string
-	root        string
-	ignore      []string // directories
-	types       []string // of relays
-	pathKey     bool     // a path in attested_by is an error
-	frozen      bool
-	freeze      int64    // seconds
-	lowered     []string // rules that are warnings, or off
-	skew, clock int64
+	// serverRevoked is the list that a server's own policy names by its path.
+	serverRevoked string
+	nonceRefs     bool
+	maxFile       int
+	maxFront      int
+	maxCommits    int
+	minRSA        int
+	forgeKeys     []string // fingerprints
+	signers       string
+	root          string
+	ignore        []string // directories
+	types         []string // of relays
+	pathKey       bool     // a path in attested_by is an error
+	frozen        bool
+	freeze        int64    // seconds
+	lowered       []string // rules that are warnings, or off
+	skew, clock   int64
 }
 
 // A signers line.
@@ -461,22 +463,38 @@ func (m *model) rulesOf(t mtree) mrules {
 	if r.signers, r.ok = parseSigners(text); !r.ok {
 		return r
 	}
-	if r.p.revoked != "" {
-		e, ok := t[r.p.revoked]
-		if !ok {
-			r.ok = false
-			return r
+	// Lists of the server come besides that of the repository.
+	own := []string{m.serverRevoked, r.p.serverRevoked}
+	listed := r.p.revoked
+	if listed == "" && m.serverPolicy != "" && own[0]+own[1] != "" {
+		if e, ok := t[policyFile]; ok && regular(e) {
+			if p, ok := meaning(string(m.get(e.id).data)); ok {
+				listed = p.revoked
+			}
 		}
-		r.revoked, r.ok = parseRevoked(string(m.get(e.id).data))
 	}
-	if m.serverRevoked != "" {
-		text, there := m.text(m.serverRevoked)
-		more, known := parseRevoked(text)
-		if r.ok = r.ok && there && known; !r.ok {
+	texts := map[string]bool{}
+	if listed != "" {
+		e, ok := t[listed]
+		if r.ok = ok && regular(e); !r.ok {
 			return r
 		}
-		if r.revoked == nil {
-			r.revoked = map[string]bool{}
+		texts[string(m.get(e.id).data)] = true
+	}
+	for _, file := range own {
+		if file != "" {
+			text, ok := m.text(file)
+			if r.ok = ok; !ok {
+				return r
+			}
+			texts[text] = true
+		}
+	}
+	r.revoked = map[string]bool{}
+	for text := range texts {
+		more, known := parseRevoked(text)
+		if r.ok = known; !known {
+			return r
 		}
 		maps.Copy(r.revoked, more)
 	}

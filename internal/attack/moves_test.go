@@ -33,6 +33,7 @@ var moves = []move{
 	{3, (*player).aChange},
 	{2, (*player).octopus},
 	{2, (*player).freeRef},
+	{2, (*player).aName},
 }
 
 // plans are intentions of several pushes. Other pushes may come between.
@@ -462,6 +463,46 @@ func (p *player) aChange() []mupdate {
 	return p.to(ref, id)
 }
 
+// otherNames are what some file system takes for the name before, and names
+// near it that none does (J06).
+var otherNames = []struct {
+	label         string
+	alias, lawful []string
+}{
+	{"of a thread", []string{"T-One", "t-one.", "t-one ", "t-one::$INDEX_ALLOCATION", "t-\u200cone", "T-ONE:s", "t-one . "}, []string{"t-ones", "t_one", "Tone", "t-one~x"}},
+	{"of an envelope", []string{"t-one/request.md", "t-one/REQUEST.md.", "t-one/REQUEST.md ", "t-one/REQUEST.md::$DATA", "t-one/RE\u200dQUEST.md", "t-one/Request.MD"},
+		[]string{"t-one/REQUEST.txt", "t-one/sub/request.md", "t-one/REQUEST-md"}},
+	{"of what .bridge guards", []string{".Bridge/policy.yaml", ".bridge./policy.yaml", ".BRIDGE", "BRIDGE~1", ".bridge/Policy.yaml", ".bridge/policy.yaml::$DATA", ".bridge/Allowed_Signers",
+		".bri\u200ddge/x", ".bridge/ALLOWE~1", ".bridge /x", ".bridge\\policy.yaml"}, []string{".bridge/notes.md", ".bridges/x", "bridge.d/policy.yaml", ".bridge/README"}},
+}
+
+// aName brings a name, as a file, a link, a program, a submodule, or that of a
+// directory.
+func (p *player) aName() []mupdate {
+	ref := p.ref()
+	base := p.base(ref)
+	t := p.copy(base)
+	of := pick(p.world, otherNames...)
+	q := pick(p.world, of.lawful...)
+	if p.one(2) {
+		q = pick(p.world, of.alias...)
+	}
+	if !strings.HasPrefix(of.label, "of what") {
+		q = p.path(q)
+	}
+	p.did("name: " + of.label)
+	if p.one(3) {
+		p.serial++
+		q += fmt.Sprintf("/x-%d.txt", p.serial)
+	}
+	e := mentry{pick(p.world, "100644", "100755", "120000", "160000"), p.object("blob", []byte("x\n"))}
+	if e.mode == "160000" {
+		e.id = base
+	}
+	t[q] = e
+	return p.to(ref, p.keep(&draft{parents: []string{base}, tree: t, key: pick(p.world, nil, p.speaker("op@example.com"))}))
+}
+
 // octopus merges several sides, of which one may have changed what was there.
 func (p *player) octopus() []mupdate {
 	ref := p.ref()
@@ -780,14 +821,18 @@ func (p *player) planFreed() []func() []mupdate {
 
 // planRevoked takes a key out of use.
 func (p *player) planRevoked() []func() []mupdate {
-	if p.serverRevoked == "" {
+	file := p.serverRevoked
+	if file == "" {
+		file = p.rules().serverRevoked
+	}
+	if file == "" {
 		return nil
 	}
 	k := pick(p.world, keyA, keyP256, keyB)
 	return []func() []mupdate{
 		func() []mupdate {
-			text, _ := p.book.text(p.serverRevoked)
-			write(p.t, p.serverRevoked, text+k.Authorized()+"\n")
+			text, _ := p.book.text(file)
+			write(p.t, file, text+k.Authorized()+"\n")
 			p.did("plan: the server revokes a key")
 			return p.aRelay()
 		},

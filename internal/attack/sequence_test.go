@@ -68,7 +68,7 @@ func TestSequences(t *testing.T) {
 	t.Logf("seeds %d to %d: %d sequences", first, seed-1, played)
 	if total >= 2000 {
 		for l, n := range c.labels {
-			one := strings.HasPrefix(l, "relay: ") || strings.HasPrefix(l, "change: ") || strings.HasPrefix(l, "size: ")
+			one := strings.HasPrefix(l, "relay: ") || strings.HasPrefix(l, "change: ") || strings.HasPrefix(l, "size: ") || strings.HasPrefix(l, "name: ")
 			if one && (n[0] < 10 || n[1] < 10) && !slices.Contains(never, l) {
 				t.Errorf("of %q, some must pass and some be refused: %v", l, n)
 			}
@@ -101,6 +101,10 @@ func newPlayer(t testing.TB, seed uint64, st *store) *player {
 	}
 	if rng.IntN(10) == 0 {
 		o := p.vary(plainPolicy)
+		if rng.IntN(3) == 0 {
+			o.revoked, o.serverRevoked = "", filepath.Join(st.dir, fmt.Sprintf("revoked-%d", seed))
+			write(t, o.serverRevoked, "# of the server\n"+pick(p.world, "", keyP256.Authorized()+"\n"))
+		}
 		k.own = render(o)
 	}
 	p.world = newWorld(t, seed, k)

@@ -175,6 +175,7 @@ func render(p mpolicy) string {
 	say(p.emptyMerge, "forge-commits: allow-empty-merge")
 	say(len(p.forgeKeys) > 0, "forge-commits: %s", list(p.forgeKeys))
 	say(p.revoked != "", "revoked: %s", p.revoked)
+	say(p.serverRevoked != "", "revoked: %s", p.serverRevoked)
 	say(p.minRSA != o.minRSA, "min-rsa-bits: %d", p.minRSA)
 	say(p.signers != o.signers, "signers: %s", p.signers)
 	say(p.skew != o.skew, "clock:\n  skew: %d s", p.skew)

@@ -497,6 +497,28 @@ func (t *task) names(c *mcommit, parents []*mcommit, own []string) {
 			mine[top] = true
 		}
 	}
+	// What takes the place of an envelope may be a directory, too.
+	place := func(q string) (thread, name string) {
+		rest, ok := strings.CutPrefix(q, p.under())
+		f := strings.Split(rest, "/")
+		if !ok || len(f) < 2 {
+			return "", ""
+		}
+		return f[0], f[1]
+	}
+	for _, q := range own {
+		thread, name := place(q)
+		if _, ok := c.tree[q]; !ok || threadOf(thread+"/x.md") == "" || !t.isThread(thread) {
+			continue
+		}
+		for o := range c.tree {
+			dir, other := place(o)
+			guarded := p.thread(o) != "" || p.thread(q) != ""
+			if dir == thread && other != name && guarded && (alias(name, other) || alias(other, name)) {
+				t.add("envelope-path")
+			}
+		}
+	}
 	tops := below(c.tree)
 	for thread := range tops {
 		if threadOf(thread+"/x.md") == "" || !t.threadIn(c.tree, thread) {

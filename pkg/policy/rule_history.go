@@ -22,8 +22,8 @@ func (j *Judge) fastForward(ctx context.Context, r Range) error {
 	}
 	if r.Old != "" && r.Old != r.New {
 		_, forward := j.walk.find(r.Old)
-		if !forward && len(r.Exclude) > 1 {
-			// What lies between may be excluded, too.
+		if !forward && slices.ContainsFunc(r.Exclude, func(id string) bool { return id != r.Old }) {
+			// What lies between may be excluded, too, or the old commit itself.
 			var err error
 			if forward, err = j.Repo.IsAncestor(ctx, r.Old, r.New); err != nil {
 				return err

@@ -48,7 +48,7 @@ func disagreement(v *verdict, a answer) string {
 		}
 	}
 	for rule := range a.rules {
-		if !v.rules[rule] && rule != v.may {
+		if !v.rules[rule] && !v.may[rule] {
 			return "the model does not know of " + rule
 		}
 	}

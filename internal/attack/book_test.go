@@ -99,7 +99,7 @@ type span struct {
 
 // judge says what the server must say of a push at a time.
 func (b *book) judge(updates []mupdate, now int64) *verdict {
-	v := &verdict{rules: map[string]bool{}}
+	v := &verdict{rules: map[string]bool{}, may: map[string]bool{}}
 	if text, _ := b.text("info/grafts"); text != "" {
 		v.cannot("grafts")
 		return v
@@ -320,6 +320,8 @@ func (b *book) judgeSpan(v *verdict, s span, r mrules, now int64) {
 	for _, id := range news {
 		t.judgeCommit(b.commit(id))
 	}
+	// Each nonce with who has it; false: a file of this push that is refused for
+	// what it says, so that it need not be told of.
 	nonces := map[string]map[use]bool{}
 	for _, ids := range []map[string]bool{t.all, s.others} {
 		for id := range ids {
@@ -332,17 +334,22 @@ func (b *book) judgeSpan(v *verdict, s span, r mrules, now int64) {
 					if nonces[n] == nil {
 						nonces[n] = map[use]bool{}
 					}
-					nonces[n][use{q, e.id}] = true
+					refused := !env.schema && !slices.Contains(r.p.lowered, "envelope-schema") && t.all[id] && !s.before[id]
+					nonces[n][use{q, e.id}] = nonces[n][use{q, e.id}] || !refused
 				}
 			}
 		}
 	}
 	for n, uses := range t.fresh {
 		for u := range uses {
-			for o := range nonces[n] {
-				if o != u {
-					t.at = u.path + " and " + o.path
+			for o, counts := range nonces[n] {
+				t.at = u.path + " and " + o.path
+				switch {
+				case o == u:
+				case counts:
 					t.add("relay-nonce")
+				default:
+					v.may["relay-nonce"] = true
 				}
 			}
 		}
@@ -478,7 +485,7 @@ func (t *task) names(c *mcommit, parents []*mcommit, own []string) {
 			continue
 		}
 		for i, g := range []string{policyFile, ".bridge/config.yaml", p.signers, p.revoked, p.root} {
-			qs, gs := strings.Split(q, "/"), strings.Split(g, "/")
+			qs, gs := strings.Split(strings.ReplaceAll(q, `\`, "/"), "/"), strings.Split(g, "/")
 			n := 0
 			for g != "" && n < len(qs) && n < len(gs) && alias(qs[n], gs[n]) {
 				n++
@@ -486,7 +493,7 @@ func (t *task) names(c *mcommit, parents []*mcommit, own []string) {
 			if n == 0 {
 				continue
 			}
-			if exact := slices.Equal(qs[:n], gs[:n]); !exact && i == 4 {
+			if exact := slices.Equal(qs[:n], gs[:n]) && !strings.Contains(q, `\`); !exact && i == 4 {
 				t.add("envelope-path")
 			} else if i < 4 && (!exact || n == len(qs) && n < len(gs)) {
 				t.add("signers-change")
@@ -564,7 +571,7 @@ func (t *task) content(c *mcommit, parents []*mcommit, own []string) (introduced
 			t.add("outside-thread")
 		}
 		if p.outsideDeny && !reads {
-			t.v.may = "outside-thread" // its directory may become a thread later in the push only
+			t.v.may["outside-thread"] = true // its directory may become a thread later in the push only
 		}
 		for other := range c.tree {
 			if other != q && fold(other) == fold(q) && (judged || p.thread(other) != "") {

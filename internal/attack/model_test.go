@@ -33,8 +33,8 @@ import (
 // why it cannot be decided, if it cannot.
 type verdict struct {
 	rules     map[string]bool
-	where     []string // each rule with the commit and the path that break it
-	may       string   // a rule that may be told besides, of a file that is refused anyway
+	where     []string        // each rule with the commit and the path that break it
+	may       map[string]bool // rules that may be told besides, of files that are refused anyway
 	undecided string
 	// odd: an object is malformed. What else is told then depends on how far
 	// the reader came.

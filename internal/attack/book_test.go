@@ -52,10 +52,10 @@ func (b *book) guards(r mrules, ref string) bool {
 	switch {
 	case anyRef(r.p.protect, ref):
 		return true
-	case b.tips[b.head] == "" && r.p.protect == nil:
+	case b.tips[b.head] == "" && len(r.p.protect) == 0:
 		return strings.HasPrefix(ref, "refs/heads/")
 	}
-	return ref == b.head && (b.serverPolicy == "" || r.p.protect == nil)
+	return ref == b.head && (b.serverPolicy == "" || len(r.p.protect) == 0)
 }
 
 // settled tells whether a ref is protected and what it has was judged for it.

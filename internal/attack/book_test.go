@@ -334,7 +334,8 @@ func (b *book) judgeSpan(v *verdict, s span, r mrules, now int64) {
 					if nonces[n] == nil {
 						nonces[n] = map[use]bool{}
 					}
-					refused := !env.schema && !slices.Contains(r.p.lowered, "envelope-schema") && t.all[id] && !s.before[id]
+					refused := !env.schema && !slices.Contains(r.p.lowered, "envelope-schema") || !b.envelope(e.id, r.p).parses
+					refused = refused && t.all[id] && !s.before[id]
 					nonces[n][use{q, e.id}] = nonces[n][use{q, e.id}] || !refused
 				}
 			}

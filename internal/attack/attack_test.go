@@ -178,7 +178,7 @@ func attackWorld(t *testing.T, seed uint64, total int, program string, count *ta
 		}
 		if why != "" {
 			count.disagreements++
-			t.Errorf("push %d of seed %d, policy %q: %s\nmodel: %q %s\nupdates: %v\nhook: exit %d %s\n%s", k, seed, w.policy, why, v.where, v.undecided, updates, a.code, a.text, w.show(git, updates))
+			t.Errorf("push %d of seed %d, policy %q: %s\nmodel: %q %s\nupdates: %v\nhook: exit %d %s\n%s", k, seed, w.policy, why, v.where, v.undecided, updates, a.code, a.text, w.quote(b, v)+w.show(git, updates))
 			return
 		}
 		count.add(w, a.code == 0)
@@ -357,6 +357,20 @@ func (w *world) realPush(server *gittest.Repo, updates []mupdate) answer {
 		a.code = notOurs // as refs/heads/main/x beside a refs/heads/main that goes
 	}
 	return a
+}
+
+// quote prints the files that a verdict is about, for a person.
+func (w *world) quote(b *book, v *verdict) string {
+	text := ""
+	for _, where := range v.where {
+		_, at, _ := strings.Cut(where, " ")
+		id, path, _ := strings.Cut(at, ":")
+		if e, ok := b.files(id)[path]; ok {
+			data := b.get(e.id).data
+			text += fmt.Sprintf("%s: %.700q\n", where, data)
+		}
+	}
+	return text
 }
 
 // show prints the commits of updates, for a person.

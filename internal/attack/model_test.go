@@ -803,13 +803,14 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 				continue
 			}
 			scalar := func(v string) (text, kind string, ok bool) {
+				v = strings.TrimRight(v, " \t")
 				switch {
 				case v == "":
 					return "", "null", true
 				case strings.HasPrefix(v, `"`):
 					in, ok := strings.CutSuffix(v[1:], `"`)
 					return in, "string", ok && len(v) > 1 && !strings.ContainsAny(in, `"\`)
-				case strings.TrimRight(v, " ") == "|":
+				case v == "|":
 					return "", "string", true // a block of no lines
 				case strings.ContainsAny(v[:1], "&*!{}[],#|>@%'`\t") || strings.HasPrefix(v, "- ") || strings.Contains(v, ": ") || strings.HasSuffix(v, ":"):
 					return "", "", false

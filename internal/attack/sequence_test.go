@@ -180,7 +180,7 @@ func playSequence(t *testing.T, seed uint64, st *store, count *tally) {
 		if why != "" {
 			count.disagreements++
 			t.Errorf("push %d of seed %d: %s\nmodel: %q %s\nhook: exit %d %s\npolicy %q, judged %q\n%s\n%s", k, seed, why, v.where, v.undecided, a.code, a.text,
-				p.policy, sorted(p.book.judged), strings.Join(told, "\n"), p.show(git, updates))
+				p.policy, sorted(p.book.judged), strings.Join(told, "\n"), p.quote(p.book, v)+p.show(git, updates))
 			return
 		}
 		count.add(p.world, a.code == 0)

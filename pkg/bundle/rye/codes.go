@@ -51,11 +51,14 @@ const (
 	NotInstalled           = "not-installed"
 	LockInvalid            = "lock-invalid"
 	LockNoHashes           = "lock-no-hashes"
+	EntryPointUnread       = "entry-point-unread"
 
 	// Notes: they do not change the verdict.
 	InlineUnsigned  = "inline-unsigned"
 	PartialCoverage = "partial-coverage"
 	NoFileList      = "no-file-list"
+
+	DependenciesChanged = "dependencies-changed"
 )
 
 // Limits of spec/ryebundle.md section 8.

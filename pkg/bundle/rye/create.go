@@ -26,6 +26,8 @@ type CreateOptions struct {
 	Key         ed25519.PrivateKey // signs the manifest
 	Keys        *Keyring           // supplies the keys of items that others signed; trust is not asked
 	SignItems   bool               // (re)sign every item that has a signature format
+	Head        bool               // make a bundle of the HEAD generation, see [CreateHead]
+	Publisher   string             // with Head: owner in a PUBLISHER_TRUST.toml beside .ai, "" for none
 }
 
 // A Creation is what Create made. Nothing is written yet: Items first, then the
@@ -43,6 +45,7 @@ type Creation struct {
 	Manifest *Manifest         `json:"-"` // nil if it was refused
 	Text     []byte            `json:"-"` // of the manifest file
 	Items    map[string][]byte `json:"-"` // the newly signed items by path
+	Trust    []byte            `json:"-"` // PUBLISHER_TRUST.toml, nil for none
 }
 
 // createFolders hold what create lists, in this order.
@@ -107,6 +110,11 @@ func (out *Creation) Write(root string) error {
 	defer dirs.Close()
 	if _, err := dirs.MkdirAll(path.Dir(out.Path)); err != nil {
 		return err
+	}
+	if out.Trust != nil {
+		if err := dirs.WriteFile(publisherFile, 0o644, out.Trust); err != nil {
+			return err
+		}
 	}
 	return bundle.WriteBytes(filepath.Join(root, filepath.FromSlash(out.Path)), 0o644, out.Text)
 }

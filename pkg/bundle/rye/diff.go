@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // A Difference is what Diff found between two bundles. Findings say why a side
@@ -56,6 +57,9 @@ func Diff(ctx context.Context, a bundle.Source, idA string, b bundle.Source, idB
 		return nil, err
 	}
 	d.Files = append(d.Files, bundle.Compare(na, nb)...)
+	if err := d.dependencies(a, b); err != nil {
+		return nil, err
+	}
 	d.Status = "equal"
 	if len(d.Fields)+len(d.Files) > 0 {
 		d.Status = "different"
@@ -69,6 +73,58 @@ func Diff(ctx context.Context, a bundle.Source, idA string, b bundle.Source, idB
 		err = bundle.DiffTexts(d.Changes, listedTexts(a), listedTexts(b))
 	}
 	return d, err
+}
+
+// dependencies adds the lists of packages that tools ask for, where they
+// differ, and notes each: what is installed before a tool runs is code, too.
+func (d *Difference) dependencies(a, b bundle.Source) error {
+	for _, f := range d.Files {
+		x, err := dependenciesAt(a, f.Path)
+		if err != nil {
+			return err
+		}
+		y, err := dependenciesAt(b, f.Path)
+		if err != nil {
+			return err
+		}
+		if x.text() == y.text() {
+			continue
+		}
+		d.Fields = append(d.Fields, FieldChange{"dependencies[" + f.Path + "]", x.text(), y.text()})
+		d.Note(DependenciesChanged, f.Path, "the tool asked for the packages "+finding.QuoteMax(x.text(), 500)+", now for "+finding.QuoteMax(y.text(), 500))
+	}
+	d.Finish()
+	return nil
+}
+
+// dependenciesAt reads those of one file; nil if it has none or is not there.
+func dependenciesAt(t bundle.Source, p string) (*Dependencies, error) {
+	if TypeOf(p) != Tool {
+		return nil, nil
+	}
+	data, code, err := load(t, p, MaxFile, nil)
+	if err != nil || code != "" {
+		return nil, err
+	}
+	return toolDependencies(p, data), nil
+}
+
+// dependencies reads those of all listed tools.
+func (m *Manifest) dependencies(t bundle.Source) ([]Dependencies, error) {
+	list := []Dependencies{}
+	for _, e := range m.Entries {
+		if !m.head && checkPath(e.Path) != nil {
+			continue
+		}
+		d, err := dependenciesAt(t, e.Path)
+		if err != nil {
+			return nil, err
+		}
+		if d != nil {
+			list = append(list, *d)
+		}
+	}
+	return list, nil
 }
 
 func jsonText(s string) json.RawMessage {

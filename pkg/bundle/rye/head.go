@@ -102,6 +102,7 @@ func (v *verifier) headItem(p string, it bundle.Item) ([]*bundle.Finding, error)
 	if data == nil {
 		return one(LimitExceeded, "the file has more than %d bytes", MaxFile)
 	}
+	v.r.hashes[p] = hexSum(data)
 	_, _, faults, err := verifyText(data, f, TypeOf(p), false, v.o.Keys)
 	for _, f := range faults {
 		if f.Path == "" {

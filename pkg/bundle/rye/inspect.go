@@ -18,6 +18,8 @@ type Inspection struct {
 	// ManifestDigest is computed from what the manifest lists.
 	ManifestDigest string `json:"manifest_digest,omitempty"`
 	SignerClaim    *Claim `json:"signer_claim"` // null if there is no signature line
+	// Dependencies are what tools ask to be installed before they run.
+	Dependencies []Dependencies `json:"dependencies"`
 }
 
 // Unverified are the values of a manifest, none of which is proven.
@@ -75,6 +77,15 @@ func Inspect(ctx context.Context, t bundle.Source, id string) (*Inspection, erro
 		return in, nil
 	}
 	in.read(data, head)
+	if in.Dependencies = []Dependencies{}; in.Unverified == nil {
+		return in, nil
+	}
+	if m, _, faults, err := readBundle(t, id); err != nil {
+		return nil, err
+	} else if m != nil && len(faults) == 0 {
+		in.Dependencies, err = m.dependencies(t)
+		return in, err
+	}
 	return in, nil
 }
 
@@ -152,7 +163,7 @@ func readBundle(t bundle.Source, id string) (*Manifest, []byte, []*bundle.Findin
 	}
 	p := ManifestPath(v.r.Name)
 	if head {
-		return nil, nil, []*bundle.Finding{bundle.Faultf(FormatUnsupported, headManifest, "a bundle of this generation does not say which files it has")}, nil
+		return readHead(t)
 	}
 	data, fault, err := manifestFile(t, p)
 	if err != nil {

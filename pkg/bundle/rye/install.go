@@ -36,6 +36,8 @@ type InstallResult struct {
 	FilesKept    []string `json:"files_kept"`    // dropped by this version, but changed since: left alone
 	FilesSkipped []string `json:"files_skipped"` // key documents: installing must not widen the space's trust
 
+	Dependencies []Dependencies `json:"dependencies,omitempty"` // what tools ask to be installed before they run
+
 	Report *Report `json:"-"` // of the verification
 	Plan   []Step  `json:"-"` // what was done, or would be in a dry run
 
@@ -76,8 +78,13 @@ func Install(ctx context.Context, src bundle.Source, space string, o InstallOpti
 		in.add(report.Findings...)
 		return in.conclude(), nil
 	case report.Manifest == nil:
-		in.add(bundle.Faultf(FormatUnsupported, headManifest, "bundles of this generation are read and verified only, for they do not say which files they have"))
-		return in.conclude(), nil
+		in.headEntries()
+		if len(in.r.Findings) > 0 {
+			return in.conclude(), nil
+		}
+	}
+	if in.r.Dependencies, err = report.Manifest.dependencies(bundle.WithContext(ctx, src)); err != nil {
+		return nil, err
 	}
 	in.r.Version = report.Version
 	in.r.Notes = slices.Clone(report.Notes)
@@ -198,17 +205,21 @@ func (in *installer) within(ctx context.Context, txn *bundle.Txn, done *bool) er
 	if err := in.plan(); err != nil || len(in.r.Findings) > 0 || in.r.Status == "unchanged" {
 		return err
 	}
-	p := ManifestPath(in.r.ID)
-	for _, name := range append(slices.Clone(in.put), p) {
-		want := in.r.Report.hashes[name]
-		if name == p {
+	put := slices.Clone(in.put)
+	if !in.head() {
+		put = append(put, ManifestPath(in.r.ID))
+	}
+	for _, name := range put {
+		from := in.source(name)
+		want := in.r.Report.hashes[from]
+		if name == ManifestPath(in.r.ID) {
 			want = in.r.Report.sum
 		}
-		it, err := in.src.Lstat(name)
+		it, err := in.src.Lstat(from)
 		if err != nil {
 			return err
 		}
-		data, err := readFile(in.src, name, it.Size, MaxFile)
+		data, err := readFile(in.src, from, it.Size, MaxFile)
 		if err != nil {
 			return err
 		}
@@ -235,6 +246,51 @@ func (in *installer) within(ctx context.Context, txn *bundle.Txn, done *bool) er
 	}
 	*done = true
 	return nil
+}
+
+// head reports whether the bundle is of the HEAD generation. It is installed as
+// a tree of its own below .ai/bundles/ID, where it widens no trust.
+func (in *installer) head() bool { return in.r.Report.Manifest.head }
+
+// headRoot is the place of an installed HEAD bundle below a space.
+func headRoot(id string) string { return path.Join(".ai/bundles", id) }
+
+// source is the path in the bundle of a file in the space.
+func (in *installer) source(p string) string {
+	if in.head() {
+		return strings.TrimPrefix(p, headRoot(in.r.ID)+"/")
+	}
+	return p
+}
+
+// headEntries makes the manifest of what was verified, with the paths of the
+// space: every file and, first, the signed manifest itself.
+func (in *installer) headEntries() {
+	report := in.r.Report
+	id := report.Name
+	if strings.Contains(id, "/") {
+		in.add(bundle.Faultf(BundleIDInvalid, headManifest, "a bundle of this generation has a name of one component, not %s", finding.QuoteMax(id, 200)))
+		return
+	}
+	m := &Manifest{ID: id, Version: report.Version, head: true}
+	report.hashes[headManifest] = report.sum
+	var paths []string
+	for p := range report.hashes {
+		paths = append(paths, p)
+	}
+	slices.Sort(paths)
+	for _, p := range paths {
+		if f := headPathFault(p); f != nil {
+			in.add(f)
+			continue
+		}
+		m.Entries = append(m.Entries, Entry{Path: path.Join(headRoot(id), p), SHA256: report.hashes[p], InlineSigned: true})
+	}
+	in.add(checkHeadTree(m.paths())...)
+	if len(m.Entries) > MaxEntries {
+		in.add(bundle.Faultf(LimitExceeded, headManifest, "the bundle has %d files, the limit is %d", len(m.Entries), MaxEntries))
+	}
+	report.Manifest = m
 }
 
 // belowAI turns a path below the space into one below its .ai.
@@ -304,12 +360,12 @@ func (in *installer) plan() error {
 	}
 	step := func(p, what string) { r.Plan = append(r.Plan, Step{p, what}) }
 	for _, e := range m.Entries {
-		if isKeyPath(e.Path) {
+		if !in.head() && isKeyPath(e.Path) {
 			r.FilesSkipped = append(r.FilesSkipped, e.Path)
 			step(e.Path, "skip")
 			continue
 		}
-		hash := r.Report.hashes[e.Path]
+		hash := r.Report.hashes[in.source(e.Path)]
 		in.lock.Files = append(in.lock.Files, e.Path)
 		in.lock.FileHashes[e.Path] = hash
 		what, fault, err := in.target(e.Path, hash, owner[e.Path], same)
@@ -325,7 +381,10 @@ func (in *installer) plan() error {
 			in.put = append(in.put, e.Path)
 		}
 	}
-	stored, err := in.planManifest()
+	stored, err := in.head(), error(nil)
+	if !stored {
+		stored, err = in.planManifest()
+	}
 	if err != nil {
 		return err
 	}
@@ -372,7 +431,7 @@ func (in *installer) readLocks() (owner map[string]string, err error) {
 		if in.add(asList(fault)...); l == nil {
 			continue
 		}
-		in.add(checkPaths(l.Files)...)
+		in.add(l.checkPaths()...)
 		own, err := in.all.lock(l)
 		if err != nil {
 			return nil, err
@@ -509,7 +568,7 @@ func (in *installer) planManifest() (stored bool, err error) {
 // planDropped decides about the files that only the installed version has.
 func (in *installer) planDropped(same func(string, []byte) bool, step func(p, what string)) error {
 	for _, p := range in.own.Files {
-		if _, listed := in.lock.FileHashes[p]; listed || isKeyPath(p) {
+		if _, listed := in.lock.FileHashes[p]; listed || !in.head() && isKeyPath(p) {
 			continue
 		}
 		st, link, err := in.state(p)

@@ -2,8 +2,10 @@ package rye
 
 import (
 	"context"
+	"path"
 
 	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // VerifyInstalled checks an installed bundle: the stored manifest by layers 1 to
@@ -37,11 +39,18 @@ func (v *verifier) installed() error {
 		v.add(fault)
 		return nil
 	}
-	m, err := v.manifest()
-	if m == nil || err != nil {
+	if l.isHead() {
+		err = v.installedHead(l)
+	} else {
+		var m *Manifest
+		if m, err = v.manifest(); m == nil {
+			return err
+		}
+	}
+	if err != nil || len(v.r.Findings) > 0 && l.isHead() {
 		return err
 	}
-	if faults := checkPaths(l.Files); len(faults) > 0 {
+	if faults := l.checkPaths(); len(faults) > 0 {
 		v.add(faults...)
 		v.r.ManifestValid = false
 		return nil
@@ -63,6 +72,33 @@ func (v *verifier) installed() error {
 			return err
 		}
 	}
+	return nil
+}
+
+// installedHead verifies the signed manifest of an installed HEAD bundle. Its
+// files are judged by the lockfile afterwards, as those of all bundles.
+func (v *verifier) installedHead(l *Lock) error {
+	p := path.Join(headRoot(l.ID), headManifest)
+	body, err := v.authenticate(p, lineFormat{prefix: "#", head: true})
+	if body == nil || err != nil {
+		return err
+	}
+	root, _, faults := parseYAML(body)
+	if len(faults) == 0 {
+		faults = headShape(root)
+	}
+	if len(faults) == 0 {
+		if name := child(root, "name").Value; name != l.ID {
+			faults = asList(bundle.Faultf(BundleIDMismatch, "", "the manifest is that of %s, expected %s", finding.QuoteMax(name, 200), finding.QuoteMax(l.ID, 200)))
+		}
+	}
+	for _, f := range faults {
+		f.Path = p
+	}
+	if v.add(faults...); len(faults) > 0 {
+		return nil
+	}
+	v.r.Version, v.r.ManifestValid = child(root, "version").Value, true
 	return nil
 }
 

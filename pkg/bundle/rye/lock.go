@@ -8,6 +8,8 @@ import (
 	"io"
 	"path"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -189,6 +191,36 @@ func (l inOrder) MarshalJSON() ([]byte, error) {
 		b = append(append(append(b, jsonText(p)...), ':'), jsonText(l.FileHashes[p])...)
 	}
 	return append(b, '}'), nil
+}
+
+// checkPaths judges the paths of a lockfile: those of the folders that a bundle
+// may own, or all below the place of a HEAD bundle of that id.
+func (l *Lock) checkPaths() []*bundle.Finding {
+	root := headRoot(l.ID) + "/"
+	if !l.isHead() {
+		return checkPaths(l.Files)
+	}
+	var faults []*bundle.Finding
+	var names []string
+	for _, p := range l.Files {
+		rest, ok := strings.CutPrefix(p, root)
+		f := headPathFault(rest)
+		if f == nil && (!ok || !strings.HasPrefix(rest, ".ai/")) {
+			f = bundle.Faultf(PathNotCovered, p, "the path %s is outside of the place of the bundle", finding.QuoteMax(p, 200))
+		}
+		if f != nil {
+			f.Path = p
+			faults = append(faults, f)
+			continue
+		}
+		names = append(names, p)
+	}
+	return append(faults, checkHeadTree(names)...)
+}
+
+// isHead reports whether the lockfile is that of a HEAD bundle.
+func (l *Lock) isHead() bool {
+	return !strings.Contains(l.ID, "/") && slices.Contains(l.Files, path.Join(headRoot(l.ID), headManifest))
 }
 
 // readLock reads the lockfile of a bundle in a space; nil without a fault if

@@ -26,6 +26,7 @@ type Manifest struct {
 	Digest      string // manifest_digest, "" if absent
 	Entries     []Entry
 
+	head      bool // of the HEAD generation: Entries are the files that are there
 	hasDigest bool
 	lines     map[string]int // of the fields of bundle, counted from 1 in the file
 }
@@ -223,6 +224,11 @@ func checkPaths(paths []string) (faults []*bundle.Finding) {
 		}
 		names = append(names, bundle.Name{Path: p, Type: bundle.File})
 	}
+	return append(faults, collisions(names)...)
+}
+
+// collisions judges safe paths against each other.
+func collisions(names []bundle.Name) (faults []*bundle.Finding) {
 	for _, f := range bundle.CheckTree(names, portable.FullFold) {
 		f.Code = PathCollision
 		faults = append(faults, f)
@@ -265,6 +271,14 @@ func unportable(p string) string {
 	return ""
 }
 
+// path returns where the manifest stands below the bundle's root.
+func (m *Manifest) path() string {
+	if m.head {
+		return headManifest
+	}
+	return ManifestPath(m.ID)
+}
+
 // digest returns the manifest_digest of a manifest.
 func (m *Manifest) digest() string {
 	entries := slices.Clone(m.Entries)
@@ -297,7 +311,7 @@ func (m *Manifest) digest() string {
 	b = append(b, `},"id":`...)
 	b = appendJSON(b, m.ID)
 	b = append(b, `,"path":`...)
-	b = appendJSON(b, ManifestPath(m.ID))
+	b = appendJSON(b, m.path())
 	b = append(b, `,"version":`...)
 	b = appendJSON(b, m.Version)
 	return hexSum(append(b, '}'))

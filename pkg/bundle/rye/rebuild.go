@@ -38,6 +38,9 @@ func Rebuild(ctx context.Context, t bundle.Source, id string) (*Rebuilt, error) 
 		return r, nil
 	}
 	r.ID, r.Name, r.Version, r.Digest = m.ID, m.ID, m.Version, m.digest()
+	if m.head {
+		return r, r.head(t, m, body)
+	}
 	c := &creator{t: t, out: &Creation{}, unchecked: true}
 	for _, top := range createFolders {
 		if err := c.folder(top); err != nil {
@@ -98,6 +101,36 @@ func Rebuild(ctx context.Context, t bundle.Source, id string) (*Rebuilt, error) 
 		r.Differs(bundle.ContentDiffers, "the files give another manifest (files that differ: %d)", len(r.Changes))
 	}
 	return r, nil
+}
+
+// head makes the manifest of a HEAD bundle anew from the source of it. Such a
+// manifest says nothing of files, so that only its own words can differ.
+func (r *Rebuilt) head(t bundle.Source, m *Manifest, body []byte) error {
+	source, fault, err := readSmall(t, headSource, MaxManifest)
+	if err != nil {
+		return err
+	}
+	if source == nil && fault == nil {
+		fault = bundle.Faultf(FormatUnsupported, headManifest, "there is no %s to make the manifest from", headSource)
+	}
+	var again []byte
+	faults := asList(fault)
+	if fault == nil {
+		_, _, again, faults = headBody(source, CreateOptions{})
+	}
+	if r.Fail(faults...); len(faults) > 0 {
+		r.Finish()
+		return nil
+	}
+	r.RebuiltDigest, r.Identity, r.SameBody = r.Digest, identity(r.Digest), string(again) == string(body)
+	r.Status, r.Message = "identical", "the manifest is what its source gives"
+	if !r.SameBody {
+		r.Status, r.RebuiltDigest = "differs", ""
+		r.Modified = append(r.Modified, headManifest)
+		r.Changes = append(r.Changes, bundle.Change{Change: "modified", Path: headManifest})
+		r.Differs(bundle.ContentDiffers, "the source gives another manifest")
+	}
+	return nil
 }
 
 // identity is the digest of a manifest as results hold it.

@@ -17,6 +17,7 @@ const (
 	TrustPinned  Trust = "pinned"
 	TrustProject Trust = "project"
 	TrustUser    Trust = "user"
+	TrustMachine Trust = "machine" // the administrator's, see [OpenMachineStore]
 	TrustNone    Trust = "none"
 )
 
@@ -25,7 +26,7 @@ const (
 // no folder at or below the bundle under test (see [OpenStore]); at a git gate
 // it is the tree of the old tip.
 type Store struct {
-	Trust Trust // TrustProject or TrustUser
+	Trust Trust // TrustProject, TrustUser or TrustMachine
 	Tree  bundle.Source
 }
 
@@ -34,7 +35,7 @@ type Store struct {
 // one goroutine.
 type Keyring struct {
 	Pins   []Pin
-	Stores []Store       // in order: the project's, then the user's
+	Stores []Store       // in order: the project's, the user's, the machine's
 	Bundle bundle.Source // root of the bundle under test; supplies bytes of pinned keys, never trust
 
 	docs  map[string][]storedKey

@@ -165,7 +165,7 @@ func (r *UninstallResult) owned(s bundle.Source, all record, keys *Keyring) (*ow
 	if claim == nil {
 		return nil, asList(notInstalled(r.ID)), nil
 	}
-	if faults := checkPaths(claim.Files); len(faults) > 0 {
+	if faults := claim.checkPaths(); len(faults) > 0 {
 		return nil, faults, nil
 	}
 	own, err := all.lock(claim)

@@ -191,6 +191,7 @@ func Discover(t bundle.Source) (ids []string, head bool, err error) {
 		}
 		for _, e := range list {
 			switch {
+			case e.Kind == bundle.KindDir && e.Name == ".ai": // of an installed HEAD bundle
 			case e.Kind == bundle.KindDir && depth < 4:
 				if err := walk(dir+"/"+e.Name, depth+1); err != nil {
 					return err

@@ -31,6 +31,7 @@ type Env struct {
 	Environ        []string // for child processes
 	Now            func() time.Time
 	Dir            string // directory that relative paths belong to
+	Machine        string // folder of this machine's trust store for Rye bundles, "" for none
 	Terminal       bool   // standard error is a terminal
 
 	// Exec runs another program in this one's place: path, argv, environment.

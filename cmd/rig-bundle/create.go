@@ -36,7 +36,9 @@ func createVerbs() []*verb {
 			{name: "--version", value: "V", help: "version of the bundle, SemVer"},
 			{name: "--description", value: "TEXT", help: "what the bundle is for, in one line"},
 			{name: "--entrypoint", value: "ITEM", help: "id of the item to run"},
-			{name: "--sign-items", help: "sign all items that can be signed"}})},
+			{name: "--sign-items", help: "sign all items that can be signed"},
+			generationFlag,
+			{name: "--publisher", value: "OWNER", help: "with --generation head: write PUBLISHER_TRUST.toml, in which OWNER offers the key"}})},
 	}
 }
 
@@ -159,10 +161,18 @@ func (c *call) createAgent(output string) (f agent.Format, src bundle.Input, err
 }
 
 func (c *call) createRye() (f *rye.Format, src bundle.Input, err error) {
-	if !c.has("--id") || !c.has("--version") {
+	head, err := c.headGeneration()
+	switch {
+	case err != nil:
+		return nil, src, err
+	case !head && (!c.has("--id") || !c.has("--version")):
 		return nil, src, usagef("create needs --id and --version")
+	case !head && c.has("--publisher"):
+		return nil, src, usagef("--publisher needs --generation head")
+	case head && c.has("--entrypoint"):
+		return nil, src, usagef("a bundle of the generation head has no entrypoint")
 	}
-	n := rye.CreateOptions{Version: c.get("--version"), Description: c.get("--description"), Entrypoint: c.get("--entrypoint"), SignItems: c.has("--sign-items")}
+	n := rye.CreateOptions{Head: head, Publisher: c.get("--publisher"), Version: c.get("--version"), Description: c.get("--description"), Entrypoint: c.get("--entrypoint"), SignItems: c.has("--sign-items")}
 	if n.Key, err = c.signingKey(); err != nil {
 		return nil, src, err
 	}
@@ -178,6 +188,17 @@ func (c *call) createRye() (f *rye.Format, src bundle.Input, err error) {
 	f.New = n
 	src, err = c.open(f, c.args[0])
 	return f, src, err
+}
+
+// headGeneration reports whether --generation asks for the newest generation.
+func (c *call) headGeneration() (bool, error) {
+	switch name := c.get("--generation"); name {
+	case "", "object_hash":
+		return false, nil
+	case "head":
+		return true, nil
+	}
+	return false, usagef("--generation is object_hash or head")
 }
 
 func (c *call) printCreation(r *rye.Creation) {

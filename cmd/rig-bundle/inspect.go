@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
@@ -166,7 +167,24 @@ func (c *call) printInspection(in *rye.Inspection) {
 	if in.ManifestDigest != "" {
 		c.print("  manifest_digest of its content %s", in.ManifestDigest)
 	}
+	c.printDependencies(in.Dependencies)
 	for _, e := range u.Files {
 		c.print("  %s %s %s (unverified)", e.ItemType, cmp.Or(e.ObjectHash, e.SHA256), finding.Path(e.Path))
+	}
+}
+
+// printDependencies says what packages tools ask for.
+func (c *call) printDependencies(list []rye.Dependencies) {
+	for _, d := range list {
+		switch {
+		case d.Open:
+			c.print("  %s asks for packages that its line %d computes: read it before it runs", finding.Path(d.Path), d.Line)
+		case len(d.List) > 0:
+			quoted := []string{}
+			for _, p := range d.List[:min(len(d.List), shownChanges)] {
+				quoted = append(quoted, finding.QuoteMax(p, 100))
+			}
+			c.print("  %s asks for %s: %s", finding.Path(d.Path), count(len(d.List), "package"), strings.Join(quoted, ", "))
+		}
 	}
 }

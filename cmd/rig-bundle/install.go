@@ -158,5 +158,6 @@ func installRye(ctx context.Context, c *call) (int, error) {
 	}
 	return c.tell(&r.Result, func() {
 		c.print("%s %s: %s written, %d removed, %d kept, %d skipped", r.Status, finding.Path(r.ID), count(r.FilesWritten, "file"), r.FilesRemoved, len(r.FilesKept), len(r.FilesSkipped))
+		c.printDependencies(r.Dependencies)
 	})
 }

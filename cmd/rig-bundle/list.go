@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"path"
 	"path/filepath"
 
 	"github.com/rigward/rigward/pkg/bundle"
@@ -12,11 +13,12 @@ import (
 func listVerbs() []*verb {
 	return []*verb{{name: "list", format: "rye", short: "list bundles and what they show", run: list, flags: join(trustFlags, []flagSpec{jsonFlag,
 		{name: "--root", value: "DIR", many: true, help: "folder that contains a bundle's .ai; the order is that of precedence"},
+		{name: "--site", value: "DIR", many: true, help: "folder of installed Python packages, whose rye.bundles entry points are read, not run"},
 		{name: "--roots", value: "FILE", help: "YAML list of roots with ids and categories"}})}}
 }
 
 func list(ctx context.Context, c *call) (int, error) {
-	roots, err := c.ryeRoots()
+	roots, faults, err := c.ryeRoots()
 	if err != nil {
 		return 0, err
 	}
@@ -29,6 +31,10 @@ func list(ctx context.Context, c *call) (int, error) {
 	})))
 	if err != nil {
 		return 0, err
+	}
+	if len(faults) > 0 {
+		l.Fail(faults...)
+		l.Finish()
 	}
 	return c.tell(&l.Result, func() {
 		for _, b := range l.Bundles {
@@ -51,19 +57,20 @@ func list(ctx context.Context, c *call) (int, error) {
 	})
 }
 
-// ryeRoots collects the roots of --root, then those of --roots.
-func (c *call) ryeRoots() (roots []rye.Root, err error) {
+// ryeRoots collects the roots of --root, those of --roots, then those that the
+// entry points of --site announce.
+func (c *call) ryeRoots() (roots []rye.Root, faults []*bundle.Finding, err error) {
 	for _, dir := range c.all("--root") {
 		roots = append(roots, rye.Root{Path: dir})
 	}
 	if name := c.get("--roots"); name != "" {
 		data, err := readItem(c.path(name))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		listed, fault := rye.ParseRoots(data)
 		if fault != nil {
-			return nil, usagef("--roots %s: %s", finding.Path(name), fault.Message)
+			return nil, nil, usagef("--roots %s: %s", finding.Path(name), fault.Message)
 		}
 		for _, r := range listed {
 			if !filepath.IsAbs(r.Path) {
@@ -72,8 +79,33 @@ func (c *call) ryeRoots() (roots []rye.Root, err error) {
 			roots = append(roots, r)
 		}
 	}
-	if len(roots) == 0 {
-		return nil, usagef("list needs --root DIR or --roots FILE")
+	for _, dir := range c.all("--site") {
+		announced, bad, err := c.entryPoints(dir)
+		if err != nil {
+			return nil, nil, err
+		}
+		roots, faults = append(roots, announced...), append(faults, bad...)
 	}
-	return roots, nil
+	if len(roots) == 0 && !c.has("--site") {
+		return nil, nil, usagef("list needs --root DIR, --roots FILE or --site DIR")
+	}
+	return roots, faults, nil
+}
+
+// entryPoints reads the roots that the packages in a folder announce.
+func (c *call) entryPoints(dir string) (roots []rye.Root, faults []*bundle.Finding, err error) {
+	t, err := c.openTree(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer c.release()
+	found, faults, err := rye.EntryPoints(t.Tree)
+	for _, f := range faults {
+		f.Path = path.Join(filepath.ToSlash(dir), f.Path)
+	}
+	for _, e := range found {
+		e.Root.Path = filepath.Join(dir, filepath.FromSlash(e.Root.Path))
+		roots = append(roots, e.Root)
+	}
+	return roots, faults, err
 }

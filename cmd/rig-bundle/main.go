@@ -12,6 +12,8 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -32,9 +34,21 @@ func main() {
 	}
 	code := Main(ctx, Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Getenv: os.Getenv, Environ: os.Environ(), Now: time.Now, Dir: dir,
+		Getenv: os.Getenv, Environ: os.Environ(), Now: time.Now, Dir: dir, Machine: machineStore(),
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())), Exec: replaceProcess,
 	})
 	stop()
 	os.Exit(code)
+}
+
+// machineStore is the folder in which this machine's administrator keeps the
+// trust store.
+func machineStore() string {
+	if runtime.GOOS != "windows" {
+		return "/etc/rig-bundle"
+	}
+	if dir := os.Getenv("ProgramData"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "rig-bundle")
+	}
+	return ""
 }

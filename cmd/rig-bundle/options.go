@@ -18,16 +18,17 @@ import (
 
 // Flags that several verbs share.
 var (
-	jsonFlag   = flagSpec{name: "--json", help: "print one JSON object on standard output"}
-	limitFlag  = flagSpec{name: "--limit", value: "NAME=VALUE", many: true, help: "change one limit, such as total-size=2GiB"}
-	strictFlag = flagSpec{name: "--strict", value: "NAME,…", optional: true, words: rig.StrictNotes(), help: "make notes errors: all that stand for doubt, or those named"}
-	extraFlag  = flagSpec{name: "--allow-extra", help: "files that the manifest does not list are a note only"}
-	idFlag     = flagSpec{name: "--id", value: "ID", help: "the bundle that is meant, such as acme/greeter; by default the only one there"}
-	keyFlag    = flagSpec{name: "--key", value: "FILE", help: "Ed25519 key to sign with, unencrypted PKCS#8 PEM that nobody else can read"}
-	spaceFlag  = flagSpec{name: "--space", value: "DIR", help: "folder whose .ai the bundle is installed in, by default the current one"}
-	typeFlag   = flagSpec{name: "--type", value: "TYPE", words: []string{"directive", "tool", "knowledge", "config"}, help: "type of the item, by default what its path below .ai says"}
-	againstRig = flagSpec{name: "--against", value: "FILE", help: "the committed bundle"}
-	targetDir  = flagSpec{name: "--target", value: "DIR", help: "directory that the bundle's files belong to"}
+	jsonFlag       = flagSpec{name: "--json", help: "print one JSON object on standard output"}
+	limitFlag      = flagSpec{name: "--limit", value: "NAME=VALUE", many: true, help: "change one limit, such as total-size=2GiB"}
+	strictFlag     = flagSpec{name: "--strict", value: "NAME,…", optional: true, words: rig.StrictNotes(), help: "make notes errors: all that stand for doubt, or those named"}
+	extraFlag      = flagSpec{name: "--allow-extra", help: "files that the manifest does not list are a note only"}
+	idFlag         = flagSpec{name: "--id", value: "ID", help: "the bundle that is meant, such as acme/greeter; by default the only one there"}
+	keyFlag        = flagSpec{name: "--key", value: "FILE", help: "Ed25519 key to sign with, unencrypted PKCS#8 PEM that nobody else can read"}
+	spaceFlag      = flagSpec{name: "--space", value: "DIR", help: "folder whose .ai the bundle is installed in, by default the current one"}
+	typeFlag       = flagSpec{name: "--type", value: "TYPE", words: []string{"directive", "tool", "knowledge", "config"}, help: "type of the item, by default what its path below .ai says"}
+	generationFlag = flagSpec{name: "--generation", value: "NAME", words: []string{"object_hash", "head"}, help: "object_hash (default), or head, the newest: .ai/manifest.yaml"}
+	againstRig     = flagSpec{name: "--against", value: "FILE", help: "the committed bundle"}
+	targetDir      = flagSpec{name: "--target", value: "DIR", help: "directory that the bundle's files belong to"}
 
 	// common belong to nearly every verb of archives, digestFlags and
 	// signatureFlags to those that judge a file.
@@ -199,6 +200,17 @@ func (c *call) ryeFormat(bundleRoot string) (*rye.Format, error) {
 		if err != nil {
 			return nil, err
 		}
+		k.Stores = append(k.Stores, s)
+	}
+	s, fault, err := rye.OpenMachineStore(c.Machine, bundleRoot)
+	if err != nil {
+		return nil, err
+	}
+	if fault != nil {
+		c.say("warning: %s", fault.Message)
+		c.say("  fix: %s", fault.Hint)
+	}
+	if c.Machine != "" {
 		k.Stores = append(k.Stores, s)
 	}
 	return &rye.Format{Options: rye.Options{ID: c.get("--id"), Keys: k, AllowExtra: c.has("--allow-extra")}, AllowDowngrade: c.has("--allow-downgrade")}, nil

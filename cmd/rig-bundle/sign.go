@@ -30,7 +30,7 @@ func signVerbs() []*verb {
 	return []*verb{
 		{name: "sign", format: "rig", args: "FILE…", least: 1, most: -1, short: short, run: sshSign(rig.Namespace), flags: flags},
 		{name: "sign", format: "agent", args: "FILE…", least: 1, most: -1, short: short, run: sshSign(bundleagent.Namespace), flags: flags},
-		{name: "sign", format: "rye", args: "FILE…", least: 1, most: -1, short: "write a signature line into items", run: signItems, flags: []flagSpec{jsonFlag, keyFlag, typeFlag}},
+		{name: "sign", format: "rye", args: "FILE…", least: 1, most: -1, short: "write a signature line into items", run: signItems, flags: []flagSpec{jsonFlag, keyFlag, typeFlag, generationFlag}},
 	}
 }
 
@@ -140,13 +140,17 @@ func signItems(_ context.Context, c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	head, err := c.headGeneration()
+	if err != nil {
+		return 0, err
+	}
 	out := &struct {
 		bundle.Result
 		Signed []string `json:"signed"`
 	}{bundle.NewResult("sign"), []string{}}
 	out.Whole = out
 	for _, name := range c.args {
-		fault, err := c.signItem(name, key, at)
+		fault, err := c.signItem(name, head, key, at)
 		if err != nil {
 			return 0, err
 		}
@@ -171,11 +175,7 @@ func (c *call) signingTime() (time.Time, error) {
 	return at, err
 }
 
-func (c *call) signItem(name string, key ed25519.PrivateKey, at time.Time) (*bundle.Finding, error) {
-	t, err := c.itemType(name)
-	if err != nil {
-		return nil, err
-	}
+func (c *call) signItem(name string, head bool, key ed25519.PrivateKey, at time.Time) (*bundle.Finding, error) {
 	info, err := os.Lstat(c.path(name))
 	if err != nil {
 		return nil, err
@@ -190,7 +190,17 @@ func (c *call) signItem(name string, key ed25519.PrivateKey, at time.Time) (*bun
 	if len(data) > rye.MaxFile {
 		return bundle.Faultf(rye.LimitExceeded, name, "the file has more than %d bytes", rye.MaxFile), nil
 	}
-	text, fault := rye.Sign(filepath.ToSlash(name), data, t, key, at)
+	var text []byte
+	var fault *bundle.Finding
+	if head {
+		text, fault = rye.SignHead(filepath.ToSlash(name), data, key, at)
+	} else {
+		t, err := c.itemType(name)
+		if err != nil {
+			return nil, err
+		}
+		text, fault = rye.Sign(filepath.ToSlash(name), data, t, key, at)
+	}
 	if fault != nil {
 		return fault, nil
 	}

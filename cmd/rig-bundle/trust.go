@@ -17,15 +17,24 @@ import (
 func trustVerbs() []*verb {
 	return []*verb{{name: "trust", format: "rye", args: "list | add [DOC] | remove FINGERPRINT", least: 1, most: 2, short: "look at and change a trust store", run: trust, flags: []flagSpec{jsonFlag, keyFlag,
 		{name: "--project", value: "DIR", help: "the store of this project instead of the user's"},
+		{name: "--machine", help: "the store of this machine, which its administrator keeps, instead of the user's"},
 		{name: "--owner", value: "NAME", help: "owner to write into the document of the own key"}}}}
 }
 
 func trust(_ context.Context, c *call) (int, error) {
 	root, tier := c.ryeUser(), rye.TrustUser
-	if c.has("--project") {
+	switch {
+	case c.has("--project") && c.has("--machine"):
+		return 0, usagef("--project and --machine contradict each other")
+	case c.has("--project"):
 		root, tier = c.path(c.get("--project")), rye.TrustProject
+	case c.has("--machine"):
+		root, tier = c.Machine, rye.TrustMachine
 	}
-	if root == "" {
+	switch {
+	case root == "" && c.has("--machine"):
+		return 0, usagef("this machine has no place for a store")
+	case root == "":
 		return 0, usagef("neither USER_SPACE nor HOME names the user's store, give --project DIR")
 	}
 	switch c.args[0] {
@@ -39,8 +48,8 @@ func trust(_ context.Context, c *call) (int, error) {
 	return 0, usagef("trust takes %s", c.verb.args)
 }
 
-// trustList lists the project's store, the current folder's by default, and
-// the user's.
+// trustList lists the project's store, the current folder's by default, the
+// user's and the machine's.
 func (c *call) trustList() (int, error) {
 	if err := c.words(1, 1); err != nil {
 		return 0, err

@@ -109,14 +109,14 @@ func dependenciesAt(t bundle.Source, p string) (*Dependencies, error) {
 	return toolDependencies(p, data), nil
 }
 
-// dependencies reads those of all listed tools.
-func (m *Manifest) dependencies(t bundle.Source) ([]Dependencies, error) {
+// dependencies reads those of the tools among paths.
+func dependencies(t bundle.Source, paths []string) ([]Dependencies, error) {
 	list := []Dependencies{}
-	for _, e := range m.Entries {
-		if !m.head && checkPath(e.Path) != nil {
+	for _, p := range paths {
+		if bundle.CheckName(p) != nil {
 			continue
 		}
-		d, err := dependenciesAt(t, e.Path)
+		d, err := dependenciesAt(t, p)
 		if err != nil {
 			return nil, err
 		}

@@ -83,7 +83,7 @@ func Inspect(ctx context.Context, t bundle.Source, id string) (*Inspection, erro
 	if m, _, faults, err := readBundle(t, id); err != nil {
 		return nil, err
 	} else if m != nil && len(faults) == 0 {
-		in.Dependencies, err = m.dependencies(t)
+		in.Dependencies, err = dependencies(t, m.paths())
 		return in, err
 	}
 	return in, nil

@@ -83,7 +83,11 @@ func Install(ctx context.Context, src bundle.Source, space string, o InstallOpti
 			return in.conclude(), nil
 		}
 	}
-	if in.r.Dependencies, err = report.Manifest.dependencies(bundle.WithContext(ctx, src)); err != nil {
+	paths := report.Manifest.paths()
+	for i, p := range paths {
+		paths[i] = in.source(p)
+	}
+	if in.r.Dependencies, err = dependencies(bundle.WithContext(ctx, src), paths); err != nil {
 		return nil, err
 	}
 	in.r.Version = report.Version

@@ -12,7 +12,6 @@ import (
 	"math"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"syscall"
@@ -42,13 +41,10 @@ func main() {
 }
 
 // machineStore is the folder in which this machine's administrator keeps the
-// trust store.
+// trust store, "" where the rights of files are not looked at.
 func machineStore() string {
-	if runtime.GOOS != "windows" {
-		return "/etc/rig-bundle"
+	if runtime.GOOS == "windows" {
+		return ""
 	}
-	if dir := os.Getenv("ProgramData"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "rig-bundle")
-	}
-	return ""
+	return "/etc/rig-bundle"
 }

@@ -14,9 +14,10 @@ import (
 
 // A ryeRun runs the command in one folder with one environment.
 type ryeRun struct {
-	t   *testing.T
-	dir string
-	env map[string]string
+	t       *testing.T
+	dir     string
+	machine string // folder of the machine's store
+	env     map[string]string
 }
 
 func newRyeRun(t *testing.T) *ryeRun {
@@ -29,7 +30,7 @@ func newRyeRun(t *testing.T) *ryeRun {
 			t.Fatal(err)
 		}
 	}
-	return &ryeRun{t, filepath.Join(dir, "work"), map[string]string{"HOME": filepath.Join(dir, "home"), "SOURCE_DATE_EPOCH": "1773709321"}}
+	return &ryeRun{t: t, dir: filepath.Join(dir, "work"), env: map[string]string{"HOME": filepath.Join(dir, "home"), "SOURCE_DATE_EPOCH": "1773709321"}}
 }
 
 func (r *ryeRun) run(args ...string) (status int, stdout, stderr string) {
@@ -37,7 +38,7 @@ func (r *ryeRun) run(args ...string) (status int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	status = Main(r.t.Context(), Env{
 		Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
-		Getenv: func(k string) string { return r.env[k] }, Dir: r.dir,
+		Getenv: func(k string) string { return r.env[k] }, Dir: r.dir, Machine: r.machine,
 		Now: func() time.Time { return time.Date(2026, 3, 18, 8, 0, 0, 0, time.UTC) },
 	})
 	return status, out.String(), errs.String()

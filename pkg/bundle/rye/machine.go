@@ -27,6 +27,9 @@ func OpenMachineStore(dir, bundleRoot string) (Store, *bundle.Finding, error) {
 	return s, fault, err
 }
 
+// machineTop is the folder up to which folders are looked at, "" for all.
+var machineTop = ""
+
 // foreignWriter names what of a machine's store somebody else could change.
 func foreignWriter(dir string) (*bundle.Finding, error) {
 	real, err := filepath.EvalSymlinks(dir)
@@ -49,7 +52,7 @@ func foreignWriter(dir string) (*bundle.Finding, error) {
 		if f, err := look(at); f != nil || err != nil {
 			return f, err
 		}
-		if at == filepath.Dir(at) {
+		if at == machineTop || at == filepath.Dir(at) {
 			break
 		}
 	}

@@ -160,28 +160,33 @@ func toolDependencies(p string, data []byte) *Dependencies {
 		return nil
 	}
 	toks := pyTokens(string(data))
+	equals := make([]int, len(toks)) // the next "=" of the line, 0 for none
+	for i := len(toks) - 2; i >= 0; i-- {
+		if next := toks[i+1]; next.line != toks[i].line {
+			continue
+		} else if next.kind == 0 && next.text == "=" {
+			equals[i] = i + 1
+		} else {
+			equals[i] = equals[i+1]
+		}
+	}
 	var out *Dependencies
 	for i, t := range toks {
 		if t.kind != 'n' || t.text != "DEPENDENCIES" {
 			continue
 		}
-		assigned, at := false, i+1
-		for at < len(toks) && toks[at].line == t.line { // an annotation may stand between
-			if toks[at].text == "=" && toks[at].kind == 0 {
-				assigned = true
-				break
-			}
-			at++
-		}
-		if t.col != 0 || !assigned || out != nil {
-			if out != nil && (at < len(toks) && assigned || i+1 < len(toks) && (toks[i+1].text == "." || toks[i+1].text == "+" || toks[i+1].text == "[")) {
-				out.Open = true
-			}
+		at := equals[i] // behind an annotation, if there is one
+		switch {
+		case out != nil:
+			changed := i+1 < len(toks) && toks[i+1].kind == 0 && strings.Contains(".+[", toks[i+1].text)
+			out.Open = out.Open || at > 0 || changed
+			continue
+		case at == 0:
 			continue
 		}
 		out = &Dependencies{Path: p, List: []string{}, Line: t.line}
 		list, next, ok := pyTexts(toks, at+1)
-		if out.Open = !ok; ok {
+		if out.Open = !ok || t.col != 0; !out.Open {
 			out.List = list
 			out.Open = next < len(toks) && toks[next].line == toks[next-1].line
 		}
@@ -340,8 +345,8 @@ func readEntryPoint(site bundle.Source, dist, name, value string) (r Root, fault
 	switch {
 	case !ValidID(r.ID):
 		return wrong("says the bundle id %s, which %s", finding.QuoteMax(r.ID, 100), idGrammar)
-	case r.Path == "":
-		return wrong("says no root_path")
+	case !fields["root_path"].file:
+		return wrong("says no root_path that starts at Path(__file__).parent")
 	}
 	return r, nil, nil
 }
@@ -375,6 +380,7 @@ type pyValue struct {
 	text string
 	list []string
 	own  bool // version("PACKAGE"): text is the package
+	file bool // a path below the site, by Path(__file__)
 }
 
 // pyReturns reads the map that a function returns, if all that it does is to
@@ -479,7 +485,7 @@ func pyRead(toks []pyToken, i int, dir string) (v pyValue, next int, ok bool) {
 				at = path.Join(at, toks[i+1].text)
 				i += 2
 			default:
-				return pyValue{text: at}, i, moved > 0 && (moved == 1 || dir != "." && strings.Count(dir, "/")+2 >= moved)
+				return pyValue{text: at, file: true}, i, moved > 0 && (moved == 1 || dir != "." && strings.Count(dir, "/")+2 >= moved)
 			}
 		}
 	}

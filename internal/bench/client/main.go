@@ -1,22 +1,29 @@
-// Client measures rig-bridge against the reference client, both in one run,
-// on repositories of 10, 1,000 and 10,000 messages.
+// Client measures rig-bridge beside git and the reference client, all in one
+// run, on two kinds of repositories: one whose messages are spread over 400
+// days, twenty a thread, and one whose messages all have one date, in threads
+// of every length.
 //
-//	go run ./internal/bench/client -reference NODE_MODULES [-sizes 10,1000] [-rounds 5]
+//	go run ./internal/bench/client [-reference NODE_MODULES] [-sizes 1000,100000] [-corpora spread,ties] [-rounds 5] [-dir DIR]
 //
-// Calls of the two alternate, and the figure is the median of each: what loads
-// the machine loads both. It prints a Markdown table. The bars are those of
-// the client's issue: eight times faster than the reference everywhere, and
-// status at 10,000 messages within three times `git status --porcelain`. Beside
-// send stands what git alone takes to commit one new file, which no client
-// that commits through git can undercut.
+// Calls of all alternate, and the figure is the median of each: what loads the
+// machine loads all. It prints a Markdown table. The bars are in columns of
+// their own: status within three times `git status --porcelain`, and the first
+// one of a clone within fifteen times; thread, which reads one thread, so many
+// milliseconds above the start of the program; send so many times what git
+// takes to add and commit one file; and the peak of the memory. The reference
+// client runs up to 100,000 messages.
+//
+// -dir keeps the repositories, so that a second run need not make them.
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,20 +34,46 @@ import (
 )
 
 func main() {
-	reference := flag.String("reference", "", "node_modules directory with @mcptoolshop/rig-bridge (required)")
+	reference := flag.String("reference", "", "node_modules directory with @mcptoolshop/rig-bridge")
 	sizes := flag.String("sizes", "10,1000,10000", "numbers of messages")
+	corpora := flag.String("corpora", "spread,ties", "kinds of repositories")
 	rounds := flag.Int("rounds", 7, "calls of each command")
+	dir := flag.String("dir", "", "where repositories are kept")
 	flag.Parse()
-	if err := run(*reference, *sizes, *rounds); err != nil {
+	if err := run(*reference, *sizes, *corpora, *rounds, *dir); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(reference, sizes string, rounds int) error {
-	if reference == "" {
-		return fmt.Errorf("-reference is missing")
+// bars of one size: milliseconds of thread above the start, times of send, and
+// peak in MiB.
+type bars struct {
+	thread time.Duration
+	send   float64
+	peak   int64
+}
+
+func barsOf(n int) bars {
+	switch {
+	case n <= 1000:
+		return bars{10 * time.Millisecond, 1.5, 32}
+	case n <= 10000:
+		return bars{10 * time.Millisecond, 1.3, 32}
+	case n <= 100000:
+		return bars{30 * time.Millisecond, 1.3, 128}
 	}
+	return bars{30 * time.Millisecond, 1.3, 512}
+}
+
+const (
+	statusBar = 3.0
+	firstBar  = 15.0
+	// mostOfReference is how many messages the reference client is given.
+	mostOfReference = 100000
+)
+
+func run(reference, sizes, corpora string, rounds int, keep string) error {
 	dir, err := os.MkdirTemp("", "rig-bridge-bench-")
 	if err != nil {
 		return err
@@ -52,50 +85,167 @@ func run(reference, sizes string, rounds int) error {
 	if out, err := compile.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	theirs := filepath.Join(reference, "@mcptoolshop", "rig-bridge", "dist", "cli.js")
-	fmt.Println("| messages | command | ours | reference | ratio | git alone |\n|---|---|---|---|---|---|")
+	b := &bench{dir: dir, ours: ours, rounds: rounds}
+	if reference != "" {
+		b.theirs = filepath.Join(reference, "@mcptoolshop", "rig-bridge", "dist", "cli.js")
+	}
+	fmt.Println("| messages | dates | command | ours | peak | git | ours / git | bar | reference | reference / ours |\n|---|---|---|---|---|---|---|---|---|---|")
 	for _, word := range strings.Split(sizes, ",") {
 		n, err := strconv.Atoi(word)
 		if err != nil {
 			return err
 		}
-		repo := filepath.Join(dir, word)
-		if err := build(repo, n); err != nil {
-			return err
-		}
-		for _, args := range [][]string{
-			{"--version"}, {"status"}, {"status", "--json"}, {"thread", "thread-0000"},
-			{"send", "ACK", "--thread", "thread-0000", "--to", "peer", "--no-push"},
-		} {
-			times := map[string][]time.Duration{}
-			commands := map[string][]string{"ours": append([]string{ours}, args...), "reference": append([]string{"node", theirs}, args...)}
-			switch args[0] {
-			case "status":
-				commands["git"] = []string{"git", "status", "--porcelain"}
-			case "send":
-				commands["git"] = []string{"sh", "-c", "f=thread-0000/z$$.md && cp thread-0000/REQUEST.md $f && git add -N $f && git commit -q --only -m m -- $f"}
+		for _, kind := range strings.Split(corpora, ",") {
+			at := filepath.Join(dir, kind+word)
+			if keep != "" {
+				at = filepath.Join(keep, kind+word)
 			}
-			for range rounds {
-				for _, who := range []string{"reference", "ours", "git"} {
-					if commands[who] == nil {
-						continue
-					}
-					d, err := measure(repo, commands[who])
-					if err != nil {
-						return err
-					}
-					times[who] = append(times[who], d)
+			if _, err := os.Stat(filepath.Join(at, ".bridge", "config.yaml")); err != nil {
+				if err := build(at, n, kind == "ties"); err != nil {
+					return err
 				}
 			}
-			a, b := median(times["ours"]), median(times["reference"])
-			git := ""
-			if g := median(times["git"]); g > 0 {
-				git = fmt.Sprintf("%s (ours is %.1f times that)", show(g), float64(a)/float64(g))
+			if err := b.measure(at, n, kind); err != nil {
+				return err
 			}
-			fmt.Printf("| %d | %s | %s | %s | %.1f | %s |\n", n, strings.Join(args, " "), show(a), show(b), float64(b)/float64(a), git)
+			if keep == "" {
+				if err := os.RemoveAll(at); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil
+}
+
+type bench struct {
+	dir, ours, theirs string
+	rounds            int
+}
+
+// measure prints the rows of one repository.
+func (b *bench) measure(repo string, n int, kind string) error {
+	bar := barsOf(n)
+	thread := "thread-0000"
+	if kind == "ties" {
+		thread = "thread-0020" // of twenty messages, or as many as there are
+		if n < 210 {
+			thread = "thread-0001"
+		}
+	}
+	row := func(name string, s sample, bar string) {
+		git, ratio, ref, faster := "", "", "", ""
+		if s.git > 0 {
+			git, ratio = show(s.git), fmt.Sprintf("%.1f", float64(s.ours)/float64(s.git))
+		}
+		if s.reference > 0 {
+			ref, faster = show(s.reference), fmt.Sprintf("%.1f", float64(s.reference)/float64(s.ours))
+		}
+		fmt.Printf("| %d | %s | %s | %s | %.0f MiB | %s | %s | %s | %s | %s |\n", n, kind, name, show(s.ours), float64(s.peak)/(1<<20), git, ratio, bar, ref, faster)
+	}
+	verdict := func(ok bool, text string, s sample) string {
+		if s.peak > bar.peak<<20 {
+			return text + ", peak OVER"
+		}
+		if !ok {
+			return text + " OVER"
+		}
+		return text + " ok"
+	}
+	start, err := b.compare(repo, n, []string{"--version"}, nil)
+	if err != nil {
+		return err
+	}
+	row("--version", start, "")
+	status := []string{"git", "status", "--porcelain"}
+	first, err := b.first(repo, status)
+	if err != nil {
+		return err
+	}
+	row("status, the first of a clone", first, verdict(n < 100000 || float64(first.ours) <= firstBar*float64(first.git), fmt.Sprintf("%.0f x", firstBar), first))
+	for _, args := range [][]string{{"status"}, {"status", "--json"}} {
+		s, err := b.compare(repo, n, args, status)
+		if err != nil {
+			return err
+		}
+		row(strings.Join(args, " "), s, verdict(float64(s.ours) <= statusBar*float64(s.git), fmt.Sprintf("%.0f x", statusBar), s))
+	}
+	// What is new is judged once.
+	if _, _, err := call(repo, b.ours, "validate", thread); err != nil {
+		return err
+	}
+	for _, args := range [][]string{{"thread", thread}, {"thread", thread, "--json"}} {
+		s, err := b.compare(repo, n, args, nil)
+		if err != nil {
+			return err
+		}
+		row(strings.Join(args, " "), s, verdict(s.ours-start.ours <= bar.thread, fmt.Sprintf("start + %s (is + %s)", bar.thread, show(s.ours-start.ours)), s))
+	}
+	script := "f=" + thread + "/z$$.md && cp " + thread + "/REQUEST.md $f && git add $f && git commit -q -m m"
+	s, err := b.compare(repo, n, []string{"send", "ACK", "--thread", thread, "--to", "peer", "--no-push", "--body-file", filepath.Join(b.dir, "body")}, []string{"sh", "-c", script})
+	if err != nil {
+		return err
+	}
+	row("send ACK --no-push", s, verdict(float64(s.ours) <= bar.send*float64(s.git), fmt.Sprintf("%.1f x", bar.send), s))
+	return nil
+}
+
+// A sample is the median of each peer.
+type sample struct {
+	ours, git, reference time.Duration
+	peak                 int64 // of ours, bytes
+}
+
+// first is the status of a clone in which none has run before.
+func (b *bench) first(repo string, git []string) (sample, error) {
+	var ours, theirs []time.Duration
+	var s sample
+	for range max(1, b.rounds/3) {
+		if err := os.RemoveAll(filepath.Join(repo, ".git", "rigward")); err != nil {
+			return s, err
+		}
+		d, peak, err := call(repo, b.ours, "status")
+		if err != nil {
+			return s, err
+		}
+		ours, s.peak = append(ours, d), max(s.peak, peak)
+		if d, _, err = call(repo, git[0], git[1:]...); err != nil {
+			return s, err
+		}
+		theirs = append(theirs, d)
+	}
+	s.ours, s.git = median(ours), median(theirs)
+	return s, nil
+}
+
+func (b *bench) compare(repo string, n int, args, git []string) (sample, error) {
+	if err := os.WriteFile(filepath.Join(b.dir, "body"), []byte("Seen, and on it.\n"), 0o644); err != nil {
+		return sample{}, err
+	}
+	var s sample
+	times := map[string][]time.Duration{}
+	for range b.rounds {
+		if b.theirs != "" && n <= mostOfReference && !strings.Contains(strings.Join(args, " "), "thread --json") {
+			d, _, err := call(repo, "node", append([]string{b.theirs}, args...)...)
+			if err != nil {
+				return s, err
+			}
+			times["reference"] = append(times["reference"], d)
+		}
+		d, peak, err := call(repo, b.ours, args...)
+		if err != nil {
+			return s, err
+		}
+		times["ours"], s.peak = append(times["ours"], d), max(s.peak, peak)
+		if git != nil {
+			if d, _, err = call(repo, git[0], git[1:]...); err != nil {
+				return s, err
+			}
+			times["git"] = append(times["git"], d)
+		}
+	}
+	s.ours, s.git, s.reference = median(times["ours"]), median(times["git"]), median(times["reference"])
+	return s, nil
 }
 
 func show(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }
@@ -109,21 +259,57 @@ func median(list []time.Duration) time.Duration {
 	return list[len(list)/2]
 }
 
-func measure(dir string, argv []string) (time.Duration, error) {
-	cmd := exec.Command(argv[0], argv[1:]...)
+// call runs a program, and returns how long it took and the peak of its own
+// memory in bytes, as far as that can be seen from outside.
+func call(dir, name string, args ...string) (time.Duration, int64, error) {
+	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	start := time.Now()
-	if err := cmd.Run(); err != nil {
-		return 0, fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, errs.String())
+	if err := cmd.Start(); err != nil {
+		return 0, 0, err
 	}
-	return time.Since(start), nil
+	done, peak := make(chan struct{}), make(chan int64)
+	go func() {
+		most := int64(0)
+		for {
+			most = max(most, memory(cmd.Process.Pid))
+			select {
+			case <-done:
+				peak <- most
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+		}
+	}()
+	err := cmd.Wait()
+	took := time.Since(start)
+	close(done)
+	if err != nil {
+		return 0, 0, fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, errs.String())
+	}
+	return took, <-peak, nil
 }
 
-// build makes a clone with n messages: twenty a thread, over 400 days, ten a
-// commit.
-func build(dir string, n int) error {
+// memory is the peak so far of a process's own resident memory in bytes
+// (proc(5), VmHWM); 0 where that is not known.
+func memory(pid int) int64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "\nVmHWM:")
+	var kilobytes int64
+	if _, err := fmt.Sscan(rest, &kilobytes); err != nil {
+		return 0
+	}
+	return kilobytes << 10
+}
+
+// build makes a clone with n messages, ten a commit: twenty a thread over 400
+// days, or, with ties, all of one day in threads of 1, 2, 3, … messages.
+func build(dir string, n int, ties bool) error {
 	git := func(args ...string) error {
 		out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput()
 		if err != nil {
@@ -134,32 +320,14 @@ func build(dir string, n int) error {
 	if out, err := exec.Command("git", "init", "-q", "-b", "main", dir).CombinedOutput(); err != nil {
 		return fmt.Errorf("git init: %w\n%s", err, out)
 	}
-	var in bytes.Buffer
-	blob := func(path, text string) { fmt.Fprintf(&in, "M 100644 inline %s\ndata %d\n%s\n", path, len(text), text) }
-	fmt.Fprint(&in, "commit refs/heads/main\nmark :1\ncommitter A <a@example.com> 1735700000 +0000\ndata 4\nseed\n")
-	blob(".gitignore", ".bridge/config.yaml\n")
-	types := []string{"REQUEST", "HANDOFF", "RESPONSE", "ACK", "STATE", "RESULT", "VERIFY", "DECISIONS"}
-	threads := max(1, n/20)
-	used := map[string]int{}
-	first := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
-	for i := range n {
-		if i%10 == 0 {
-			fmt.Fprintf(&in, "commit refs/heads/main\nmark :%d\ncommitter A <a@example.com> %d +0000\ndata 1\nm\nfrom :%d\n", i/10+2, 1735700001+i, i/10+1)
-		}
-		thread, typ := fmt.Sprintf("thread-%04d", i%threads), types[i%len(types)]
-		used[thread+typ]++
-		name := typ + ".md"
-		if k := used[thread+typ]; k > 1 {
-			name = fmt.Sprintf("%s-%d.md", typ, k)
-		}
-		body := fmt.Sprintf("# %s\n\nMessage %d, a few words about nothing in particular.\n\n- one\n- two\n- three\n\nStanding by for the next turn.\n", typ, i)
-		sum := sha256.Sum256([]byte(body))
-		day := first.AddDate(0, 0, i*400/n).Format("2006-01-02")
-		blob(thread+"/"+name, fmt.Sprintf("---\nfrom: mac-m5max\nto: windows-5080\ndate: %s\nstatus: ▶ %s sent\ntype: %s\nthread: %s\ntldr: message %d\nbody_hash: %s\n---\n%s",
-			day, typ, typ, thread, i, hex.EncodeToString(sum[:]), body))
-	}
+	r, w := io.Pipe()
+	go func() {
+		out := bufio.NewWriterSize(w, 1<<20)
+		history(out, n, ties)
+		w.CloseWithError(out.Flush())
+	}()
 	fast := exec.Command("git", "-C", dir, "fast-import", "--quiet")
-	fast.Stdin = &in
+	fast.Stdin = r
 	if out, err := fast.CombinedOutput(); err != nil {
 		return fmt.Errorf("git fast-import: %w\n%s", err, out)
 	}
@@ -175,4 +343,52 @@ func build(dir string, n int) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, ".bridge", "config.yaml"), []byte("rig_id: mac-m5max\n"), 0o644)
+}
+
+// history writes what git fast-import reads.
+func history(out io.Writer, n int, ties bool) {
+	blob := func(path, text string) { fmt.Fprintf(out, "M 100644 inline %s\ndata %d\n%s\n", path, len(text), text) }
+	fmt.Fprint(out, "commit refs/heads/main\nmark :1\ncommitter A <a@example.com> 1735700000 +0000\ndata 4\nseed\n")
+	blob(".gitignore", ".bridge/config.yaml\n")
+	types := []string{"REQUEST", "HANDOFF", "RESPONSE", "ACK", "STATE", "RESULT", "VERIFY", "DECISIONS"}
+	threads := max(1, n/20)
+	if ties {
+		for threads = 1; (threads+1)*(threads+2)/2 <= n; threads++ {
+		}
+	}
+	used := make([]int, threads) // messages of each thread
+	at := 0
+	first := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range n {
+		if i%10 == 0 {
+			fmt.Fprintf(out, "commit refs/heads/main\nmark :%d\ncommitter A <a@example.com> %d +0000\ndata 1\nm\nfrom :%d\n", i/10+2, 1735700001+i, i/10+1)
+		}
+		t, day := i%threads, first.AddDate(0, 0, i*400/n)
+		if ties {
+			// Thread t gets t+1 messages, the last one what is left over.
+			for day = first; used[at] > at && at < threads-1; at = (at + 1) % threads {
+			}
+			t = at
+			if at++; at == threads {
+				at = 0
+			}
+			for skipped := 0; used[at] > at && at != threads-1 && skipped < threads; skipped++ {
+				at = (at + 1) % threads
+			}
+		}
+		k := used[t]
+		used[t]++
+		thread, typ := fmt.Sprintf("thread-%04d", t+1), types[k%len(types)]
+		if !ties {
+			thread = fmt.Sprintf("thread-%04d", t)
+		}
+		name := typ + ".md"
+		if k >= len(types) {
+			name = fmt.Sprintf("%s-%d.md", typ, k/len(types)+1)
+		}
+		body := fmt.Sprintf("# %s\n\nMessage %d, a few words about nothing in particular.\n\n- one\n- two\n- three\n\nStanding by for the next turn.\n", typ, i)
+		sum := sha256.Sum256([]byte(body))
+		blob(thread+"/"+name, fmt.Sprintf("---\nfrom: mac-m5max\nto: windows-5080\ndate: %s\nstatus: ▶ %s sent\ntype: %s\nthread: %s\ntldr: message %d\nbody_hash: %s\n---\n%s",
+			day.Format("2006-01-02"), typ, typ, thread, i, hex.EncodeToString(sum[:]), body))
+	}
 }

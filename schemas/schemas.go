@@ -16,3 +16,10 @@ var policySchema string
 // Policy returns the JSON Schema (2020-12) of the policy file
 // (spec/policy.md).
 func Policy() []byte { return []byte(policySchema) }
+
+//go:embed rig-bridge-output.schema.json
+var bridgeOutput string
+
+// BridgeOutput returns the JSON Schema (2020-12) of what rig-bridge prints with
+// --json.
+func BridgeOutput() []byte { return []byte(bridgeOutput) }

@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rigward/rigward/internal/outputschema"
 	"github.com/rigward/rigward/pkg/bridge"
 )
 
@@ -134,7 +137,28 @@ func (w *world) command(dir string, args ...string) *exec.Cmd {
 
 func (w *world) run(dir string, args ...string) outcome {
 	w.t.Helper()
-	return finish(w.t, w.command(dir, args...))
+	o := finish(w.t, w.command(dir, args...))
+	if slices.Contains(args, "--json") && !slices.Contains(args, "--help") {
+		holds(w.t, args, o.stdout)
+	}
+	return o
+}
+
+// holds holds what a command printed with --json against the published schema.
+func holds(t testing.TB, args []string, stdout string) {
+	t.Helper()
+	s, err := outputschema.Strict()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(stdout) {
+		var v any
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Errorf("rig-bridge %s: %v in %s", strings.Join(args, " "), err, line)
+		} else if err := s.Validate(v); err != nil {
+			t.Errorf("rig-bridge %s: %#v\n%s", strings.Join(args, " "), err, line)
+		}
+	}
 }
 
 func finish(t testing.TB, cmd *exec.Cmd) outcome {

@@ -357,7 +357,7 @@ func history(out io.Writer, n int, ties bool) {
 		}
 	}
 	used := make([]int, threads) // messages of each thread
-	at := 0
+	at, turn := 0, 0
 	first := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range n {
 		if i%10 == 0 {
@@ -365,15 +365,12 @@ func history(out io.Writer, n int, ties bool) {
 		}
 		t, day := i%threads, first.AddDate(0, 0, i*400/n)
 		if ties {
-			// Thread t gets t+1 messages, the last one what is left over.
-			for day = first; used[at] > at && at < threads-1; at = (at + 1) % threads {
-			}
-			t = at
+			// In turn, and in each turn without the first of the turn before: thread t
+			// gets t+1 messages, the last one what is left over.
+			t, day = at, first
 			if at++; at == threads {
-				at = 0
-			}
-			for skipped := 0; used[at] > at && at != threads-1 && skipped < threads; skipped++ {
-				at = (at + 1) % threads
+				turn = min(turn+1, threads-1)
+				at = turn
 			}
 		}
 		k := used[t]

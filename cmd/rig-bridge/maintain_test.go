@@ -41,7 +41,7 @@ func TestMaintenance(t *testing.T) {
 				t.Fatalf("exit %d %s%s", o.code, o.stdout, o.stderr)
 			}
 			text, err := os.ReadFile(trace)
-			if err != nil || !strings.Contains(string(text), "commit --quiet --only") {
+			if err != nil || !strings.Contains(string(text), "commit --quiet ") {
 				t.Fatalf("%v, the trace does not tell of the commit:\n%s", err, text)
 			}
 			if got := strings.Contains(string(text), "maintenance run --auto"); got != c.runs {

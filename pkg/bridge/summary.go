@@ -142,9 +142,9 @@ func (s *summaries) find(tree, thread string) (*glance, bool) {
 	return g, g.unpack(packed, thread)
 }
 
-func (s *summaries) put(tree string, g *glance) {
+func (s *summaries) put(tree string, packed []byte) {
 	if raw, err := hex.DecodeString(tree); err == nil {
-		s.known[string(raw)] = g.pack()
+		s.known[string(raw)] = packed
 		s.fresh++
 	}
 }
@@ -343,16 +343,24 @@ func (w *work) atHead(head string, changed map[string]bool, kept *summaries) (ou
 			return nil, nil, err
 		}
 		for i, g := range part {
-			kept.put(ids[i], g)
-			out = append(out, seen{names[i], *g})
+			// What was read is let go of: only what is kept stays in memory.
+			packed := g.pack()
+			kept.put(ids[i], packed)
+			small := glance{}
+			small.unpack(packed, names[i])
+			out = append(out, seen{names[i], small})
 		}
 		names, ids = names[n:], ids[n:]
 	}
 	return out, trees, nil
 }
 
-// portionOfThreads is how many threads are read from git together.
-const portionOfThreads = 256
+// portionOfThreads is how many threads are read from git together, and
+// portionOfBytes how much of them is parsed together.
+const (
+	portionOfThreads = 64
+	portionOfBytes   = 1 << 20
+)
 
 // glances reads the threads of that many trees.
 func (w *work) glances(names, ids []string) ([]*glance, error) {
@@ -362,6 +370,7 @@ func (w *work) glances(names, ids []string) ([]*glance, error) {
 		name   string
 		m      *message
 		o      gitrepo.Object
+		done   bool
 	}
 	var files []file
 	var blobs []string
@@ -405,17 +414,21 @@ func (w *work) glances(names, ids []string) ([]*glance, error) {
 			f.m = blobMessage(names[f.thread], f.name, f.o)
 			f.o = gitrepo.Object{}
 		})
+		for _, f := range batch {
+			out[f.thread].add(f.m)
+			f.m, f.done = nil, true
+		}
 		batch, bytes = batch[:0], 0
 	}
 	next := 0
 	err = w.repo.Objects(blobs, envelope.DefaultLimits().File, func(o gitrepo.Object) error {
-		for files[next].m != nil {
+		for files[next].m != nil || files[next].done {
 			next++
 		}
 		files[next].o = o
 		batch = append(batch, &files[next])
 		next++
-		if bytes += len(o.Data); bytes > 16<<20 {
+		if bytes += len(o.Data); bytes > portionOfBytes {
 			flush()
 		}
 		return nil
@@ -425,7 +438,9 @@ func (w *work) glances(names, ids []string) ([]*glance, error) {
 	}
 	flush()
 	for _, f := range files {
-		out[f.thread].add(f.m)
+		if !f.done {
+			out[f.thread].add(f.m)
+		}
 	}
 	for _, g := range out {
 		slices.SortFunc(g.bad, func(a, b *message) int { return cmp.Compare(a.file, b.file) })

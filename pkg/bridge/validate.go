@@ -62,7 +62,7 @@ func runValidate(r *run) error {
 		defer repo.Close()
 		if v.root = repo.WorkTree(); v.root != "" {
 			v.work = &work{root: v.root, repo: repo}
-			if v.book, err = r.book(v.work, maxJudged); err != nil {
+			if v.book, err = r.book(v.work, 0); err != nil {
 				return err
 			}
 			r.behind(v.book)

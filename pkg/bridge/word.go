@@ -18,7 +18,7 @@ import (
 // Whose word a message is: what pkg/verdict says of it, in the client's words.
 
 // maxJudged is how many commits a command judges that is to answer at once;
-// sync judges all.
+// sync and validate judge all.
 const maxJudged = 1000
 
 // book opens the verdicts of this clone. max is how many commits may be judged
@@ -322,7 +322,7 @@ func (r *run) behind(b *verdict.Book) {
 		return
 	}
 	if hint == "" {
-		hint = "rig-bridge sync"
+		hint = "rig-bridge sync, or rig-bridge validate ., which judge them"
 	}
 	r.note("whose word the messages are is not known of all: %s; %s", why, hint)
 }

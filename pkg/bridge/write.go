@@ -455,9 +455,15 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 	go func() { same <- w.storesAsIs(r.ctx, j.Path, p.data) }()
 	// What is stored is compared with our bytes, so git need not fear for them.
 	safe := []string{"-c", "core.safecrlf=false"}
+	alone := make(chan bool, 1)
+	go func() { alone <- w.nothingStaged(r.ctx, j.Before) }()
 	res, err := w.git(r.ctx, append(safe, "add", "--intent-to-add", "--", j.Path)...)
 	if serr := <-same; err == nil {
 		err = serr
+	}
+	how := "--only"
+	if <-alone {
+		how = "--include" // what git does for --only reads every tree of HEAD
 	}
 	if err != nil {
 		return "", err
@@ -486,7 +492,7 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 		args = append(args, "-c", "maintenance.auto=false")
 	}
 	args = append(args, safe...)
-	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--cleanup=verbatim", "--only", "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n"), Timeout: localTime}
+	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--cleanup=verbatim", how, "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n"), Timeout: localTime}
 	if d.signed {
 		c.Args = append(c.Args, "-S")
 	}
@@ -529,6 +535,22 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 		}
 	}
 	return commit, r.judgeOwn(w, j, p, commit)
+}
+
+// nothingStaged tells whether the index holds what HEAD does, and no merge or
+// the like waits to be committed, so that a commit of the index and our path is
+// one of our path. Where that changes meanwhile, the commit shows it.
+func (w *work) nothingStaged(ctx context.Context, head string) bool {
+	if head == "" {
+		return false
+	}
+	for _, name := range []string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"} {
+		if _, err := os.Lstat(filepath.Join(w.repo.GitDir(), name)); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	res, err := w.git(ctx, "diff-index", "--cached", "--quiet", "--ignore-submodules=none", head, "--")
+	return err == nil && res.Code == 0
 }
 
 // encoding returns what makes git say of a commit's message that it is in that

@@ -25,6 +25,9 @@ type Rev struct {
 type RevListOptions struct {
 	Reverse bool // parents before children; without it children come first
 	Max     int  // at most so many commits; 0: no limit
+	// Unordered gives them in the order in which git comes to them, which it
+	// can begin before it has seen all.
+	Unordered bool
 }
 
 const (
@@ -86,7 +89,10 @@ func (r *Repo) revList(ctx context.Context, include, exclude []ID, opt RevListOp
 				stdin.WriteString(id + "\n")
 			}
 		}
-		args := []string{"rev-list", "--parents", "--topo-order"}
+		args := []string{"rev-list", "--parents"}
+		if !opt.Unordered {
+			args = append(args, "--topo-order")
+		}
 		if opt.Reverse {
 			args = append(args, "--reverse")
 		}

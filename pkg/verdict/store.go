@@ -41,6 +41,13 @@ type manifest struct {
 	Signers  []signer
 	Reasons  []string
 	Ahead    ahead
+	Many     many
+}
+
+// many is a range that has more than so many commits, and is not judged yet.
+type many struct {
+	Range   string
+	Commits int
 }
 
 // A segment is a file of blocks.

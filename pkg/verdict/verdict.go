@@ -211,7 +211,7 @@ func (b *Book) base(ctx context.Context) error {
 	if j.Commits < j.Total {
 		return malformed(j)
 	}
-	s.Tip, s.Eras, s.Now = tip, j.Eras, j.Latest()
+	s.Tip, s.Eras, s.Now, s.Many = tip, j.Eras, j.Latest(), many{}
 	if !b.kept() {
 		b.memory = append(b.memory, out...)
 		return nil
@@ -308,14 +308,22 @@ func (b *Book) few(ctx context.Context, include, exclude []string) error {
 	if b.o.Max == 0 {
 		return nil
 	}
+	known := strings.Join(append(include, exclude...), " ")
+	if b.store.Many.Range == known && b.o.Max <= b.store.Many.Commits {
+		b.pending = true
+		return nil
+	}
 	n := 0
-	for _, err := range b.o.Repo.RevList(ctx, include, exclude, gitrepo.RevListOptions{Max: b.o.Max + 1}) {
+	for _, err := range b.o.Repo.RevList(ctx, include, exclude, gitrepo.RevListOptions{Max: b.o.Max + 1, Unordered: true}) {
 		if err != nil {
 			return err
 		}
 		n++
 	}
-	b.pending = n > b.o.Max
+	if b.pending = n > b.o.Max; b.pending && b.kept() {
+		b.store.Many = many{known, b.o.Max}
+		_ = b.store.save(b.o.Now)
+	}
 	return nil
 }
 

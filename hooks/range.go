@@ -52,6 +52,13 @@ func (c *Checker) Range(ctx context.Context, r policy.Range) (err error) {
 			base = c.Head
 		} else if len(r.Exclude) == 0 || c.All {
 			c.Judge.OfTheTime = c.Loader.Accepted
+			if len(r.Exclude) > 0 { // from a baseline on
+				from, err := c.Repo.Commit(r.Exclude[len(r.Exclude)-1])
+				if err != nil {
+					return err
+				}
+				c.Judge.Eras = policy.ErasFrom(from.Tree)
+			}
 		}
 		r.From = base
 		if r.Policy, r.Trust, err = c.Loader.AtCommit(base); err != nil {

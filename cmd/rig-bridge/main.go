@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -59,7 +61,7 @@ func run() int {
 	return bridge.Main(ctx, bridge.Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ: environ, Dir: dir, Self: self, Now: time.Now, Rand: rand.Reader,
-		Piped: piped, Rows: rows, Page: pager(second), Unread: unread, HookProgram: hookProgram, InstallHooks: installHooks, Second: second,
+		Piped: piped, Ask: ask, Rows: rows, Page: pager(second), Unread: unread, HookProgram: hookProgram, InstallHooks: installHooks, Second: second,
 		Control: func(ctx context.Context, dir string, args []string) (stdout, stderr []byte, code int, err error) {
 			return handover.Run(ctx, self, "rig-bridge", dir, args, environ)
 		},
@@ -71,6 +73,17 @@ func run() int {
 func piped() bool {
 	info, err := os.Stdin.Stat()
 	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket) != 0 || err == nil && info.Mode().IsRegular()
+}
+
+// ask asks a person, if one sits at the terminal.
+func ask(question string) bool {
+	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(os.Stderr.Fd())) {
+		return false
+	}
+	os.Stderr.WriteString(question)
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return err == nil && (answer == "y" || answer == "yes")
 }
 
 func rows() (int, bool) {

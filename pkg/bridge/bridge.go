@@ -40,6 +40,9 @@ type Env struct {
 	// Piped reports whether Stdin is a pipe, a socket or a file: something that
 	// was handed over, not a terminal or another device. Nil: it is not.
 	Piped func() bool
+	// Ask shows a question to a person at the terminal and reports whether the
+	// answer is yes. Nil, or without a terminal: no.
+	Ask func(question string) bool
 	// Rows returns the height of the terminal that Stdout is, ok false if it
 	// is none. Nil: Stdout is no terminal.
 	Rows func() (rows int, ok bool)

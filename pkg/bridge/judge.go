@@ -28,18 +28,27 @@ func (w *work) loader() *policy.Loader {
 	}}
 }
 
-// policyAt returns policy and trust as a commit of ours gives them.
-func (w *work) policyAt(commit string) (*policy.Policy, *policy.Trust, error) {
+// ownLoader is loader with the client's own policy.
+func (w *work) ownLoader() (*policy.Loader, error) {
 	l := w.loader()
 	path := filepath.Join(w.repo.CommonDir(), ownPolicy)
 	data, err := os.ReadFile(path)
 	switch {
 	case err == nil:
 		if l.Own, err = policy.DecodeFile(data, policy.FromClient, path); err != nil {
-			return nil, nil, undecided(err)
+			return nil, undecided(err)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
-		return nil, nil, cannotRead(path, err)
+		return nil, cannotRead(path, err)
+	}
+	return l, nil
+}
+
+// policyAt returns policy and trust as a commit of ours gives them.
+func (w *work) policyAt(commit string) (*policy.Policy, *policy.Trust, error) {
+	l, err := w.ownLoader()
+	if err != nil {
+		return nil, nil, err
 	}
 	p, t, err := l.AtCommit(commit)
 	if err != nil {
@@ -78,8 +87,10 @@ func undecided(err error) error {
 // judgeRange judges every commit of tip that base lacks by all rules of the
 // push gate, with policy and signers from trusted (spec/cli.md section 9). An
 // error means that it could not be decided; the findings so far come with it.
-// linear says that base is known to be in the history of tip.
-func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted string, linear bool) ([]finding.Finding, error) {
+// linear says that base is known to be in the history of tip. moves says that
+// what an accepted commit changes of policy and signers counts for those after
+// it, as at a server that got them one by one.
+func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted string, linear, moves bool) ([]finding.Finding, error) {
 	if tip == "" || tip == base {
 		return nil, nil
 	}
@@ -105,6 +116,17 @@ func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted stri
 		// The hooks' own index is read where there is one, and not written.
 		Repo: w.repo, Dir: filepath.Join(w.repo.CommonDir(), "rigward"), Envelope: p.Candidate,
 	}}
+	if moves {
+		l, err := w.ownLoader()
+		if err != nil {
+			return nil, err
+		}
+		tree, err := w.tree(trusted)
+		if err != nil {
+			return nil, err
+		}
+		j.OfTheTime, j.Eras = l.Accepted, policy.ErasFrom(tree)
+	}
 	err = j.Range(ctx, r)
 	finding.Sort(j.Findings)
 	if err != nil {

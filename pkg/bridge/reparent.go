@@ -24,7 +24,7 @@ func (r *run) judgeAgain(w *work, t target, theirs, tip, trusted string) error {
 	if err != nil {
 		return err
 	}
-	fs, err := w.judgeRange(r.ctx, t, theirs, tip, trusted, true)
+	fs, err := w.judgeRange(r.ctx, t, theirs, tip, trusted, true, false)
 	switch {
 	case finding.Worst(fs) == finding.Error:
 		return invalid(fs)
@@ -125,7 +125,7 @@ func (r *run) reparent(w *work, j *journal, p *posted) error {
 			moved[u.commit.ID], tip = made, made
 		}
 	}
-	if err := r.judgeAgain(w, t, theirs, tip, head); err != nil {
+	if err := r.judgeAgain(w, t, theirs, tip, theirs); err != nil {
 		return err
 	}
 	if res, err := w.git(ctx, "read-tree", "-n", "-m", "-u", head, tip); err != nil {

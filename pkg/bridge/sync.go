@@ -1,7 +1,10 @@
 package bridge
 
 import (
+	"bytes"
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +14,7 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
 )
 
 // Reasons of a refused sync, in the order in which the first that holds is
@@ -43,11 +47,14 @@ type changed struct {
 
 // incoming is what the commits of one side that the other lacks contain.
 type incoming struct {
-	added    []added // present at the tip, by path
-	changed  []changed
-	findings []finding.Finding
-	trusted  bool // a commit changes the policy or the signers
-	signed   bool // a commit has a signature
+	added     []added // present at the tip, by path
+	changed   []changed
+	findings  []finding.Finding
+	trusted   []string // paths of policy, signers and revocations that are changed
+	trustedBy []string // the last commit that changes each
+	moves     []trustChange
+	beside    bool // a commit changes what is in no thread
+	signed    bool // a commit has a signature
 }
 
 // incoming judges the commits of theirs that head lacks: every one, against
@@ -57,14 +64,30 @@ func (r *run) incoming(w *work, t target, head, theirs string) (*incoming, error
 	if err != nil {
 		return nil, err
 	}
-	in.findings, err = w.judgeRange(r.ctx, t, head, theirs, head, false)
+	if in.moves, err = w.trustChanges(in, head, theirs); err != nil {
+		return nil, err
+	}
+	in.findings, err = w.judgeRange(r.ctx, t, head, theirs, head, false, true)
 	if err != nil && r.ctx.Err() == nil {
 		own, cerr := w.judgeContent(in.added)
 		if cerr == nil && finding.Worst(own) == finding.Error {
 			in.findings, err = own, nil
 		}
 	}
-	return in, err
+	return in, forReader(err, t)
+}
+
+// forReader is an undecided judgement of what others sent, told to the one who
+// pulls: the hints of the gates are for the one who pushes.
+func forReader(err error, t target) error {
+	var u *policy.Undecided
+	if !errors.As(err, &u) || !errors.Is(err, policy.ErrNobody) {
+		return err
+	}
+	f := asFailure(context.Background(), err)
+	f.message = "what came from " + quote(t.label()) + " must be signed, and this clone knows no signers"
+	return f.withHint("ask who looks after the server for its signers file, then: git config rigward.allowedSigners FILE; "+
+		"or a person looks at it with git log --patch ..%s and takes it with git merge --ff-only %s", shellWord(t.label()), shellWord(t.label()))
 }
 
 // collect sorts the changes of the commits of tip that base lacks.
@@ -81,29 +104,37 @@ func (r *run) collect(w *work, base, tip string) (*incoming, error) {
 			in.changed = append(in.changed, changed{path, reason, commit})
 		}
 	}
-	isThread := map[string]bool{}
-	err := w.scan(r.ctx, base, tip, func(c *gitrepo.Scanned) error {
+	p, _, err := w.policyAt(base)
+	if err != nil {
+		return nil, err
+	}
+	err = w.scan(r.ctx, base, tip, func(c *gitrepo.Scanned) error {
 		in.signed = in.signed || isSigned(c.Commit)
 		for _, d := range c.Diffs {
+			isEnvelope, err := w.envelopes(p, d.Changes)
+			if err != nil {
+				return err
+			}
 			for _, ch := range d.Changes {
-				reason, err := w.judgeChange(ch, tip, isThread)
-				if err != nil {
-					return err
-				}
-				if reason != "" {
-					if len(c.Diffs) > 1 && w.accepted(base, ch) {
-						continue // the merge takes what is accepted here
-					}
-					if reason != "trusted" {
-						blame(ch.Path, reason, c.ID)
+				switch was, is := isEnvelope(ch.Path, ch.OldMode, ch.OldID), isEnvelope(ch.Path, ch.NewMode, ch.NewID); {
+				case p.Guards(ch.Path):
+					if i := slices.Index(in.trusted, ch.Path); i >= 0 {
+						in.trustedBy[i] = c.ID
 					} else {
-						in.trusted = true
+						in.trusted, in.trustedBy = append(in.trusted, ch.Path), append(in.trustedBy, c.ID)
 					}
-					continue
-				}
-				if _, known := news[ch.Path]; !known {
-					thread, _ := splitPath(ch.Path)
-					news[ch.Path] = added{path: ch.Path, thread: thread, commit: c.ID, blob: ch.NewID}
+				case was:
+					blame(ch.Path, how(ch), c.ID)
+				case is:
+					if _, known := news[ch.Path]; !known {
+						thread, _ := splitPath(ch.Path)
+						news[ch.Path] = added{path: ch.Path, thread: thread, commit: c.ID, blob: ch.NewID}
+					}
+				case len(c.Diffs) > 1 && w.accepted(base, ch): // the merge takes what is accepted here
+				case !p.TakesOutside(ch.Path):
+					blame(ch.Path, "outside-thread", c.ID)
+				default:
+					in.beside = true
 				}
 			}
 		}
@@ -144,66 +175,50 @@ func (w *work) describe(a *added) error {
 	return nil
 }
 
-// judgeChange returns why a change is not an added envelope, "" if it is one.
-// Policy and signers are "trusted": the signers-change rule decides on them.
-func (w *work) judgeChange(ch gitrepo.Change, tip string, isThread map[string]bool) (string, error) {
+// how says in one word what happens to an envelope.
+func how(ch gitrepo.Change) string {
 	switch {
-	case ch.Path == ".bridge/policy.yaml" || ch.Path == ".bridge/allowed_signers":
-		if ch.NewMode == gitrepo.ModeFile {
-			return "trusted", nil
-		}
-		return "deleted", nil
 	case ch.Deleted():
-		return "deleted", nil
-	case ch.Added():
-		if !envelope.IsEnvelopePath(ch.Path) {
-			return "outside-thread", nil
-		}
-		thread, _ := splitPath(ch.Path)
-		is, known := isThread[thread]
-		if !known {
-			var err error
-			if is, err = w.holdsEnvelope(tip, thread, ch); err != nil {
-				return "", err
-			}
-			isThread[thread] = is
-		}
-		if !is {
-			return "outside-thread", nil
-		}
-		return "", nil
+		return "deleted"
 	case ch.OldMode&modeType != ch.NewMode&modeType:
-		return "retyped", nil
+		return "retyped"
 	case ch.OldID != ch.NewID:
-		return "modified", nil
+		return "modified"
 	}
-	return "mode-changed", nil
+	return "mode-changed"
 }
 
 const modeType = 0o170000
 
-// holdsEnvelope tells whether a directory is a thread: it holds a file at an
-// envelope path, at the tip or by this change, that begins with a fence.
-func (w *work) holdsEnvelope(tip, thread string, ch gitrepo.Change) (bool, error) {
-	files, err := w.treeFiles(tip, thread)
-	if err != nil {
-		return false, err
-	}
-	ids := []string{ch.NewID}
-	for name, id := range files {
-		if envelope.IsEnvelopePath(thread + "/" + name) {
-			ids = append(ids, id)
+// envelopes returns what says whether an entry of one of the two sides of some
+// changes is an envelope.
+func (w *work) envelopes(p *policy.Policy, changes []gitrepo.Change) (func(path string, mode gitrepo.Mode, id string) bool, error) {
+	var ids []string
+	for _, ch := range changes {
+		if !p.Candidate(ch.Path) {
+			continue
+		}
+		if ch.OldMode.IsFile() {
+			ids = append(ids, ch.OldID)
+		}
+		if ch.NewMode.IsFile() {
+			ids = append(ids, ch.NewID)
 		}
 	}
-	found := false
-	err = w.repo.Objects(ids, envelope.DefaultLimits().File, func(o gitrepo.Object) error {
-		found = found || o.Type == "blob" && envelope.HasFence(o.Data)
+	heads := map[string][]byte{}
+	i := 0
+	err := w.repo.Heads(ids, envelope.FenceBytes, func(o gitrepo.Object) error {
+		if o.Err != nil {
+			return o.Err
+		}
+		heads[ids[i]] = bytes.Clone(o.Data)
+		i++
 		return nil
 	})
 	if err != nil {
-		return false, gitProblem(err)
+		return nil, gitProblem(err)
 	}
-	return found, nil
+	return func(path string, mode gitrepo.Mode, id string) bool { return p.Accepted(path, mode, heads[id]) }, nil
 }
 
 // accepted tells whether a merge's version of a path outside the threads is
@@ -324,6 +339,7 @@ type syncObject struct {
 	Reason              string           `json:"reason,omitempty"`
 	Report              divergenceReport `json:"divergence_report"`
 	Findings            []jsonFinding    `json:"findings"`
+	TrustChanges        []trustChange    `json:"trust_changes,omitempty"`
 	ControlPlane        string           `json:"control_plane,omitempty"` // with --check: whether its last row is of HEAD
 
 	rebase string // what brings two sides together that both moved
@@ -419,7 +435,7 @@ func (r *run) syncOnce() (*syncObject, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.opts.has("--auto") && o.Reason == "" && theirs != head && !o.ahead {
+	if o.Reason == "" && theirs != head && !o.ahead && (r.opts.has("--auto") || r.agreed(o.syncObject)) {
 		if err := r.pull(w, t, o.syncObject, head, theirs); err != nil {
 			return nil, err
 		}
@@ -522,6 +538,7 @@ func (r *run) compare(w *work, t target, head, seen, theirs string) (*comparison
 	o.NewEnvelopesCount = o.NewEnvelopes
 	o.ChangedCount = len(rep.ChangedEnvelopes)
 	o.Findings = jsonFindings(in.findings)
+	o.TrustChanges = in.moves
 	return c, nil
 }
 
@@ -536,7 +553,7 @@ func (w *work) rebaseHint(t target, ours, theirs *incoming, both []collision) (s
 		command += "--gpg-sign "
 	}
 	command += shellWord(t.label())
-	switch other := len(ours.changed) > 0 || ours.trusted; {
+	switch other := len(ours.changed) > 0 || ours.trusted != nil || ours.beside; {
 	case other && len(both) > 0:
 		return fmt.Sprintf("run `%s`, and `git rebase --skip` where it stops: that leaves out the unpushed one of two", command), nil
 	case other:
@@ -691,6 +708,9 @@ func (r *run) tell(t target, o *syncObject) {
 		lines = append(lines, fmt.Sprintf("thread %s: %s by %s and %s by %s were written without knowledge of each other since %s",
 			d.ThreadID, finding.Path(d.Local.Path), quote(d.Local.From), finding.Path(d.Remote.Path), quote(d.Remote.From), since))
 	}
+	for _, c := range o.TrustChanges {
+		lines = append(lines, c.lines()...)
+	}
 	for _, e := range o.Report.NewEnvelopes {
 		lines = append(lines, fmt.Sprintf("%s by %s: %s", finding.Path(e.Path), quote(e.From), e.word))
 	}
@@ -706,6 +726,8 @@ func (r *run) tell(t target, o *syncObject) {
 	switch {
 	case o.Reason == reasonDiverged && o.rebase != "":
 		r.note("both sides moved; %s", o.rebase)
+	case o.Reason == "" && len(o.TrustChanges) > 0 && !o.Pulled && o.LocalHead != o.RemoteHead:
+		r.note("whom to trust changes; `rig-bridge sync --auto` takes it")
 	case o.Reason == reasonNonAppend || o.Reason == reasonContent:
 		r.note("look at it with `git log --patch ..%s`; if it is to stand, a person takes it with `git merge --ff-only %s`", up, up)
 	}

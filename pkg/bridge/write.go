@@ -565,7 +565,7 @@ func (w *work) encoding(name string) ([]string, error) {
 
 // judgeOwn judges the new commit as the gates will.
 func (r *run) judgeOwn(w *work, j *journal, p *posted, commit string) error {
-	fs, err := w.judgeRange(r.ctx, p.target, j.Before, commit, j.Before, true)
+	fs, err := w.judgeRange(r.ctx, p.target, j.Before, commit, j.Before, true, false)
 	switch {
 	case err != nil:
 		return takeBack(err)

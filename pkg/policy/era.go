@@ -28,6 +28,10 @@ type Era struct {
 	Torn   []int // the eras of the sides that trust different people; nil: none
 }
 
+// ErasFrom are the eras of a history of which all that came before counts as
+// accepted: one, with the files of that tree.
+func ErasFrom(tree string) []Era { return []Era{{From: -1, Files: Accepted{Tree: tree}}} }
+
 // Accepted names the files by which commits are judged: those of a tree, save
 // the paths at which a refused commit has put something else.
 type Accepted struct {

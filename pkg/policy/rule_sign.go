@@ -119,6 +119,13 @@ func (j *Judge) acceptedWithin(ctx context.Context, a, b string) (bool, error) {
 	return true, nil
 }
 
+// Guards reports whether a path is that of the policy, the signers or the
+// revocations: whoever changes it changes who is trusted.
+func (p *Policy) Guards(path string) bool { return p.trustPath(path) }
+
+// TakesOutside reports whether a path that is no envelope may be changed.
+func (p *Policy) TakesOutside(path string) bool { return !p.OutsideDeny || p.ignored(path) }
+
 func (p *Policy) trustPath(path string) bool {
 	return path == policyPath || path == p.Signers || p.Revoked != "" && path == p.Revoked
 }

@@ -34,10 +34,14 @@ func NewTrust(source string, read func() (signers []byte, revoked []RevocationFi
 	return &Trust{read: read, source: source}
 }
 
+// ErrNobody is the cause of an Undecided that needs a signer where nobody is
+// trusted yet.
+var ErrNobody = errors.New("nobody is trusted yet")
+
 // Untrusting returns a Trust without a signers file: asking it is an error.
 func Untrusting(source string) *Trust {
 	return &Trust{source: source, missing: true, read: func() ([]byte, []RevocationFile, error) {
-		return nil, nil, &Undecided{
+		return nil, nil, &Undecided{Cause: ErrNobody,
 			Message: "there are no trusted signers: " + source + " is missing in what was there before",
 			Hint:    "push the commit that adds it first, by itself; or name a file of the server: git config rigward.allowedSigners FILE",
 		}

@@ -1,0 +1,147 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestFirstSignersArrive plays I08: a clone that was there before anybody signed
+// gets the signers file together with the first relay. sync shows who is to be
+// trusted from then on and takes it; so does send.
+func TestFirstSignersArrive(t *testing.T) {
+	for _, how := range []string{"sync", "send"} {
+		w, line, relay := relaying(t)
+		w.clone("old", "rig-old")
+		w.git("op", "config", "commit.gpgsign", "true")
+		w.commitFiles("op", map[string]string{".bridge/allowed_signers": line})
+		w.ok("op", relay...)
+		o := w.run("old", "sync")
+		for _, word := range []string{"new_envelopes=1", "fast_forward=true"} {
+			if !strings.Contains(o.stdout, word) {
+				t.Errorf("nothing says %s: %s%s", word, o.stdout, o.stderr)
+			}
+		}
+		for _, word := range []string{".bridge/allowed_signers changes by commit", "Op op", "and this clone knows no signers yet", "+ \"op@example.com,op-relay ssh-ed25519 ", "`rig-bridge sync --auto` takes it"} {
+			if !strings.Contains(o.stderr, word) {
+				t.Errorf("nothing says %q: %s", word, o.stderr)
+			}
+		}
+		if o.code != 0 {
+			t.Errorf("exit %d", o.code)
+		}
+		if how == "sync" {
+			if o = w.ok("old", "sync", "--auto"); !strings.Contains(o.stdout, "pulled=true") || !strings.Contains(o.stderr, "allowed_signers changes") {
+				t.Error(o)
+			}
+			if o = w.ok("old", "thread", "t-one"); !strings.Contains(o.stdout, "verified") {
+				t.Error(o.stdout)
+			}
+		} else {
+			w.ok("old", "send", "ACK", "--thread", "t-one", "--to", "op-relay", "--tldr", "seen")
+		}
+	}
+}
+
+// TestKeysRotate: a clone that was away while keys changed takes the change that
+// a listed signer made, and what the new key signed; and not one by anybody else.
+func TestKeysRotate(t *testing.T) {
+	w, line, relay := relaying(t)
+	w.git("op", "config", "commit.gpgsign", "true")
+	w.commitFiles("op", map[string]string{".bridge/allowed_signers": line})
+	w.clone("away", "rig-away")
+	w.clone("fooled", "rig-fooled")
+	next := w.operator("next")
+	next = strings.Replace(next, "next@example.com,next-relay", "op@example.com,op-relay", 1)
+	w.commitFiles("op", map[string]string{".bridge/allowed_signers": next})
+	w.git("op", "config", "user.signingkey", w.path("home/next"))
+	w.ok("op", relay...)
+	o := w.ok("away", "sync", "--auto")
+	if !strings.Contains(o.stdout, "pulled=true") || !strings.Contains(o.stderr, "signed by op@example.com,op-relay SHA256:") || !strings.Contains(o.stderr, "- \"op@example.com") {
+		t.Error(o)
+	}
+	// A stranger changes the signers: nobody takes it.
+	bad := w.operator("bad")
+	w.git("bad", "config", "commit.gpgsign", "true")
+	w.commitFiles("bad", map[string]string{".bridge/allowed_signers": next + bad})
+	for _, clone := range []string{"away", "fooled"} {
+		before := w.git(clone, "rev-parse", "HEAD")
+		o = w.run(clone, "sync", "--auto")
+		if o.code != 1 || w.git(clone, "rev-parse", "HEAD") != before || !strings.Contains(o.stderr, "which is not accepted") || !strings.Contains(o.stderr, "[commit-signed]") && !strings.Contains(o.stderr, "[signers-change]") {
+			t.Error(clone, o)
+		}
+	}
+}
+
+// TestRelayWithoutSigners: where only the server knows who signs, the one who
+// pulls is told what helps, not what the one who pushes could do.
+func TestRelayWithoutSigners(t *testing.T) {
+	w, line, relay := relaying(t)
+	w.clone("b", "rig-b")
+	w.write("signers", line)
+	w.git("op", "config", "rigward.allowedSigners", w.path("signers"))
+	w.ok("op", relay...)
+	o := w.run("b", "sync", "--auto")
+	o.keeps(t, 2, "this clone knows no signers", "hint: ask who looks after the server for its signers file, then: git config rigward.allowedSigners FILE")
+	w.git("b", "config", "rigward.allowedSigners", w.path("signers"))
+	if o := w.ok("b", "sync", "--auto"); !strings.Contains(o.stdout, "pulled=true") {
+		t.Error(o)
+	}
+}
+
+// TestCodeBesideThreads plays I11: what send takes, sync takes: a commit beside
+// threads is no divergence where the policy allows it.
+func TestCodeBesideThreads(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	w.clone("b", "rig-b")
+	os.Mkdir(w.path("a/t-one"), 0o755)
+	w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "rig-b")
+	push := func(args ...string) {
+		for _, c := range [][]string{{"pull", "-q", "--rebase", "--autostash"}, args, {"commit", "-q", "-m", "code"}, {"push", "-q"}} {
+			w.git("a", c...)
+		}
+	}
+	w.write("a/src/a.go", "package a\n")
+	w.write("a/src/README.md", "# no envelope\n")
+	push("add", "src")
+	w.ok("b", "sync")
+	if o := w.ok("b", "sync", "--auto"); !strings.Contains(o.stdout, "pulled=true fast_forward=true diverged=false new_envelopes=1") {
+		t.Error(o)
+	}
+	w.write("a/src/a.go", "package b\n")
+	push("add", "src")
+	w.git("a", "mv", "src/README.md", "src/notes.md")
+	push("rm", "-q", "src/a.go")
+	w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "rig-a", "--tldr", "over code")
+	w.ok("b", "sync", "--auto")
+	// An edit in place is one as ever, and so is code where the policy denies it.
+	w.git("a", "pull", "-q", "--rebase")
+	w.write("a/t-one/REQUEST.md", w.read("a/t-one/REQUEST.md")+"more\n")
+	push("add", "t-one")
+	w.run("b", "sync", "--auto").says(t, 1, "reason=non_append_change_on_remote", "t-one/REQUEST.md: modified by commit")
+	w.git("a", "reset", "-q", "--hard", "HEAD~1")
+	w.git("a", "push", "-q", "--force")
+	w.git("b", "update-ref", "-d", "refs/remotes/origin/main")
+	w.commitFiles("a", map[string]string{".bridge/policy.yaml": "version: 1\nenvelopes: {outside: deny}\n"})
+	w.ok("b", "sync", "--auto")
+	w.write("a/src/c.go", "package c\n")
+	push("add", "src")
+	w.run("b", "sync", "--auto").says(t, 1, "outside-thread")
+}
+
+// says checks the exit code, and words in either output.
+func (o outcome) says(t testing.TB, code int, words ...string) {
+	t.Helper()
+	if o.code != code {
+		t.Errorf("exit %d, expected %d\n%s%s", o.code, code, o.stdout, o.stderr)
+	}
+	for _, word := range words {
+		if !strings.Contains(o.stdout+o.stderr, word) {
+			t.Errorf("nothing says %q\n%s%s", word, o.stdout, o.stderr)
+		}
+	}
+}

@@ -315,3 +315,43 @@ func TestHeadCancelled(t *testing.T) {
 		t.Error("created nevertheless")
 	}
 }
+
+// TestHeadOverOlder replaces a bundle of the older generation, and is replaced
+// by it: nothing of the other one stays but what was changed.
+func TestHeadOverOlder(t *testing.T) {
+	dir := writeFiles(t, notesFiles())
+	c, err := Create(t.Context(), openDir(t, dir), CreateOptions{ID: "notes", Version: "0.9.0", Time: when, Key: ownKey, SignItems: true})
+	if err != nil || !c.OK() {
+		t.Fatal(err, messages(c.Findings))
+	}
+	if err := c.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	older := func(o *InstallOptions) { o.Verify.ID, o.AllowDowngrade = "notes", true }
+	for _, changed := range []bool{false, true} {
+		space := t.TempDir()
+		if in := install(t, dir, space, older); in.Status != "installed" {
+			t.Fatal(messages(in.Findings))
+		}
+		want := 5
+		if changed {
+			put(t, space, ManifestPath("notes"), "mine\n")
+			want++
+		}
+		if in := headInstall(t, writeHead(t, nil), space); in.Status != "upgraded" || len(in.FilesKept) != want-5 {
+			t.Errorf("%+v %v", in, messages(in.Findings))
+		}
+		if tree := treeOf(t, space); len(tree) != want {
+			t.Errorf("%d files, want %d: %v", len(tree), want, tree)
+		}
+		if changed {
+			continue
+		}
+		if r := headInstalled(t, space); !r.Verified() {
+			t.Error(messages(r.Findings))
+		}
+		if in := install(t, dir, space, older); in.Status != "upgraded" || in.FilesRemoved != 4 {
+			t.Errorf("%+v %v", in, messages(in.Findings))
+		}
+	}
+}

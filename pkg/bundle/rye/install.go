@@ -364,7 +364,7 @@ func (in *installer) plan() error {
 	}
 	step := func(p, what string) { r.Plan = append(r.Plan, Step{p, what}) }
 	for _, e := range m.Entries {
-		if !in.head() && isKeyPath(e.Path) {
+		if isKeyPath(e.Path) {
 			r.FilesSkipped = append(r.FilesSkipped, e.Path)
 			step(e.Path, "skip")
 			continue
@@ -571,8 +571,12 @@ func (in *installer) planManifest() (stored bool, err error) {
 
 // planDropped decides about the files that only the installed version has.
 func (in *installer) planDropped(same func(string, []byte) bool, step func(p, what string)) error {
-	for _, p := range in.own.Files {
-		if _, listed := in.lock.FileHashes[p]; listed || !in.head() && isKeyPath(p) {
+	dropped := in.own.Files
+	if in.head() && !in.own.isHead() { // its manifest stands where no file of this generation does
+		dropped = append(slices.Clone(dropped), ManifestPath(in.r.ID))
+	}
+	for _, p := range dropped {
+		if _, listed := in.lock.FileHashes[p]; listed || isKeyPath(p) {
 			continue
 		}
 		st, link, err := in.state(p)
@@ -584,7 +588,9 @@ func (in *installer) planDropped(same func(string, []byte) bool, step func(p, wh
 		}
 		unchanged := false
 		if st.Regular && !link {
-			if unchanged, err = in.unchanged(p, st, same); err != nil {
+			if p == ManifestPath(in.r.ID) {
+				unchanged = st.SHA256.Hex() == in.own.ManifestHash
+			} else if unchanged, err = in.unchanged(p, st, same); err != nil {
 				return err
 			}
 		}

@@ -38,7 +38,7 @@ func parts(dir, reference string, quick bool) []part {
 		return part{name: name, args: append([]string{"run", "./internal/bench/" + name}, args...)}
 	}
 	gates, control := []string{"-dir", dir}, []string{"-dir", dir}
-	client := []string{"-reference", reference, "-sizes", "10,1000,10000"}
+	client := []string{"-reference", reference, "-sizes", "1000,10000,100000"}
 	if quick {
 		gates = append(gates, "-n", "1000", "-rounds", "5")
 		control = append(control, "-n", "1000", "-rounds", "5")

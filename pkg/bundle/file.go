@@ -96,7 +96,11 @@ func WriteWatched(name string, mode os.FileMode, write func(io.Writer) error, ch
 		g.more.L = &g.mu
 		checked := make(chan error, 1)
 		go func() { checked <- check(g) }()
-		err := buffered(g, write)
+		p := startPipe(g) // a compressor does not wait for the file
+		err := buffered(p, write)
+		if perr := p.Close(); perr != nil {
+			err = perr
+		}
 		g.end(err)
 		return cmpErr(err, <-checked)
 	})

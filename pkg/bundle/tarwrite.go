@@ -6,11 +6,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -66,7 +68,7 @@ func WriteArchive(ctx context.Context, w io.Writer, c Compression, l Layout, ent
 func WriteCompressed(ctx context.Context, zw io.WriteCloser, l Layout, entries []Entry) (Written, error) {
 	p := startPipe(zw)
 	done, err := WriteTar(ctx, p, l, entries)
-	if perr := p.Close(); err == nil {
+	if perr := p.Close(); perr != nil {
 		err = perr
 	}
 	if cerr := zw.Close(); err == nil {
@@ -183,7 +185,10 @@ type pipe struct {
 	exit chan error
 	cur  []byte
 	sent int
+	bad  atomic.Bool // a write failed: Close tells why
 }
+
+var errPipe = errors.New("the other end of the pipe is closed")
 
 func startPipe(w io.Writer) *pipe {
 	p := &pipe{full: make(chan []byte, chunks), free: make(chan []byte, chunks), exit: make(chan error, 1)}
@@ -195,7 +200,9 @@ func startPipe(w io.Writer) *pipe {
 		var err error
 		for b := range p.full {
 			if err == nil {
-				_, err = w.Write(b)
+				if _, err = w.Write(b); err != nil {
+					p.bad.Store(true)
+				}
 			}
 			p.free <- b[:0]
 		}
@@ -204,7 +211,12 @@ func startPipe(w io.Writer) *pipe {
 	return p
 }
 
+// Write implements io.Writer. It fails soon after a write of the second
+// goroutine has.
 func (p *pipe) Write(b []byte) (n int, err error) {
+	if p.bad.Load() {
+		return 0, errPipe
+	}
 	for n < len(b) {
 		m := min(len(b)-n, cap(p.cur)-len(p.cur))
 		p.cur = append(p.cur, b[n:n+m]...)

@@ -183,6 +183,9 @@ func open(data []byte, l Limits) (text string, body []byte, closing int, problem
 	if closing == 0 {
 		return "", nil, 0, &yamlprofile.Error{Line: 1, Col: 1, Message: "the front matter has no closing fence, expected a line that is exactly ---", Hint: "put a line that is exactly --- between front matter and body"}
 	}
+	if err := yamlprofile.LoneCR(data, len(data)-len(body)); err != nil {
+		return "", nil, 0, err.(*yamlprofile.Error)
+	}
 	if int64(size) > l.Frontmatter {
 		return "", nil, 0, &yamlprofile.Error{Line: 2, Col: 1, Message: fmt.Sprintf("the front matter has %d bytes, at most %d are allowed", size, l.Frontmatter)}
 	}

@@ -193,16 +193,96 @@ func TestJ07EveryReaderReadsTheSame(t *testing.T) {
 	}
 }
 
+// J07: what readers were found to take differently is refused, and what stands
+// near it is not.
+func TestJ07FilesWithTwoReadings(t *testing.T) {
+	front := func(lines string) []byte {
+		return []byte("---\nfrom: mac-m5\nto: win\ndate: 2026-05-15\nstatus: ▶ Go\ntype: ACK\nthread: t-one\n" + lines + "---\nBody.\n")
+	}
+	refused := map[string][]byte{
+		"a key behind a CR in a comment":            []byte("---\nfrom: mac-m5\nto: win\ndate: 2026-05-15\nstatus: ▶ Go #\rtype: REQUEST\ntype: ACK\nthread: t-one\n---\n"),
+		"the only type behind a CR":                 []byte("---\nfrom: mac-m5\nto: win\ndate: 2026-05-15\nstatus: ▶ Go #\rtype: REQUEST\nthread: t-one\n---\n"),
+		"a CR behind the opening fence":             []byte("---\rfrom: mac-m5\nto: win\ndate: 2026-05-15\nstatus: ▶ Go\ntype: ACK\nthread: t-one\n---\n"),
+		"a CR behind the closing fence":             []byte("---\nfrom: mac-m5\nto: win\ndate: 2026-05-15\nstatus: ▶ Go\ntype: ACK\nthread: t-one\n---\rBody.\n"),
+		"two CR and a LF":                           front("tldr: x\r\r\n"),
+		"a CR in double quotes":                     front("tldr: \"a\rb\"\n"),
+		"a blank at a line's end in single quotes":  front("tldr: 'a \n  b'\n"),
+		"a blank at a line's end in double quotes":  front("tldr: \"a \n  b\"\n"),
+		"a TAB at a line's end in quotes":           front("tldr: \"a\t\n  b\"\n"),
+		"more blanks than the text's at the end":    front("tldr: |\n  a\n   \n"),
+		"blanks alone in a block of known indent":   front("tldr: |1\n  \n"),
+		"a block that ends with a TAB":              front("tldr: |+\n  a\n  \t\n"),
+		"a year that counts from 1900 for some":     []byte("---\nfrom: mac-m5\nto: win\ndate: 0026-05-15\nstatus: ▶ Go\ntype: ACK\nthread: t-one\n---\n"),
+		"two lines that fold to a timestamp of 1.1": front("tldr: 2026-05-15\n  10:30:00\n"),
+		"a flow list of words of YAML 1.1":          []byte("---\nfrom: mac-m5\nto: [win, no]\ndate: 2026-05-15\nstatus: ▶ Go\ntype: ACK\nthread: t-one\n---\n"),
+	}
+	for _, r := range "\x00\x01\v\f\x1b\x1f\x7f\u0080\u0085\u009f\u2028\u2029\ufeff\ufffe\uffff" {
+		refused[fmt.Sprintf("U+%04X in a comment", r)] = front("# a" + string(r) + "b\n")
+		refused[fmt.Sprintf("U+%04X in quotes", r)] = front("tldr: 'a" + string(r) + "b'\n")
+	}
+	for name, data := range refused {
+		if _, fs := envelope.Parse(data, envelope.Options{}); finding.Worst(fs) != finding.Error {
+			t.Errorf("%s is accepted", name)
+		}
+	}
+	for name, data := range map[string][]byte{
+		"CRLF throughout":              bytes.ReplaceAll(front("tldr: |\n  a\n\n  b\n"), []byte("\n"), []byte("\r\n")),
+		"a CR in the body":             append(front(""), "a\rb\r"...),
+		"a CR as an escape":            front("tldr: \"a\\rb\"\n"),
+		"lines in quotes":              front("tldr: 'a\n  b\n\n  c'\n"),
+		"empty lines at a block's end": front("tldr: |+\n  a\n\n  \n"),
+		"a blank line within a block":  front("tldr: |\n  a\n   \n  b\n"),
+		"blanks behind a plain value":  front("tldr: a  \n"),
+		"words of YAML 1.1 in quotes":  front("tldr: \"yes\"\ndisplay_name: '12:30'\n"),
+		"words of YAML 1.1 in a text":  front("tldr: yes, on 2026-05-15 12:30\n"),
+		"NBSP, ZWSP and a soft hyphen": front("tldr: a\u00a0b\u200bc\u00add\n"),
+	} {
+		if _, fs := envelope.Parse(data, envelope.Options{}); finding.Worst(fs) == finding.Error {
+			t.Errorf("%s is refused: %+v", name, fs)
+		}
+	}
+}
+
 // whole is an envelope with every field, so that a mutation can meet each.
-const whole = "---\nfrom: op-relay\nto: [win-b, mac-m5]\ndate: 2026-05-15T10:30:00Z\nstatus: ▶ Go on\ntype: ACK\nthread: t-one\n" +
+var whole = "---\nfrom: op-relay\nto: [win-b, mac-m5]\ndate: 2026-05-15T10:30:00Z\nstatus: ▶ Go on\ntype: ACK\nthread: t-one\n" +
 	"in_reply_to: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\nattested_by: \"SHA256:abc\"\nattested_at: 2026-05-15T10:30:00Z\nnonce: 01ARZ3NDEKTSV4RRFFQ69G5FAV\n" +
-	"display_name: Mac M5\ntldr: >-\n  two\n  lines\nreferences:\n  - a1b2c3d\n  - \"1234567\"\n---\nBody.\n"
+	"display_name: Mac M5\ntldr: >-\n  two\n  lines\nreferences:\n  - a1b2c3d\n  - \"1234567\"\n" +
+	"body_hash: \"" + envelope.BodyHash([]byte("Body.\n")) + "\"\n---\nBody.\n"
 
 // words are scalars that YAML 1.1 and 1.2 take for different things, or nearly.
 var words = strings.Split("yes Yes YES yEs no No NO on On ON off Off OFF y Y n N true tRue false null Null nULL ~ ~~ = == =a << <<< <a 1_000 _1 1_ 0b11 0B11 0b2 0x_1 0xg 0o17 017 08 0_7 +1 -1 +a "+
 	"1:20 1:60 01:20 12:30 12:30:45 12:30:45.5 1:2:3 -1:30 +1:30 190:20:30.15 1:20a .5 ._5 5. 1. 1._ 1e3 1e+3 1_0.5 1.5e+3 1.5e3 .inf .Inf .INF +.inf -.INF .nan .NaN inf nan NaN "+
 	"2026-05-15 2026-5-1 2026-05-15T10:30:00Z 2026-05-15T10:30:00.123456789+05:30 2026-05-15T10:30:00+0530 2026-05-15t10:30:00z 2026-05-15_10 2026-05-15T1:2:3 0099-01-01 0001-01-01T00:00:00+23:59 9999-12-31T23:59:59-23:59 "+
 	"a\tb a\u00a0b \u3000a a\u200bb #a a#b -a ?a :a a: a:b %a @a `a`", " ")
+
+// folded writes a value over several lines, in any style.
+func (m *mutator) folded() string {
+	style := m.pick([]string{"", "", "'", "\"", "\"", "|", "|-", "|+", ">", ">-", ">+", "|2", ">2-", "|1", ">\t", "> # c", "[", "[\""})
+	block := style != "" && (style[0] == '|' || style[0] == '>')
+	b := style
+	if block {
+		b += m.pick([]string{"\n", "\n", "\n", " \n", "\n\n", "\n  \n", "\n   \n"})
+	}
+	for i := range 1 + m.rand.IntN(4) {
+		if i > 0 || block {
+			b += m.pick([]string{"  ", "  ", "  ", "   ", "    ", "  \t", " "})
+		}
+		for range m.rand.IntN(4) {
+			b += m.pick([]string{"a", "b c", "é", " ", "  ", "\t", "#", " #", ",", ":", "-", "\\n", "''", "\\\"", "\u00a0", "yes", "12", ".", "'", "\"", "\\", "\\\n  "})
+		}
+		b += m.pick([]string{"\n", "\n", "\n", "\n\n", "\n  \n", "\n\t\n", "\n  # c\n"})
+	}
+	b = strings.TrimSuffix(b, "\n")
+	switch style {
+	case "'", "\"":
+		b += style
+	case "[":
+		b += "]"
+	case "[\"":
+		b += "\"]"
+	}
+	return b
+}
 
 // reading makes a file for the comparison of readers.
 func (m *mutator) reading() []byte {
@@ -211,7 +291,7 @@ func (m *mutator) reading() []byte {
 	}
 	f := []byte(whole)
 	if m.rand.IntN(2) == 0 {
-		keys := []string{"from", "to", "date", "status", "type", "thread", "display_name", "tldr", "attested_by", "attested_at", "nonce"}
+		keys := []string{"from", "to", "date", "status", "status", "type", "thread", "thread", "display_name", "display_name", "tldr", "tldr", "attested_by", "attested_at", "nonce"}
 		lines := strings.Split(string(f), "\n")
 		for range 1 + m.rand.IntN(2) {
 			key := m.pick(keys)
@@ -220,12 +300,12 @@ func (m *mutator) reading() []byte {
 					continue
 				}
 				w := m.pick(words)
-				lines[i] = key + ":" + m.pick([]string{" ", " ", " ", "  ", "\t", "\n  "}) + m.pick([]string{w, w, w, w + " " + m.pick(words), "\"" + w + "\"", "'" + w + "'", "[" + w + "]", "- " + w, "|\n  " + w, ">\n  " + w, w + " # c", m.pick([]string{"▶ ", "✅ "}) + w})
+				lines[i] = key + ":" + m.pick([]string{" ", " ", " ", "  ", "\t", "\n  "}) + m.pick([]string{w, w, w, w + " " + m.pick(words), "\"" + w + "\"", "'" + w + "'", "[" + w + "]", "- " + w, "|\n  " + w, ">\n  " + w, m.folded(), m.folded(), m.folded(), m.folded(), w + " # c", m.pick([]string{"▶ ", "✅ "}) + w})
 			}
 		}
 		f = []byte(strings.Join(lines, "\n"))
 	}
-	for m.rand.IntN(2) == 0 {
+	for m.rand.IntN(3) == 0 {
 		f = m.mutate(f)
 	}
 	if m.rand.IntN(4) == 0 { // a character that readers disagree on, anywhere before the closing fence

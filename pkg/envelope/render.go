@@ -44,7 +44,11 @@ func Render(f Fields) ([]byte, error) {
 	value := func(key, s string) {
 		if s != "" {
 			check(key, s)
-			b.WriteString(key + ": " + scalar(s) + "\n")
+			text := scalar(s)
+			if isDateKey(key) && s >= "0100" && yamlprofile.InYAML11(s) == "a date" {
+				text = s // as a date it is the same
+			}
+			b.WriteString(key + ": " + text + "\n")
 		}
 	}
 	list := func(key string, items []string) {
@@ -134,7 +138,7 @@ func isEscaped(r rune) bool {
 // stand without quotes.
 func isPlain(s string) bool {
 	switch {
-	case yamlprofile.Resolve(s) != yamlprofile.String: // the empty string, too
+	case yamlprofile.Resolve(s) != yamlprofile.String, yamlprofile.InYAML11(s) != "": // the empty string, too
 		return false
 	case strings.IndexByte(" ,[]{}#&*!|>'\"%@`", s[0]) >= 0:
 		return false

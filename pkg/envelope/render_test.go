@@ -121,10 +121,10 @@ func TestRenderWholeVectors(t *testing.T) {
 }
 
 func TestRenderOrder(t *testing.T) {
-	f := envelope.Fields{From: "op-relay", To: []string{"win", "mac"}, Date: "2026-05-15", Status: "▶ Go", Type: "ACK", Thread: "t-one", InReplyTo: "a", AttestedBy: "SHA256:x", AttestedAt: "2026-05-15T00:00:00Z", Nonce: "n",
+	f := envelope.Fields{From: "op-relay", To: []string{"win", "mac"}, Date: "2026-05-15", Status: "▶ Go", Type: "ACK", Thread: "t-one", InReplyTo: "a", AttestedBy: "SHA256:x", AttestedAt: "2026-05-15T00:00:00Z", Nonce: "n1",
 		DisplayName: "Op", TLDR: strings.Repeat("long ", 100) + "line", References: []string{"a1b2c3d", "1234567", "1234e56"}, BodyHash: strings.Repeat("1", 64), Body: []byte("x  \r\n\r\n")}
 	file, _ := render(t, f)
-	want := "---\nfrom: op-relay\nto:\n  - win\n  - mac\ndate: 2026-05-15\nstatus: ▶ Go\ntype: ACK\nthread: t-one\nin_reply_to: a\nattested_by: SHA256:x\nattested_at: 2026-05-15T00:00:00Z\nnonce: n\ndisplay_name: Op\ntldr: " + f.TLDR +
+	want := "---\nfrom: op-relay\nto:\n  - win\n  - mac\ndate: 2026-05-15\nstatus: ▶ Go\ntype: ACK\nthread: t-one\nin_reply_to: a\nattested_by: SHA256:x\nattested_at: 2026-05-15T00:00:00Z\nnonce: n1\ndisplay_name: Op\ntldr: " + f.TLDR +
 		"\nreferences:\n  - a1b2c3d\n  - \"1234567\"\n  - \"1234e56\"\nbody_hash: \"" + f.BodyHash + "\"\n---\nx\n"
 	if string(file) != want {
 		t.Errorf("%s\nexpected\n%s", file, want)

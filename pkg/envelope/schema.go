@@ -60,6 +60,7 @@ type checker struct {
 	text       string // the front matter
 	findings   []finding.Finding
 	violations int // of the schema
+	ambiguous  int // values with two readings
 }
 
 func (c *checker) add(rule string, s finding.Severity, line, col int, message, hint string) {
@@ -95,6 +96,10 @@ func (c *checker) schema() {
 		present |= 1 << p
 		if properties[p].judge(c, f.Value) {
 			e.conforming |= 1 << p
+			c.oneReading(f.Value, f.Key.Value, f.Key.Value)
+			for _, item := range f.Value.Items {
+				c.oneReading(item, "an item of "+f.Key.Value, f.Key.Value)
+			}
 		}
 	}
 	var missing []string
@@ -153,6 +158,27 @@ func (c *checker) str(n *yamlprofile.Node, name, key, expected string, fits func
 		return fmt.Sprintf("%s is %s, expected %s", name, describe(n), expected), hint
 	})
 }
+
+// oneReading tells of a plain scalar that is a string by YAML 1.2 and something
+// else by YAML 1.1, which many readers still follow. The schema is satisfied
+// all the same. Dates may stand so: as text and as a date they are one instant;
+// but gray-matter reads years before 100 as of another century.
+func (c *checker) oneReading(n *yamlprofile.Node, name, key string) {
+	if !n.Plain {
+		return
+	}
+	kind := yamlprofile.InYAML11(n.Value)
+	if kind == "" || isDateKey(key) && kind == "a date" && n.Value >= "0100" {
+		return
+	}
+	if c.ambiguous++; c.ambiguous <= maxViolations {
+		c.add(RuleSchema, finding.Error, n.Line, n.Col, fmt.Sprintf("%s is %s without quotes, which readers of YAML 1.1 take for %s", name, finding.QuoteMax(n.Value, 70), kind),
+			c.lineWith(n, key, scalar(n.Value)))
+	}
+}
+
+// isDateKey reports whether the value of a key is a date.
+func isDateKey(key string) bool { return key == "date" || key == "attested_at" }
 
 func always(string) bool { return true }
 func never(string) bool  { return false }

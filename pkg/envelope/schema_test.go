@@ -75,7 +75,7 @@ func agree(t testing.TB, e *envelope.Envelope, fs []finding.Finding) {
 	whole := false // keys missing or unknown: what the engine says of the whole
 	told := 0
 	for _, f := range fs {
-		if f.Rule == envelope.RuleSchema {
+		if f.Rule == envelope.RuleSchema && !strings.Contains(f.Message, "which readers of YAML 1.1 take for") {
 			told++
 		}
 	}

@@ -45,6 +45,7 @@ type Node struct {
 	Col    int     // in code points, counted from 1
 	Value  string  // of a scalar: its text after folding and unescaping
 	Source string  // of a scalar on one line: its text as written, quotes included; else ""
+	Plain  bool    // of a scalar: it stands without quotes and is no block
 	Items  []*Node // of a List
 	Fields []Field // of a Map, in the order of the document
 }

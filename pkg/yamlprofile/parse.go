@@ -38,18 +38,38 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%d:%d: %s", e.Line, e.Col, e.Message) }
 
 // Parse reads a whole file: UTF-8, one byte order mark at the start dropped,
-// line ends LF, CRLF or CR. It returns the document's mapping, or an error that
+// line ends LF or CRLF. It returns the document's mapping, or an error that
 // is always an *Error.
 func Parse(file []byte, l Limits) (*Node, error) {
 	if at := InvalidUTF8(file); at >= 0 {
 		line, col := Place(file, at)
 		return nil, &Error{Line: line, Col: col, Message: fmt.Sprintf("byte 0x%02x at offset %d is not valid UTF-8", file[at], at)}
 	}
-	text := string(bytes.TrimPrefix(file, []byte("\uFEFF")))
-	if strings.Contains(text, "\r") {
-		text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
+	if err := LoneCR(file, len(file)); err != nil {
+		return nil, err
 	}
-	return ParseText(text, 1, l)
+	text := string(bytes.TrimPrefix(file, []byte("\uFEFF")))
+	return ParseText(strings.ReplaceAll(text, "\r\n", "\n"), 1, l)
+}
+
+// LoneCR refuses a CR that no LF follows among the first n bytes of a file:
+// some readers end a line there, others go on with it, so that what stands
+// behind it is a key for the one and a comment for the other. It returns nil if
+// there is none.
+func LoneCR(file []byte, n int) error {
+	for at := 0; at < n; at++ {
+		i := bytes.IndexByte(file[at:n], '\r')
+		if i < 0 {
+			return nil
+		}
+		if at += i; at+1 == len(file) || file[at+1] != '\n' {
+			line, col := Place(file, at)
+			return &Error{Line: line, Col: col,
+				Message: "a CR without LF stands here, which readers take for a line end or for none",
+				Hint:    "end all lines with LF, as a Unix text file does"}
+		}
+	}
+	return nil
 }
 
 // ParseText reads a document that is part of a file: valid UTF-8 with LF line
@@ -243,7 +263,7 @@ func (p *parser) node(y *yaml.Node, depth int) (*Node, error) {
 		case isQuoted(y):
 			n.Source = strings.Clone(p.oneLine(at, p.quotedEnd(at))) // or it would keep the whole text
 		case y.Style&(yaml.LiteralStyle|yaml.FoldedStyle) == 0:
-			n.Kind = Resolve(y.Value)
+			n.Kind, n.Plain = Resolve(y.Value), true
 			if strings.HasPrefix(p.text[at:], y.Value) && !strings.Contains(y.Value, "\n") {
 				n.Source = y.Value
 			}

@@ -105,7 +105,10 @@ func (p *parser) quoted(at, indent int) (end int, err *Error) {
 		if n < 0 {
 			break
 		}
-		i += n + 1
+		if i += n; t[i-1] == ' ' || t[i-1] == '\t' {
+			return end, p.refuse(at, "a line of this quoted value ends with a blank, which readers keep or drop", "write the value on one line, or remove the blank")
+		}
+		i++
 		if blanks, _ := indentation(t[i:]); blanks <= indent && t[i+blanks] != '\n' {
 			return end, p.refuse(at, notIndented(indent), "")
 		}
@@ -135,18 +138,33 @@ func (p *parser) blockScalar(at, indent int) *Error {
 	if n := strings.IndexByte(header, '#'); n >= 0 {
 		return p.refuse(at+n, noBlank, blankBefore)
 	}
-	if strings.ContainsAny(header, "123456789") {
-		return nil
+	inner := -1 // blanks before each line of text
+	if n := strings.IndexAny(header, "123456789"); n >= 0 {
+		inner = max(indent, 0) + int(header[n]-'0')
 	}
-	for most := 0; lines != ""; _, lines, _ = strings.Cut(lines, "\n") {
-		blanks, _ := indentation(lines)
-		if blanks < len(lines) && lines[blanks] != '\n' {
+	odd := false // a line of blanks goes beyond them, and no text has followed yet
+	for most := 0; lines != ""; {
+		line, rest, _ := strings.Cut(lines, "\n")
+		blanks, first := indentation(lines)
+		if first == '\n' {
+			odd = odd || inner >= 0 && len(line) > inner
+			most, lines = max(most, blanks), rest
+			continue
+		}
+		if inner < 0 {
 			if blanks > indent && blanks < most {
 				return p.refuse(at, "an empty line at the begin of this value has more blanks than its first line of text", "remove the blanks of the empty line")
 			}
-			return nil
+			inner = max(blanks, indent+1)
 		}
-		most = max(most, blanks)
+		if blanks < inner {
+			lines = ""
+		} else {
+			odd, lines = false, rest
+		}
+	}
+	if odd {
+		return p.refuse(at, "this value ends with a line of blanks that readers keep or drop", "remove the blanks of the last lines")
 	}
 	return nil
 }

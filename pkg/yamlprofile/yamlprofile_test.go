@@ -75,7 +75,6 @@ func TestWholeFile(t *testing.T) {
 		"LF":       "# policy\nversion: 1\nprotect:\n  - main\n",
 		"no end":   "# policy\nversion: 1\nprotect:\n  - main",
 		"CRLF":     "# policy\r\nversion: 1\r\nprotect:\r\n  - main\r\n",
-		"CR":       "# policy\rversion: 1\rprotect:\r  - main\r",
 		"BOM":      "\uFEFF# policy\nversion: 1\nprotect:\n  - main\n",
 		"BOM, key": "\uFEFF\nversion: 1\nprotect:\n  - main\n",
 	} {

@@ -795,6 +795,16 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 		if front > p.maxFront {
 			return false
 		}
+		// Up to the closing fence's line end each CR has its LF.
+		upTo := strings.Count(text[:4]+head+"\n---\n", "\n")
+		for at, lines := 0, 0; lines < upTo && at < len(data); at++ {
+			switch {
+			case data[at] == '\n':
+				lines++
+			case data[at] == '\r' && (at+1 == len(data) || data[at+1] != '\n'):
+				return false
+			}
+		}
 		e.hash = bodyHash(body)
 		kind := map[string]string{}
 		list := ""

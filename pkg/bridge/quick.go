@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/yamlprofile"
 )
 
 // quick reads an envelope that is written in the plainest form, as send writes
@@ -102,11 +103,7 @@ func harmless(s string) bool {
 	if s == "" || s[len(s)-1] == ' ' {
 		return false
 	}
-	switch strings.ToLower(s) {
-	case "null", "true", "false":
-		return false
-	}
-	return true
+	return yamlprofile.Resolve(s) == yamlprofile.String && yamlprofile.InYAML11(s) == ""
 }
 
 func plainRigID(s string) bool { return envelope.ValidRigID(s) }
@@ -117,7 +114,7 @@ func validDay(s string) bool {
 		return false
 	}
 	_, dayOnly, err := envelope.ParseTime(s)
-	return err == nil && dayOnly
+	return err == nil && dayOnly && s >= "0100" // else it has two readings
 }
 
 // validStatus accepts a marker, one blank and a text.

@@ -58,7 +58,7 @@ func diff(ctx context.Context, c *call) (int, error) {
 	switch d := r.Whole.(type) {
 	case *agent.Difference:
 		d.A.File, d.B.File = c.args[0], c.args[1]
-		return c.tellChanges(r, d)
+		return c.tellChanges(r)
 	case *rye.Difference:
 		return c.tell(r, func() { c.printRyeDiff(d) })
 	}
@@ -75,14 +75,9 @@ func diff(ctx context.Context, c *call) (int, error) {
 	})
 }
 
-// tellChanges tells the changes between two agent bundles; whole is the JSON
-// form.
-func (c *call) tellChanges(r *bundle.Result, whole any) (int, error) {
-	c.release()
-	if c.has("--json") {
-		r.Finish()
-		c.json(whole)
-	} else {
+// tellChanges tells the changes between two agent bundles.
+func (c *call) tellChanges(r *bundle.Result) (int, error) {
+	status, err := c.tell(r, func() {
 		for _, ch := range r.Changes {
 			text := ch.Change + " " + finding.Path(ch.Path)
 			if ch.Old != nil {
@@ -91,18 +86,15 @@ func (c *call) tellChanges(r *bundle.Result, whole any) (int, error) {
 			c.print("%s", text)
 		}
 		c.print("%s %s", r.Code, r.Message)
-		if b, ok := whole.(*agent.Rebuilt); ok {
+		if b, ok := r.Whole.(*agent.Rebuilt); ok {
 			c.print("  tar digest         %s", r.TarDigest)
 			c.print("  rebuilt tar digest %s", b.RebuiltTarDigest)
 		}
-	}
+	})
 	for _, p := range agent.Renames(r.Changes) {
 		c.say("note: %s has the content of %s", finding.Path(p[1]), finding.Path(p[0]))
 	}
-	if !r.OK() {
-		return exitFindings, nil
-	}
-	return exitOK, nil
+	return status, err
 }
 
 func (c *call) printRyeDiff(d *rye.Difference) {

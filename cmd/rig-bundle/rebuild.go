@@ -57,7 +57,7 @@ func rebuild(ctx context.Context, c *call) (int, error) {
 	if !r.OK() && r.Code != bundle.TarDiffers { // a side that is not accepted
 		return c.tell(r, nil)
 	}
-	return c.tellChanges(r, r.Whole.(*agent.Rebuilt))
+	return c.tellChanges(r)
 }
 
 func (c *call) rebuildAgent() (f agent.Format, src, against bundle.Input, err error) {

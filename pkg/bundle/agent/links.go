@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/bundle"
@@ -36,7 +37,7 @@ func checkSymlinkTarget(name, target string, maxPath int64) *bundle.Finding {
 		return fault(codeLinkTarget, "is empty")
 	case !utf8.ValidString(target):
 		return fault(codeLinkTarget, "is not valid UTF-8")
-	case strings.ContainsFunc(target, isControl):
+	case strings.ContainsFunc(target, unicode.IsControl):
 		return fault(codeLinkTarget, "holds a control character")
 	case int64(len(target)) > maxPath:
 		return fault(codeLinkTarget, fmt.Sprintf("is %d bytes long, the limit is %d", len(target), maxPath))

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/bundle"
@@ -191,7 +192,7 @@ func (j *manifestJudge) judge() {
 	}
 	const entry = "the path of a program in the bundle, like bin/agent,"
 	if v := j.required("entry", entry); v != nil {
-		if j.m.Entry = v.text; v.text == "" || strings.ContainsFunc(v.text, isControl) {
+		if j.m.Entry = v.text; v.text == "" || strings.ContainsFunc(v.text, unicode.IsControl) {
 			j.value(v, "entry", entry, "")
 		}
 	}
@@ -303,7 +304,7 @@ func (j *manifestJudge) env() {
 		if !envPattern().MatchString(f.key) {
 			j.add(codeManifestFieldValue, "env."+quotedKey(f.key), f.value, "", "env has the key %s, capital letters, digits and _ are expected, no digit first", finding.QuoteMax(f.key, 80))
 		}
-		if f.value.kind == jsonString && strings.ContainsFunc(f.value.text, func(r rune) bool { return r != '\t' && isControl(r) }) {
+		if f.value.kind == jsonString && strings.ContainsFunc(f.value.text, func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) {
 			j.value(f.value, "env."+quotedKey(f.key), "text without control characters other than tab", "")
 		}
 	}
@@ -346,9 +347,6 @@ func quotedKey(key string) string {
 func isDeniedEnv(key string) bool {
 	return slices.Contains(deniedEnv, key) || slices.ContainsFunc(deniedEnvPrefixes, func(p string) bool { return strings.HasPrefix(key, p) })
 }
-
-// isControl is true for C0, DEL and C1.
-func isControl(r rune) bool { return r < 0x20 || 0x7f <= r && r < 0xa0 }
 
 // EnvKeys returns the keys of Env in byte order.
 func (m *Manifest) EnvKeys() []string { return slices.Sorted(maps.Keys(m.Env)) }

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
@@ -99,9 +100,9 @@ func (r *Ref) parseFile(ref, rest string) *bundle.Finding {
 		}
 		rest = host
 	}
-	p, ok := unescapePercent(rest)
+	p, err := url.PathUnescape(rest)
 	switch {
-	case !ok:
+	case err != nil:
 		return refFinding(codeRefSyntax, ref, "has a % without two hex digits", "write %25 for a percent sign")
 	case p == "":
 		return refFinding(codeRefSyntax, ref, "has no path", "")
@@ -110,29 +111,6 @@ func (r *Ref) parseFile(ref, rest string) *bundle.Finding {
 	}
 	r.Path = p
 	return nil
-}
-
-func unescapePercent(s string) (string, bool) {
-	if !strings.Contains(s, "%") {
-		return s, true
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b.WriteByte(s[i])
-			continue
-		}
-		if len(s)-i < 3 {
-			return "", false
-		}
-		n, err := strconv.ParseUint(s[i+1:i+3], 16, 8)
-		if err != nil {
-			return "", false
-		}
-		b.WriteByte(byte(n))
-		i += 2
-	}
-	return b.String(), true
 }
 
 func (r *Ref) parseGitHub(ref, rest string) *bundle.Finding {
@@ -151,7 +129,7 @@ func (r *Ref) parseGitHub(ref, rest string) *bundle.Finding {
 		}
 	}
 	bad := func(s string) bool {
-		return s == "" || s == "." || strings.Contains(s, "..") || strings.ContainsAny(s, `\:`) || strings.ContainsFunc(s, isControl)
+		return s == "" || s == "." || strings.Contains(s, "..") || strings.ContainsAny(s, `\:`) || strings.ContainsFunc(s, unicode.IsControl)
 	}
 	if bad(tag) || slices.ContainsFunc(strings.Split(tag, "/"), bad) {
 		return refFinding(codeRefSyntax, ref, "has a malformed TAG", "")

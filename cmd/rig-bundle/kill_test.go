@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 )
@@ -131,15 +130,4 @@ func TestKilledInstall(t *testing.T) {
 		}
 	}
 	t.Logf("killed: %v", interrupted)
-}
-
-func diffStates(got, old, after map[string]string) (out []string) {
-	for _, m := range []map[string]string{got, old, after} {
-		for k := range m {
-			if got[k] != old[k] || got[k] != after[k] {
-				out = append(out, k+": "+strings.Join([]string{got[k], old[k], after[k]}, " | "))
-			}
-		}
-	}
-	return out
 }

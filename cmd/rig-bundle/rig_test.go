@@ -257,6 +257,18 @@ func tree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
+// diffStates tells which files are neither as before nor as after.
+func diffStates(got, old, after map[string]string) (out []string) {
+	for _, m := range []map[string]string{got, old, after} {
+		for k := range m {
+			if got[k] != old[k] || got[k] != after[k] {
+				out = append(out, k+": "+strings.Join([]string{got[k], old[k], after[k]}, " | "))
+			}
+		}
+	}
+	return out
+}
+
 // newRig writes a small rig with an executable file and returns its directory.
 func newRig(t *testing.T) string {
 	t.Helper()

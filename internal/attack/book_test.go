@@ -818,10 +818,14 @@ func (t *task) frozen(c *mcommit, thread, from string) bool {
 		path, blob string
 		env        *menv
 	}
-	relays := func(f mtree) (out []relay) {
-		for q, e := range f {
+	relays := func(id string) (out []relay) {
+		for q, e := range t.files(id) {
 			if t.r.p.thread(q) == thread && regular(e) {
-				if env := t.whole(e.id); env.parses && env.schema && env.suffix() && env.attested() {
+				env := t.whole(e.id)
+				if !t.before[id] {
+					env = t.envelope(e.id, t.r.p)
+				}
+				if env.parses && env.schema && env.suffix() && env.attested() {
 					out = append(out, relay{q, e.id, env})
 				}
 			}
@@ -837,7 +841,7 @@ func (t *task) frozen(c *mcommit, thread, from string) bool {
 		if slices.Contains(t.r.p.lowered, "append-only") && !t.near[id] {
 			continue
 		}
-		for _, z := range relays(t.files(id)) {
+		for _, z := range relays(id) {
 			at, _, _ := instant(z.env.v["attested_at"])
 			if !freezes(z.env) || z.env.v["from"] == from || t.now > at+t.r.p.freeze {
 				continue
@@ -848,7 +852,7 @@ func (t *task) frozen(c *mcommit, thread, from string) bool {
 				if o == nil {
 					continue
 				}
-				for _, y := range relays(o.tree) {
+				for _, y := range relays(other) {
 					if y.env.v["from"] != z.env.v["from"] || freezes(y.env) || slices.ContainsFunc(o.parents, func(q string) bool { return t.files(q)[y.path].id == y.blob }) {
 						continue
 					}
@@ -869,6 +873,7 @@ func (t *task) frozen(c *mcommit, thread, from string) bool {
 // of the thread with that body hash. Where a policy has let envelopes be
 // deleted, one that was deleted before the push answers nothing.
 func (t *task) answered(c *mcommit, thread, hash string) bool {
+	refused := false
 	for id := range t.history(c.parents...) {
 		if slices.Contains(t.r.p.lowered, "append-only") && !t.near[id] {
 			continue
@@ -876,10 +881,16 @@ func (t *task) answered(c *mcommit, thread, hash string) bool {
 		for q, e := range t.files(id) {
 			if t.r.p.thread(q) == thread && regular(e) {
 				if env := t.whole(e.id); env.parses && env.hash == hash {
-					return true
+					if t.before[id] || t.envelope(e.id, t.r.p).parses {
+						return true
+					}
+					refused = true
 				}
 			}
 		}
 	}
-	return false
+	if refused { // what is too large in this push is refused, and may be told to answer nothing
+		t.v.may["relay-reply"] = true
+	}
+	return refused
 }

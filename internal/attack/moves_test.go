@@ -342,7 +342,7 @@ func (p *player) bigFile() []mupdate {
 
 // ---- relays ----
 
-// relayKinds are ways to forge a relay, each with its lawful neighbour.
+// relayKinds are ways to forge a relay, each with its lawful neighbour (J14).
 var relayKinds = []string{"as it should be", "nonce", "another's key", "turn", "signature", "unknown key", "author", "one path", "clock", "forged name of a key"}
 
 func (p *player) aRelay() []mupdate {
@@ -622,6 +622,46 @@ func (p *player) planLowered() []func() []mupdate {
 	limit := pick(p.world, 1500, 2500)
 	front := p.one(3)
 	nonce := ""
+	touch := func() []mupdate {
+		base := p.main()
+		t := p.copy(base)
+		e, ok := t[q]
+		if !ok {
+			return nil
+		}
+		p.serial++
+		key := p.speaker("op@example.com", "op-relay")
+		d := &draft{parents: []string{base}, tree: t, key: pick(p.world, nil, key)}
+		switch p.rng.IntN(6) {
+		case 0:
+			p.did("plan: what is too large now is edited")
+			p.put(t, q, p.sizedText(p.request("t-one", "Edited\n"), pick(p.world, 0, limit), false))
+		case 1:
+			p.did("plan: what is too large now is deleted")
+			delete(t, q)
+		case 2:
+			p.did("plan: what is too large now is moved")
+			delete(t, q)
+			t[p.path(fmt.Sprintf("t-one/elsewhere-%d.md", p.serial))] = e
+		case 3:
+			p.did("plan: the nonce of what is too large now")
+			d.key, d.when = key, max(p.dates[base]+1, p.now-20)
+			r := p.relay("t-one", bodyHash("Yes.\n"), d.when, key)
+			if p.one(2) {
+				r.set("nonce", " "+nonce)
+			}
+			p.put(t, p.path(fmt.Sprintf("t-one/again-%d.md", p.serial)), r.text())
+		case 4:
+			p.did("plan: an answer to what is too large now")
+			d.key, d.when = key, max(p.dates[base]+1, p.now-20)
+			reply := p.book.whole(e.id).hash
+			p.put(t, p.path(fmt.Sprintf("t-one/answer-%d.md", p.serial)), p.relay("t-one", pick(p.world, reply, reply, strings.Repeat("e", 64)), d.when, key).text())
+		default:
+			p.did("plan: a word beside what is too large now")
+			p.put(t, p.path(fmt.Sprintf("t-one/beside-%d.md", p.serial)), p.request("t-one", "Beside\n").text())
+		}
+		return p.to("refs/heads/main", p.keep(d))
+	}
 	return []func() []mupdate{
 		func() []mupdate {
 			if o = p.inRepo(); front {
@@ -634,7 +674,7 @@ func (p *player) planLowered() []func() []mupdate {
 		},
 		func() []mupdate {
 			p.did("plan: an envelope of just that size")
-			u := p.relayAt("refs/heads/main", q, limit+p.rng.IntN(2), front, "as it should be")
+			u := p.relayAt("refs/heads/main", q, limit+p.rng.IntN(4)/3, front, "as it should be")
 			nonce = p.nonces[len(p.nonces)-1]
 			return u
 		},
@@ -647,45 +687,7 @@ func (p *player) planLowered() []func() []mupdate {
 			p.did("plan: a lower limit")
 			return p.setPolicy(o, p.speaker("op@example.com"))
 		},
-		func() []mupdate {
-			base := p.main()
-			t := p.copy(base)
-			e, ok := t[q]
-			if !ok {
-				return nil
-			}
-			key := p.speaker("op@example.com", "op-relay")
-			d := &draft{parents: []string{base}, tree: t, key: pick(p.world, nil, key)}
-			switch p.rng.IntN(6) {
-			case 0:
-				p.did("plan: what is too large now is edited")
-				p.put(t, q, p.sizedText(p.request("t-one", "Edited\n"), pick(p.world, 0, limit), false))
-			case 1:
-				p.did("plan: what is too large now is deleted")
-				delete(t, q)
-			case 2:
-				p.did("plan: what is too large now is moved")
-				delete(t, q)
-				t[p.path("t-one/elsewhere.md")] = e
-			case 3:
-				p.did("plan: the nonce of what is too large now")
-				d.key, d.when = key, max(p.dates[base]+1, p.now-20)
-				r := p.relay("t-one", bodyHash("Yes.\n"), d.when, key)
-				if p.one(2) {
-					r.set("nonce", " "+nonce)
-				}
-				p.put(t, p.path("t-one/again.md"), r.text())
-			case 4:
-				p.did("plan: an answer to what is too large now")
-				d.key, d.when = key, max(p.dates[base]+1, p.now-20)
-				reply := p.book.whole(e.id).hash
-				p.put(t, p.path("t-one/answer.md"), p.relay("t-one", pick(p.world, reply, reply, strings.Repeat("e", 64)), d.when, key).text())
-			default:
-				p.did("plan: a word beside what is too large now")
-				p.put(t, p.path("t-one/beside.md"), p.request("t-one", "Beside\n").text())
-			}
-			return p.to("refs/heads/main", p.keep(d))
-		},
+		touch, touch,
 	}
 }
 

@@ -60,6 +60,11 @@ func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 	}
 	g.save()
 	if g.accepted() {
+		if err := g.judge.Claim(filepath.Join(g.repo.CommonDir(), "rigward")); err != nil {
+			return err
+		}
+	}
+	if g.accepted() {
 		// What is not kept is judged anew.
 		_ = d.Keep(ctx)
 	}
@@ -69,7 +74,7 @@ func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 // accepted tells whether what was found refuses nothing.
 func (g *gate) accepted() bool {
 	r := g.report
-	r.Findings = g.judge.Findings
+	r.Findings, r.More = g.judge.Findings, g.judge.More
 	return r.ExitCode() == report.ExitClean
 }
 

@@ -131,6 +131,7 @@ type Judge struct {
 	waiting  map[string][]pending
 	refs     []reference
 	uses     []nonceUse
+	claims   []claim       // of all ranges
 	brought  []history.Hit // every envelope of the range with a nonce, in step with nonced
 	nonced   []string
 	senders  map[string]string // rig ids that were seen, each once

@@ -172,6 +172,11 @@ func (j *Judge) nonces(ctx context.Context, r Range) error {
 		j.add(u.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: u.path, Line: u.line, Col: u.col, Commit: j.walk.id(u.commit), Ref: r.Ref,
 			Message: "the nonce was used before, by " + where, Hint: "relay again with a fresh nonce: rig-bridge relay"})
 	}
+	if r.Policy.NonceRefs {
+		for _, u := range uses {
+			j.claims = append(j.claims, claim{u, r.Ref, j.walk.id(u.commit)})
+		}
+	}
 	byNonce := map[string][]*nonceUse{}
 	tell := func(u, other *nonceUse) {
 		if !u.told { // once, however many others there are
@@ -227,6 +232,42 @@ func tellUses(uses []nonceUse, found map[string][]history.Hit, add func(u nonceU
 			}
 		}
 	}
+}
+
+// A claim is a nonce that must be new among all protected refs.
+type claim struct {
+	nonceUse
+	ref, id string // of what brings it
+}
+
+// Claim takes the nonces that the ranges bring, where they must be new among all
+// protected refs, before any of these moves: two pushes at the same instant do
+// not see each other's. dir is where claims are kept. An error means that it is
+// not known whether another push takes them.
+func (j *Judge) Claim(dir string) error {
+	if len(j.claims) == 0 {
+		return nil
+	}
+	of := map[history.Claim]claim{}
+	var all []history.Claim
+	for _, c := range j.claims {
+		h := history.Claim{Nonce: c.nonce, Path: c.path, Blob: c.blob}
+		if _, known := of[h]; !known {
+			of[h] = c
+			all = append(all, h)
+		}
+	}
+	taken, err := history.Take(dir, j.Now, all)
+	if err != nil {
+		return &Undecided{Message: "whether another push uses the same nonce at this moment cannot be known: the claims of nonces cannot be written",
+			Hint: "let the user of the hooks write to " + finding.Path(dir), Cause: err}
+	}
+	for _, h := range taken {
+		c := of[h]
+		j.add(c.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: c.path, Line: c.line, Col: c.col, Commit: c.id, Ref: c.ref,
+			Message: "another push uses the nonce at this moment, for another envelope", Hint: "relay again with a fresh nonce: rig-bridge relay"})
+	}
+	return nil
 }
 
 // frozen judges relay-frozen (spec/relay.md section 8): nothing but ACKs and

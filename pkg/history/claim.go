@@ -34,7 +34,7 @@ func Take(dir string, now time.Time, claims []Claim) (taken []Claim, err error) 
 		if err := os.Mkdir(d, 0o777); err != nil && !os.IsExist(err) {
 			return nil, err
 		}
-		share(d)
+		Share(d)
 	}
 	dir = filepath.Join(dir, "claims")
 	unlock, err := lockDir(dir)

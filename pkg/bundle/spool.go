@@ -1,9 +1,12 @@
 package bundle
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"runtime"
+	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -17,6 +20,22 @@ type Spool struct {
 	failed bool
 }
 
+// spoolPrefix begins the name that a spool has for an instant.
+const spoolPrefix = "spool-"
+
+// sweepSpools removes names of spools whose runs were killed in that instant.
+func sweepSpools(state *Dirs) error {
+	names, err := state.root.names()
+	for _, n := range names {
+		if strings.HasPrefix(n, spoolPrefix) {
+			if rerr := state.Remove(n); rerr != nil && !errors.Is(rerr, fs.ErrNotExist) {
+				err = cmpErr(err, rerr)
+			}
+		}
+	}
+	return err
+}
+
 // NewSpool makes a spool in a state directory, see [OpenState]. It returns nil
 // where that is not possible: then an archive is decompressed twice.
 func NewSpool(state string) *Spool {
@@ -28,12 +47,12 @@ func NewSpool(state string) *Spool {
 		return nil // who needs the directory itself will say so
 	}
 	defer d.Close()
-	name := "spool-" + randomName()
+	name := spoolPrefix + randomName()
 	f, err := d.create(name, 0o600)
 	if err != nil {
 		return nil
 	}
-	if err := d.Remove(name); err != nil {
+	if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) { // swept by another run
 		f.Close()
 		return nil
 	}

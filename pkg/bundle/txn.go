@@ -248,6 +248,9 @@ func (t *Txn) begin() error {
 	if err := t.recover(); err != nil {
 		return err
 	}
+	if err := sweepSpools(state); err != nil {
+		return err
+	}
 	return t.foreign()
 }
 

@@ -257,7 +257,7 @@ func tree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// diffStates tells which files are neither as before nor as after.
+// diffStates tells which files are not the same in all three states.
 func diffStates(got, old, after map[string]string) (out []string) {
 	for _, m := range []map[string]string{got, old, after} {
 		for k := range m {

@@ -96,5 +96,7 @@ const (
 	NotePaxIgnored     = "pax-ignored"
 	NoteModeNormalized = "mode-normalized"
 	NoteWindowsName    = "windows-name"
+	NoteMacFile        = "mac-file"
+	NoteIgnoredFile    = "ignored-file"
 	NoteNotCanonical   = "not-canonical"
 )

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // WithContext returns a source that reads no further once the context has
@@ -120,6 +121,15 @@ func WalkSource(src Source, name string, fn func(name string, it Item) error) er
 		return err
 	}
 	return walkSource(src, name, it, fn, 0)
+}
+
+// MacFile says what a file is that [LeftByMac] reports.
+const MacFile = "macOS leaves such a file beside others, no program of the bundle reads it"
+
+// LeftByMac reports whether an item is what macOS leaves beside the files of a
+// tree. No format packs it.
+func LeftByMac(name string, it Item) bool {
+	return portable.Mac(name) && (it.Kind == KindFile || it.Kind == KindDir && it.Name == "__MACOSX")
 }
 
 // maxSourceDepth bounds the recursion; deeper trees are over every format's

@@ -496,6 +496,9 @@ func (t *tarReader) member(h header, ext *pax) error {
 	if portable.Windows(name) {
 		t.a.note(NoteWindowsName, name, "Windows cannot hold this name")
 	}
+	if portable.Mac(name) {
+		t.a.note(NoteMacFile, name, MacFile)
+	}
 	if t.canon != nil {
 		t.canon.member(m, t.ext)
 	}

@@ -64,6 +64,14 @@ func Windows(path string) bool {
 	return false
 }
 
+// Mac reports whether a path is what macOS leaves beside files on a foreign
+// file system or in an archive: ._NAME with the attributes of NAME, and
+// whatever lies below __MACOSX.
+func Mac(path string) bool {
+	base := path[strings.LastIndexByte(path, '/')+1:]
+	return strings.HasPrefix(base, "._") || strings.Contains("/"+path+"/", "/__MACOSX/")
+}
+
 // Device reports whether a path component is a device name on Windows, with or
 // without an extension.
 func Device(component string) bool {

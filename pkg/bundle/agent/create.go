@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -52,7 +53,8 @@ func Create(ctx context.Context, src bundle.Source, output string, f Format, o b
 	if want != "" && want != base {
 		return NewResult("create", bundle.Faultf(codeNamingMismatch, "", "the file is to be named %s, its manifest says %s", finding.QuoteMax(want, 300), finding.Path(base))), nil
 	}
-	entries, err := sourceEntries(src)
+	var left []string
+	entries, err := sourceEntries(src, &left)
 	if err != nil {
 		return failed("create", err)
 	}
@@ -78,6 +80,9 @@ func Create(ctx context.Context, src bundle.Source, output string, f Format, o b
 		return failed("create", err)
 	}
 	r.Command = "create"
+	for _, name := range left {
+		r.Note(bundle.NoteIgnoredFile, name, bundle.MacFile)
+	}
 	return r, WriteSidecar(name, r.FileDigest)
 }
 
@@ -99,7 +104,7 @@ func Digest(ctx context.Context, src bundle.Source, f Format, o bundle.Options) 
 	if err != nil || !r.OK() {
 		return r, err
 	}
-	entries, err := sourceEntries(src)
+	entries, err := sourceEntries(src, nil)
 	var done bundle.Written
 	if err == nil {
 		done, err = bundle.WriteTar(ctx, io.Discard, bundle.USTAR{ModTime: f.ModTime}, entries)
@@ -146,11 +151,21 @@ func sourceManifest(src bundle.Source, limits bundle.Limits) (*Manifest, []*bund
 }
 
 // sourceEntries lists a tree as it is packed: every directory and every file,
-// links as links. A *bundle.Finding as error names what cannot be packed.
-func sourceEntries(src bundle.Source) ([]bundle.Entry, error) {
+// links as links. What macOS leaves in it is not packed; left, if not nil, takes
+// those names. A *bundle.Finding as error names what cannot be packed.
+func sourceEntries(src bundle.Source, left *[]string) ([]bundle.Entry, error) {
 	var entries []bundle.Entry
 	err := bundle.WalkSource(src, ".", func(name string, it bundle.Item) error {
 		if name == "." {
+			return nil
+		}
+		if bundle.LeftByMac(name, it) {
+			if left != nil {
+				*left = append(*left, name)
+			}
+			if it.Kind == bundle.KindDir {
+				return fs.SkipDir
+			}
 			return nil
 		}
 		if f := checkName(name); f != nil {

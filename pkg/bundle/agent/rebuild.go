@@ -91,7 +91,7 @@ func packAgain(ctx context.Context, src bundle.Input, tmp *os.File, f Format, o 
 
 // packTree packs a tree and judges what comes out.
 func packTree(ctx context.Context, src bundle.Input, tmp *os.File, f Format, o bundle.Options) (*Result, bundle.Digest, error) {
-	entries, err := sourceEntries(bundle.WithContext(ctx, src.Tree))
+	entries, err := sourceEntries(bundle.WithContext(ctx, src.Tree), nil)
 	if err == nil {
 		_, err = bundle.WriteTar(ctx, tmp, bundle.USTAR{ModTime: f.ModTime}, entries)
 	}

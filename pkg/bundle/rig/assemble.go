@@ -730,6 +730,13 @@ func (a *assembly) tree(src, dest string, loose bool) error {
 		if err := a.ctx.Err(); err != nil {
 			return err
 		}
+		if bundle.LeftByMac(name, it) {
+			a.note(NoteIgnoredFile, name, bundle.MacFile, false)
+			if it.Kind == bundle.KindDir {
+				return fs.SkipDir
+			}
+			return nil
+		}
 		if it.Kind == bundle.KindDir {
 			return nil
 		}

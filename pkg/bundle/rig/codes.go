@@ -99,7 +99,7 @@ const (
 	NoteCreatedAtNow     = "created-at-now"
 	NoteLegacyV1         = "legacy-v1"
 	NoteEmptyDirectory   = "empty-directory"
-	NoteIgnoredFile      = "ignored-file"
+	NoteIgnoredFile      = bundle.NoteIgnoredFile
 	NoteRigVersion       = "rig-version"
 	NotePodEmpty         = "pod-empty"
 	NoteServicesDropped  = "services-dropped"

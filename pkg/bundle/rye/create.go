@@ -144,6 +144,13 @@ func (c *creator) folder(top string) error {
 		return nil
 	}
 	return bundle.WalkSource(c.t, top, func(p string, it bundle.Item) error {
+		if bundle.LeftByMac(p, it) {
+			c.out.Note(bundle.NoteIgnoredFile, p, bundle.MacFile)
+			if it.Kind == bundle.KindDir {
+				return fs.SkipDir
+			}
+			return nil
+		}
 		switch it.Kind {
 		case bundle.KindDir:
 			if len(p) > maxWalk {

@@ -32,6 +32,13 @@ func headFiles(t bundle.Source, leftOut func(dir string)) (files []headFile, err
 	}
 	return files, bundle.WalkSource(t, ".ai", func(p string, it bundle.Item) error {
 		switch {
+		case leftOut != nil && bundle.LeftByMac(p, it):
+			if it.Kind == bundle.KindDir {
+				leftOut(p + "/")
+				return fs.SkipDir
+			}
+			leftOut(p)
+			return nil
 		case p == headManifest || p == headSource && it.Kind == bundle.KindFile:
 			return nil
 		case it.Kind == bundle.KindDir && leftOut != nil && slices.Contains(leftOutFolders, it.Name):

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/portable"
 )
 
 // A Report is the outcome of a verification, with the keys of
@@ -321,6 +322,10 @@ func (v *verifier) extra(m *Manifest) error {
 	}
 	found, err := extraFiles(t, m, v.r.Name)
 	for _, x := range found {
+		if !x.link && portable.Mac(x.path) {
+			v.r.Note(bundle.NoteMacFile, x.path, bundle.MacFile)
+			continue
+		}
 		v.r.FilesExtra = append(v.r.FilesExtra, x.path)
 		if v.o.AllowExtra {
 			v.r.Note(ExtraFile, x.path, "the manifest does not list it")

@@ -258,15 +258,6 @@ func (w *world) killAt(cmd *exec.Cmd, file string) {
 	cmd.Wait()
 }
 
-func (w *world) read(rel string) string {
-	w.t.Helper()
-	data, err := os.ReadFile(w.path(rel))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return string(data)
-}
-
 // field returns the value of a token of a text line.
 func field(line, key string) string {
 	_, rest, _ := strings.Cut(line, key)

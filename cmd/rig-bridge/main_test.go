@@ -182,3 +182,12 @@ func (w *world) ok(dir string, args ...string) outcome {
 	}
 	return o
 }
+
+func (w *world) read(rel string) string {
+	w.t.Helper()
+	data, err := os.ReadFile(w.path(rel))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(data)
+}

@@ -305,12 +305,6 @@ func (w *world) waitFor(rel string) {
 	w.t.Fatalf("%s did not come", rel)
 }
 
-func (w *world) bodyHash(rel string) string {
-	w.t.Helper()
-	e, _ := envelope.Parse([]byte(w.read(rel)), envelope.Options{})
-	return e.Hash
-}
-
 // allComplete fails if any message of a clone's work tree is torn.
 func (w *world) allComplete(clone string) {
 	w.t.Helper()

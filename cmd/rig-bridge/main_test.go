@@ -14,6 +14,7 @@ import (
 
 	"github.com/rigward/rigward/internal/outputschema"
 	"github.com/rigward/rigward/pkg/bridge"
+	"github.com/rigward/rigward/pkg/envelope"
 )
 
 // beMain makes the test binary behave as rig-bridge itself.
@@ -190,4 +191,10 @@ func (w *world) read(rel string) string {
 		w.t.Fatal(err)
 	}
 	return string(data)
+}
+
+func (w *world) bodyHash(rel string) string {
+	w.t.Helper()
+	e, _ := envelope.Parse([]byte(w.read(rel)), envelope.Options{})
+	return e.Hash
 }

@@ -358,7 +358,7 @@ func (w *work) atHead(head string, changed map[string]bool, kept *summaries) (ou
 // portionOfThreads is how many threads are read from git together, and
 // portionOfBytes how much of them is parsed together.
 const (
-	portionOfThreads = 64
+	portionOfThreads = 32
 	portionOfBytes   = 1 << 20
 )
 

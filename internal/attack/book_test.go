@@ -555,8 +555,9 @@ func (t *task) content(c *mcommit, parents []*mcommit, own []string) (introduced
 		t.at = c.id + ":" + q
 		e, ok := c.tree[q]
 		dir := p.thread(q)
+		trusts := slices.Contains(t.r.trustedPath, q) // it is judged as such
 		if !ok {
-			if p.outsideDeny && dir == "" && !p.ignored(q) {
+			if p.outsideDeny && dir == "" && !p.ignored(q) && !trusts {
 				t.add("outside-thread")
 			}
 			continue
@@ -568,7 +569,7 @@ func (t *task) content(c *mcommit, parents []*mcommit, own []string) (introduced
 		// A link may read like an envelope and is then judged as none can be.
 		reads := env.fenced || dir != "" && e.mode == "120000" && t.whole(e.id).fenced
 		judged := dir != "" && (reads || t.isThread(dir))
-		if p.outsideDeny && !judged && !p.ignored(q) {
+		if p.outsideDeny && !judged && !p.ignored(q) && !trusts {
 			t.add("outside-thread")
 		}
 		if p.outsideDeny && !reads {

@@ -39,7 +39,7 @@ var moves = []move{
 // plans are intentions of several pushes. Other pushes may come between.
 var plans = []func(*player) []func() []mupdate{
 	(*player).planBig, (*player).planLowered, (*player).planUnguarded, (*player).planPrepared, (*player).planFreed,
-	(*player).planRevoked, (*player).planSuccessor,
+	(*player).planRevoked, (*player).planSuccessor, (*player).planNonce,
 }
 
 // next thinks of a push.
@@ -840,6 +840,38 @@ func (p *player) planRevoked() []func() []mupdate {
 		},
 		func() []mupdate { p.did("plan: after the revocation"); return p.aRelay() },
 		func() []mupdate { p.did("plan: after the revocation"); return p.newPolicy() },
+	}
+}
+
+// planNonce uses a nonce on one protected ref and then on another.
+func (p *player) planNonce() []func() []mupdate {
+	const one, two = "refs/heads/release/1", "refs/heads/main"
+	nonce := ""
+	word := func(ref, label string, replay bool) func() []mupdate {
+		return func() []mupdate {
+			p.serial++
+			base := p.base(ref)
+			key := p.speaker("op@example.com", "op-relay")
+			d := &draft{parents: []string{base}, tree: p.copy(base), key: key, when: max(p.dates[base]+1, p.now-20)}
+			e := p.relay("t-one", bodyHash("Is the release ready?\n"), d.when, key)
+			if replay && p.one(2) {
+				e.set("nonce", " "+nonce)
+			} else {
+				nonce = p.nonces[len(p.nonces)-1]
+			}
+			p.put(d.tree, p.path(fmt.Sprintf("t-one/N-%d.md", p.serial)), e.text())
+			p.did(label)
+			return p.to(ref, p.keep(d))
+		}
+	}
+	return []func() []mupdate{
+		func() []mupdate {
+			o := p.inRepo()
+			o.protect, o.nonceRefs, o.otherDeny = []string{"main", "release/*"}, !p.one(4), false
+			p.did("plan: how far a nonce reaches")
+			return p.setPolicy(o, p.speaker("op@example.com"))
+		},
+		word(one, "plan: a relay on one ref", false), word(two, "plan: a relay on another ref", true), word(one, "plan: a relay on the first ref again", true),
 	}
 }
 

@@ -88,7 +88,8 @@ var both = []string{"relay: as it should be", "relay: nonce", "relay: another's 
 	"size: below the limit", "size: the limit", "size: above the limit", "size: far above the limit",
 	"file: without a fence", "file: as an envelope", "file: as a relay", "policy: another", "signers: others",
 	"plan: a relay in place of a file without a fence", "plan: it goes again", "plan: an envelope of just that size", "plan: the nonce of what is too large now",
-	"plan: another policy", "plan: a relay on it", "plan: a new ref at its tip", "plan: it is merged", "plan: a word on the release", "plan: after the revocation"}
+	"plan: another policy", "plan: a relay on it", "plan: a new ref at its tip", "plan: it is merged", "plan: a word on the release", "plan: after the revocation",
+	"plan: a relay on another ref", "plan: a relay on the first ref again"}
 
 // refused are what must have been refused, where hardly anything lets it pass.
 var refused = []string{"plan: a forced push", "plan: what is too large now is edited", "plan: what is too large now is deleted", "plan: what is too large now is moved"}

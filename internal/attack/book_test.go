@@ -615,10 +615,7 @@ func (t *task) content(c *mcommit, parents []*mcommit, own []string) (introduced
 // counts tells of each parent of a merge whether a change of who is trusted,
 // against that parent, is the merge's own.
 func (t *task) counts(c *mcommit) func(i int) bool {
-	base := t.old
-	if base == "" {
-		base = t.tips[t.head]
-	}
+	base := t.tips[t.head] // which says who is trusted
 	good := func(i int) bool { return base == "" || t.history(c.parents[i])[base] }
 	for i := range c.parents {
 		if len(c.parents) > 1 && good(i) {

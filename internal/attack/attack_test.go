@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -306,6 +307,9 @@ func (w *world) apply(git *gittest.Repo, m *model, updates []mupdate, files bool
 		}
 		if ref == "refs/heads/alias" && w.alias {
 			ref = "refs/heads/main"
+		}
+		if now := cmp.Or(w.tips[ref], w.zero()); now != u.old {
+			continue // the push was wrong about what is there, and git moves nothing
 		}
 		if !zero(u.new) && slices.ContainsFunc(sorted(w.tips), func(other string) bool {
 			return strings.HasPrefix(other, ref+"/") || strings.HasPrefix(ref, other+"/")

@@ -509,7 +509,11 @@ func (w *world) push(m *model) (updates []mupdate) {
 		used[ref] = true
 		u := mupdate{old: w.zero(), ref: ref}
 		base := w.tips["refs/heads/main"]
-		if tip := w.tips[ref]; tip != "" {
+		tip := w.tips[ref]
+		if ref == "refs/heads/alias" && w.alias && !w.one(4) {
+			tip = w.tips["refs/heads/main"]
+		}
+		if tip != "" {
 			u.old, base = tip, tip
 			if w.trees[base] == nil {
 				base = w.tips["refs/heads/main"]

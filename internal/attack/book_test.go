@@ -519,6 +519,9 @@ func (t *task) names(c *mcommit, parents []*mcommit, own []string) {
 		if _, ok := c.tree[q]; !ok || threadOf(thread+"/x.md") == "" || !t.isThread(thread) {
 			continue
 		}
+		if p.thread(q) != "" && strings.Contains(q, `\`) {
+			t.add("envelope-path") // elsewhere it is a file below the thread
+		}
 		for o := range c.tree {
 			dir, other := place(o)
 			guarded := p.thread(o) != "" || p.thread(q) != ""

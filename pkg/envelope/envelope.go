@@ -27,6 +27,9 @@ type Limits struct {
 	File        int64
 	Frontmatter int64
 	Depth       int
+	// LoneCR lets a CR without LF end a line of the front matter, as YAML has it.
+	// It is for envelopes of a time when that was not refused.
+	LoneCR bool
 }
 
 // DefaultLimits returns 8 MiB, 64 KiB and 16 levels.
@@ -183,7 +186,7 @@ func open(data []byte, l Limits) (text string, body []byte, closing int, problem
 	if closing == 0 {
 		return "", nil, 0, &yamlprofile.Error{Line: 1, Col: 1, Message: "the front matter has no closing fence, expected a line that is exactly ---", Hint: "put a line that is exactly --- between front matter and body"}
 	}
-	if err := yamlprofile.LoneCR(data, len(data)-len(body)); err != nil {
+	if err := yamlprofile.LoneCR(data, len(data)-len(body)); err != nil && !l.LoneCR {
 		return "", nil, 0, err.(*yamlprofile.Error)
 	}
 	if int64(size) > l.Frontmatter {

@@ -199,7 +199,7 @@ func (x *Index) nonceOf(o gitrepo.Object) (string, bool) {
 	if !ok || !bytes.Contains(data, []byte("nonce")) && !bytes.ContainsRune(data, '\\') {
 		return "", false
 	}
-	env, _ := envelope.Parse(data, envelope.Options{Limits: envelope.Limits{File: int64(len(data)) + 1, Frontmatter: cmp.Or(x.Frontmatter, frontmatter)}})
+	env, _ := envelope.Parse(data, envelope.Options{Limits: envelope.Limits{File: int64(len(data)) + 1, Frontmatter: cmp.Or(x.Frontmatter, frontmatter), LoneCR: true}})
 	if env == nil || env.Nonce == "" {
 		return "", false
 	}

@@ -32,10 +32,10 @@ const (
 	acceptedFrontmatter = 1 << 20
 )
 
-// AcceptedLimits are the limits up to which an accepted envelope is read. What
-// is beyond them is frozen all the same.
+// AcceptedLimits are the limits up to which an accepted envelope is read, also in
+// forms that were not always refused. What is beyond them is frozen all the same.
 func (p *Policy) AcceptedLimits() envelope.Limits {
-	return envelope.Limits{File: max(p.MaxFile, acceptedFile), Frontmatter: max(p.MaxFrontmatter, acceptedFrontmatter)}
+	return envelope.Limits{File: max(p.MaxFile, acceptedFile), Frontmatter: max(p.MaxFrontmatter, acceptedFrontmatter), LoneCR: true}
 }
 
 // parseAccepted reads an accepted envelope; nil if it cannot be parsed.

@@ -172,6 +172,15 @@ func TestAcceptedUnderOtherLimits(t *testing.T) {
 			lower(s, "limits: {file: 2000}\n")
 			s.refused(s.relayed(opts{}, func(f *envelope.Fields) { f.Nonce = nonce; f.Thread, f.InReplyTo = "other", hashOf(foreign) }), true, []string{"relay-nonce"})
 		},
+		"J07 the nonce of a relay with a CR of its own, from a time when that was taken, stays used": func(s *scene) {
+			var nonce, path string
+			id := s.relayed(opts{}, func(f *envelope.Fields) { nonce = f.Nonce; path = f.Thread + "/RELAY-" + strings.ToUpper(nonce) + ".md" })
+			text := strings.Replace(s.repo.Run("cat-file", "blob", id+":"+path)+"\n", "\nto: ", " # a remark\rto: ", 1)
+			s.forced(s.commit(opts{files: one(path, text), key: keyA}))
+			s.refused(s.relayed(opts{}, func(f *envelope.Fields) { f.Nonce = nonce; f.Thread, f.InReplyTo = "other", hashOf(foreign) }), true, []string{"relay-nonce"})
+			s.refused(s.commit(opts{files: one(path, strings.Replace(text, "\r", "\n", 1))}), true, []string{"append-only"}, "relay-commit", "commit-signed")
+			s.accepted(s.relayed(opts{}, nil))
+		},
 		"J03 a thread closed by an envelope over the limit is closed": func(s *scene) {
 			s.accepted(s.commit(opts{files: one("t-one/RESOLUTION.md", s.plain("t-one", "rig-a", "RESOLUTION", padded("", 5000)))}))
 			lower(s, "limits: {file: 2000}\n")

@@ -93,7 +93,7 @@ func TestSettings(t *testing.T) {
 		set("pull.rebase", "true"), set("pull.ff", "only"), set("merge.ff", "false"), set("rebase.autoStash", "true"), set("merge.verifySignatures", "true").but("sync", "hint: git merge --ff-only --no-verify-signatures"), set("merge.renames", "false"),
 		set("user.useConfigOnly", "true"), set("author.name", "Another", "author.email", "another@example.net").but("relay", "hint: git config author."),
 		set("committer.email", "c@example.net").but("relay", "hint: git config committer.email op@example.com"),
-		set("commit.gpgSign", "true", "gpg.format", "ssh", "user.signingkey", w.path("home/op.pub")), unsigned(set("commit.gpgSign", "true", "gpg.format", "openpgp", "user.signingkey", "nobody"), "setting commit.gpgSign"),
+		unsigned(set("commit.gpgSign", "true", "gpg.format", "ssh", "user.signingkey", w.path("home/op.pub")), "[signer-identity]"), unsigned(set("commit.gpgSign", "true", "gpg.format", "openpgp", "user.signingkey", "nobody"), "setting commit.gpgSign"),
 		unsigned(set("commit.gpgSign", "true", "gpg.format", "ssh", "user.signingkey", w.path("home/none.pub")), "setting user.signingkey"), set("gpg.minTrustLevel", "ultimate"), set("gpg.ssh.allowedSignersFile", w.path("home/none")),
 		set("submodule.recurse", "true"), set("alias.commit", "!false", "alias.push", "!false"), set("i18n.commitEncoding", "ISO-8859-1"), set("i18n.logOutputEncoding", "UTF-16"),
 		set("advice.statusHints", "false"), set("help.autocorrect", "prompt"), set("gc.auto", "1"), set("maintenance.auto", "true"), set("trace2.normalTarget", w.path("home/trace")),

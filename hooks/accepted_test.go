@@ -174,7 +174,10 @@ func TestAcceptedUnderOtherLimits(t *testing.T) {
 		},
 		"J07 the nonce of a relay with a CR of its own, from a time when that was taken, stays used": func(s *scene) {
 			var nonce, path string
-			id := s.relayed(opts{}, func(f *envelope.Fields) { nonce = f.Nonce; path = f.Thread + "/RELAY-" + strings.ToUpper(nonce) + ".md" })
+			id := s.relayed(opts{}, func(f *envelope.Fields) {
+				nonce = f.Nonce
+				path = f.Thread + "/RELAY-" + strings.ToUpper(nonce) + ".md"
+			})
 			text := strings.Replace(s.repo.Run("cat-file", "blob", id+":"+path)+"\n", "\nto: ", " # a remark\rto: ", 1)
 			s.forced(s.commit(opts{files: one(path, text), key: keyA}))
 			s.refused(s.relayed(opts{}, func(f *envelope.Fields) { f.Nonce = nonce; f.Thread, f.InReplyTo = "other", hashOf(foreign) }), true, []string{"relay-nonce"})

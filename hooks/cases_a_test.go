@@ -199,6 +199,8 @@ func TestCasesA(t *testing.T) {
 		w := newWorld(t, o)
 		c := w.clone
 		top := filepath.Dir(c.Dir)
+		// A directory of the work tree is others' too: its hooks look for rig-hook.
+		c.Setenv("PATH", filepath.Dir(program)+string(os.PathListSeparator)+os.Getenv("PATH"))
 		foreign := "#!/bin/sh\necho foreign >>\"" + filepath.Join(top, "log") + "\"\n"
 		for _, tt := range []struct{ name, path, dir string }{
 			{"existing", filepath.Join(top, "managed"), filepath.Join(top, "managed")},

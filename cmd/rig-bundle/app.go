@@ -420,6 +420,9 @@ func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*ver
 		probe, done, err := probePath(ctx, (&call{Env: env}).path(w))
 		if err != nil { // the verb will say why; its format goes by the name
 			probe, done = &bundle.Probe{Base: filepath.Base(w)}, func() error { return nil }
+			if v := ofFormat(fitting, "agent"); v != nil && bundle.Choose(probe, formats()) == nil && agent.OnlyRef(w) {
+				return v, args, nil
+			}
 		}
 		defer done()
 		mine := slices.DeleteFunc(formats(), func(f bundle.Format) bool { return ofFormat(fitting, f.Name()) == nil })

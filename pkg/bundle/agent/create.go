@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
@@ -169,6 +170,10 @@ func sourceEntries(src bundle.Source, left *[]string) ([]bundle.Entry, error) {
 			return nil
 		}
 		if f := checkName(name); f != nil {
+			if strings.EqualFold(it.Name, ".git") {
+				f.Hint = "create from a copy without it: git archive HEAD | tar -x -C DIR, " +
+					"or with what was built: rsync -a --exclude=" + it.Name + " ./ DIR"
+			}
 			return f
 		}
 		e := bundle.Entry{Member: bundle.Member{Name: name}}

@@ -40,6 +40,14 @@ func HasScheme(s string) bool {
 	return strings.EqualFold(scheme, "file") || strings.EqualFold(scheme, "gh") || strings.Contains(s, "#sha256=")
 }
 
+// OnlyRef tells whether s, which names no file, is a reference with a mistake
+// in it rather than a path: it has another scheme, or a fragment. A drive is no
+// scheme here.
+func OnlyRef(s string) bool {
+	_, f := ParseRef(s)
+	return f != nil && (f.Code == codeRefScheme || f.Code == codeRefDigest) && (len(s) < 2 || s[1] != ':')
+}
+
 // ParseRef reads PATH, file:PATH, file:///PATH or gh:OWNER/REPO@TAG[:ASSET],
 // each with an optional #sha256=DIGEST. It neither trims nor looks at files.
 // The finding, if any, is ref-syntax, ref-scheme or ref-digest.

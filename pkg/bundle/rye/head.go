@@ -3,6 +3,7 @@ package rye
 import (
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/portable"
 	"gopkg.in/yaml.v3"
 )
 
@@ -55,6 +56,10 @@ func (v *verifier) runHead() error {
 		if p == headManifest || p == headSource && it.Kind == bundle.KindFile {
 			return nil
 		}
+		if it.Kind == bundle.KindFile && portable.Mac(p) {
+			v.r.Note(bundle.NoteMacFile, p, bundle.MacFile)
+			return nil
+		}
 		v.r.FilesChecked++
 		faults, err := v.headItem(p, it)
 		if err != nil {
@@ -84,6 +89,9 @@ func headShape(root *yaml.Node) (faults []*bundle.Finding) {
 func (v *verifier) headItem(p string, it bundle.Item) ([]*bundle.Finding, error) {
 	one := func(code, format string, args ...any) ([]*bundle.Finding, error) {
 		return []*bundle.Finding{bundle.Faultf(code, p, format, args...)}, nil
+	}
+	if fault := headPathFault(p); fault != nil {
+		return []*bundle.Finding{fault}, nil
 	}
 	switch {
 	case it.Kind == bundle.KindSymlink:

@@ -26,18 +26,18 @@ type headFile struct {
 
 // headFiles lists the files of a HEAD bundle but its manifest and the source of
 // that, sorted. leftOut are the folders that create leaves out; nil takes all.
-func headFiles(t bundle.Source, leftOut func(dir string)) (files []headFile, err error) {
+// mac are files of macOS, which are no part of the bundle, and folders of them.
+func headFiles(t bundle.Source, leftOut, mac func(name string)) (files []headFile, err error) {
 	if code, err := folderPath(t, ".ai"); err != nil || code != "" {
 		return nil, err
 	}
 	return files, bundle.WalkSource(t, ".ai", func(p string, it bundle.Item) error {
 		switch {
-		case leftOut != nil && bundle.LeftByMac(p, it):
+		case bundle.LeftByMac(p, it):
+			mac(p)
 			if it.Kind == bundle.KindDir {
-				leftOut(p + "/")
 				return fs.SkipDir
 			}
-			leftOut(p)
 			return nil
 		case p == headManifest || p == headSource && it.Kind == bundle.KindFile:
 			return nil
@@ -193,7 +193,8 @@ func CreateHead(ctx context.Context, t bundle.Source, o CreateOptions) (*Creatio
 	if len(faults) > 0 {
 		return refuse(faults)
 	}
-	files, err := headFiles(t, func(dir string) { out.LeftOut = append(out.LeftOut, dir) })
+	files, err := headFiles(t, func(dir string) { out.LeftOut = append(out.LeftOut, dir) },
+		func(name string) { out.Note(bundle.NoteIgnoredFile, name, bundle.MacFile) })
 	if err != nil {
 		return nil, err
 	}
@@ -388,7 +389,7 @@ func readHead(t bundle.Source) (m *Manifest, body []byte, faults []*bundle.Findi
 	if n := child(root, "description"); n != nil {
 		m.Description = n.Value
 	}
-	files, err := headFiles(t, nil)
+	files, err := headFiles(t, nil, func(string) {})
 	if err != nil {
 		return nil, nil, nil, err
 	}

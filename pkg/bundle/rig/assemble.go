@@ -218,20 +218,12 @@ func (a *assembly) readSpec() error {
 	case it.Kind == bundle.KindDir:
 		return fmt.Errorf("%s is a directory, expected a RigSpec", finding.QuoteMax(a.src.Spec, 200))
 	}
-	if f := kindFault(a.src.Spec, it); f != nil {
-		a.fault(1, f)
-		return nil
-	}
-	c := &checker{kind: "rig", file: a.src.Spec}
-	data, fault, err := a.readDoc(a.src.Spec, maxSpec, RigYAML)
-	if err != nil {
+	data, ok, err := a.document(1, 1, a.src.Spec, it, maxSpec, RigYAML)
+	if !ok {
 		return err
 	}
-	if fault != nil {
-		a.fault(1, fault)
-		return nil
-	}
 	a.specs = append(a.specs, a.src.Spec)
+	c := &checker{kind: "rig", file: a.src.Spec}
 	a.rig = checkRig(c, data, a.opt.DropServices)
 	if a.rig == nil || len(c.faults) > 0 {
 		a.take(1, c)
@@ -269,17 +261,9 @@ func (a *assembly) configure(c *checker) error {
 		}
 		return nil
 	}
-	if f := kindFault(name, it); f != nil {
-		a.fault(1, f)
-		return nil
-	}
-	data, fault, err := a.readDoc(name, maxSpec, ConfigurationsYAML)
-	if err != nil {
+	data, ok, err := a.document(1, 1, name, it, maxSpec, ConfigurationsYAML)
+	if !ok {
 		return err
-	}
-	if fault != nil {
-		a.fault(1, fault)
-		return nil
 	}
 	a.specs = append(a.specs, name)
 	own := &checker{kind: "configurations", file: name}
@@ -293,6 +277,7 @@ func (a *assembly) configure(c *checker) error {
 		return nil
 	}
 	a.conf = d
+	var fault *bundle.Finding
 	if a.chose, fault = d.choose(authored, preset, seats); fault != nil {
 		a.fault(1, fault)
 		return nil
@@ -305,14 +290,35 @@ func (a *assembly) configure(c *checker) error {
 	return nil
 }
 
-// readDoc reads a document of at most limit bytes; a longer one is a fault.
-func (a *assembly) readDoc(name string, limit int64, code string) ([]byte, *bundle.Finding, error) {
-	data, err := bundle.ReadFile(a.src.Tree, name, limit)
+// document reads a document of at most limit bytes; it is not ok if it is no
+// file, which is a fault of step kind, or longer, which is one of step size with
+// the code.
+func (a *assembly) document(kind, size int, name string, it bundle.Item, limit int64, code string) (data []byte, ok bool, err error) {
+	if f := kindFault(name, it); f != nil {
+		a.fault(kind, f)
+		return nil, false, nil
+	}
+	data, err = bundle.ReadFile(a.src.Tree, name, limit)
 	if f := bundle.AsFinding(err); f != nil {
 		f.Code = code
-		return nil, f, nil
+		a.fault(size, f)
+		return nil, false, nil
 	}
-	return data, nil, err
+	return data, err == nil, err
+}
+
+// manifest parses a bundle.yaml and returns its map, nil if there is none.
+func (c *checker) manifest(data []byte) *node {
+	root, fault := parseYAML(data)
+	switch {
+	case fault != nil:
+		c.yaml(fault)
+	case root.kind != kindMap:
+		c.fault(ManifestType, "", root, "%s is %v, expected a map", manifestName, root.kind)
+	default:
+		return root
+	}
+	return nil
 }
 
 // kindFault is source-symlink or source-type, nil for files and directories.
@@ -516,13 +522,9 @@ func (a *assembly) agent(dir string) (v *vendored, missing bool, err error) {
 	}
 	v = &vendored{dir: dir}
 	a.byDir[dir] = v
-	data, fault, err := a.readDoc(name, maxSpec, AgentYAML)
-	if err != nil {
-		return nil, false, err
-	}
-	if fault != nil {
-		a.fault(3, fault)
-		return v, false, nil
+	data, ok, err := a.document(7, 3, name, it, maxSpec, AgentYAML)
+	if !ok {
+		return v, false, err
 	}
 	v.data = data
 	c := &checker{kind: "agent", file: name}
@@ -605,31 +607,17 @@ func (a *assembly) author() error {
 	if err != nil || !ok {
 		return err
 	}
-	if f := kindFault(name, it); f != nil {
-		a.fault(7, f)
-		return nil
-	}
 	if it.Kind == bundle.KindDir {
 		a.fault(6, bundle.Faultf(ManifestType, name, "%s is a directory, expected a file", manifestName))
 		return nil
 	}
-	data, fault, err := a.readDoc(name, bundle.DefaultLimits().Manifest, bundle.LimitManifest)
-	if err != nil {
+	data, ok, err := a.document(7, 6, name, it, bundle.DefaultLimits().Manifest, bundle.LimitManifest)
+	if !ok {
 		return err
-	}
-	if fault != nil {
-		a.fault(6, fault)
-		return nil
 	}
 	a.specs = append(a.specs, name)
 	c := &checker{kind: "manifest", file: name}
-	root, yerr := parseYAML(data)
-	switch {
-	case yerr != nil:
-		c.yaml(yerr)
-	case root.kind != kindMap:
-		c.fault(ManifestType, "", root, "%s is %v, expected a map", manifestName, root.kind)
-	default:
+	if root := c.manifest(data); root != nil {
 		a.lists = checkContent(c, root)
 		if !a.old() {
 			if c.preconditions(root) != nil {

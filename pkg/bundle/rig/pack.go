@@ -60,16 +60,11 @@ func (a *assembly) carryPacks() error {
 			a.fault(6, bundle.Faultf(ContentMissing, name, "%s holds no manifest.yaml, so that it is no context pack", finding.Path(dir)))
 			continue
 		}
-		if f := kindFault(name, it); f != nil {
-			a.fault(7, f)
-			continue
-		}
-		data, fault, err := a.readDoc(name, maxSpec, PackYAML)
+		data, ok, err := a.document(7, 6, name, it, maxSpec, PackYAML)
 		if err != nil {
 			return err
 		}
-		if fault != nil {
-			a.fault(6, fault)
+		if !ok {
 			continue
 		}
 		c := &checker{kind: "context-pack", file: name}

@@ -342,13 +342,7 @@ func (s *standard) versions() error {
 	}
 	c := &checker{kind: "manifest", file: manifestName}
 	if why == "" {
-		root, fault := parseYAML(data)
-		switch {
-		case fault != nil:
-			c.yaml(fault)
-		case root.kind != kindMap:
-			c.fault(ManifestType, "", root, "%s is %v, expected a map", manifestName, root.kind)
-		default:
+		if root := c.manifest(data); root != nil {
 			c.compatibility(root)
 		}
 		why = reasons(c.faults)

@@ -54,12 +54,8 @@ func headFiles(t bundle.Source, leftOut, mac func(name string)) (files []headFil
 // headPathFault judges the path of a file of a HEAD bundle: safe, and in none of
 // the folders in which spaces keep what is installed.
 func headPathFault(p string) *bundle.Finding {
-	if f := bundle.CheckName(p); f != nil {
-		f.Code = PathUnsafe
+	if f := pathUnsafe(p); f != nil {
 		return f
-	}
-	if why := unportable(p); why != "" {
-		return bundle.Faultf(PathUnsafe, p, "the path %s %s", finding.QuoteMax(p, 200), why)
 	}
 	if len(p) > MaxPath {
 		return bundle.Faultf(LimitExceeded, p, "the path has %d bytes, the limit is %d", len(p), MaxPath)

@@ -238,15 +238,23 @@ func collisions(names []bundle.Name) (faults []*bundle.Finding) {
 
 // checkPath judges one path: path-unsafe, path-not-covered or nil.
 func checkPath(p string) *bundle.Finding {
+	if f := pathUnsafe(p); f != nil {
+		return f
+	}
+	if parts := strings.SplitN(p, "/", 3); len(parts) < 3 || parts[0] != ".ai" || !slices.Contains(ownedFolders, parts[1]) {
+		return bundle.Faultf(PathNotCovered, p, "the path %s is outside of the folders that a bundle may own, .ai/{%s}", finding.QuoteMax(p, 200), strings.Join(ownedFolders, ","))
+	}
+	return nil
+}
+
+// pathUnsafe judges what no path of any generation may be.
+func pathUnsafe(p string) *bundle.Finding {
 	if f := bundle.CheckName(p); f != nil {
 		f.Code = PathUnsafe
 		return f
 	}
 	if why := unportable(p); why != "" {
 		return bundle.Faultf(PathUnsafe, p, "the path %s %s", finding.QuoteMax(p, 200), why)
-	}
-	if parts := strings.SplitN(p, "/", 3); len(parts) < 3 || parts[0] != ".ai" || !slices.Contains(ownedFolders, parts[1]) {
-		return bundle.Faultf(PathNotCovered, p, "the path %s is outside of the folders that a bundle may own, .ai/{%s}", finding.QuoteMax(p, 200), strings.Join(ownedFolders, ","))
 	}
 	return nil
 }

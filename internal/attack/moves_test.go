@@ -15,7 +15,6 @@ type player struct {
 	book  *book
 	plan  []func() []mupdate // what is still to come of an intention
 	sized []string           // paths of files whose size was chosen
-	stray []string           // tips that were refused, or lie on free refs
 }
 
 // A move makes one push, none if it finds nothing to do.

@@ -22,18 +22,6 @@ func (c *cachedClone) at(dir string) *cachedClone {
 	return &cachedClone{t: c.t, dir: filepath.Join(filepath.Dir(c.dir), dir), env: c.env}
 }
 
-func (c *cachedClone) open() (*run, *work) {
-	c.t.Helper()
-	env := &Env{Environ: c.env, Dir: c.dir, Now: time.Now, Rand: rand.Reader}
-	r := &run{env: env, ctx: context.Background(), cmd: findCommand("thread")}
-	w, err := r.open()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.t.Cleanup(w.close)
-	return r, w
-}
-
 // TestStatusOfClones: status says the same in every kind of clone of one
 // history.
 func TestStatusOfClones(t *testing.T) {

@@ -86,7 +86,6 @@ type Book struct {
 	view    View
 	store   *store
 	memory  []record // where nothing is kept, or not yet
-	index   map[string][]record
 	pending bool
 	unknown string // why nothing newer can be decided
 	hint    string

@@ -8,6 +8,7 @@ import (
 	"hash"
 	"io"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -82,10 +83,8 @@ func (a *Archive) checkKind() *Finding {
 	case Unknown:
 		return Faultf(ContainerUnknown, "", "the file is neither gzip nor zstd nor tar")
 	}
-	for _, c := range a.profile.Compressions {
-		if c == a.Compression {
-			return nil
-		}
+	if slices.Contains(a.profile.Compressions, a.Compression) {
+		return nil
 	}
 	what := a.Compression.String() + " data"
 	if a.Compression == Tar {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,12 +95,7 @@ const (
 // Has reports whether the archive has a member of that name, as far as the
 // probe saw.
 func (p *Probe) Has(name string) bool {
-	for _, n := range p.Names {
-		if n == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.Names, name)
 }
 
 // ProbeFile looks at the beginning of an archive: at most 8 MiB of it,

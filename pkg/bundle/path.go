@@ -70,15 +70,7 @@ func nameFault(name string) (code, why string) {
 // Printable reports whether s is valid UTF-8 without control characters (C0,
 // DEL, C1) and without bidi controls (U+202A–202E, U+2066–2069).
 func Printable(s string) bool {
-	if !utf8.ValidString(s) {
-		return false
-	}
-	for _, r := range s {
-		if controlRune(r) || bidiRune(r) {
-			return false
-		}
-	}
-	return true
+	return utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return controlRune(r) || bidiRune(r) }) < 0
 }
 
 func controlRune(r rune) bool { return r < 0x20 || r >= 0x7f && r < 0xa0 }

@@ -300,13 +300,8 @@ func (a *assembly) tarDigest(ctx context.Context) (bundle.Written, error) {
 
 // ParseEpoch reads SOURCE_DATE_EPOCH: a decimal integer from 0 to 8589934591.
 func ParseEpoch(s string) (int64, bool) {
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return 0, false
-		}
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil && n <= 8589934591
+	n, err := strconv.ParseUint(s, 10, 63)
+	return int64(n), err == nil && n <= 8589934591
 }
 
 // ProvenanceKeys are the fields of provenance that a caller may set.

@@ -2,6 +2,7 @@ package rig
 
 import (
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
@@ -51,12 +52,7 @@ func suspect(name string) bool {
 }
 
 func hasSuffix(s string, suffixes ...string) bool {
-	for _, x := range suffixes {
-		if strings.HasSuffix(s, x) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(suffixes, func(x string) bool { return strings.HasSuffix(s, x) })
 }
 
 // safeComponent: agent names on create and plugin ids (section 6).

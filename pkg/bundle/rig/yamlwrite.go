@@ -154,12 +154,7 @@ func styleOf(s string, top bool) yamlStyle {
 
 // hasControl: a control character other than tab and LF.
 func hasControl(s string) bool {
-	for _, r := range s {
-		if r < 0x20 && r != '\t' && r != '\n' || r >= 0x7f && r <= 0x9f {
-			return true
-		}
-	}
-	return false
+	return strings.IndexFunc(s, func(r rune) bool { return r < 0x20 && r != '\t' && r != '\n' || r >= 0x7f && r <= 0x9f }) >= 0
 }
 
 // quoted is single-quoted if the text holds a double and no single quote and

@@ -2,6 +2,7 @@ package rye
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -151,12 +152,7 @@ var keyFolders = []string{".ai/config/keys/trusted", ".ai/trusted_keys"}
 // isKeyDocument reports whether the file at a path is a key document.
 func isKeyDocument(p string) bool {
 	dir, name := path.Split(p)
-	for _, f := range keyFolders {
-		if dir == f+"/" {
-			return strings.ToLower(extension(name)) == ".toml"
-		}
-	}
-	return false
+	return slices.Contains(keyFolders, strings.TrimSuffix(dir, "/")) && strings.ToLower(extension(name)) == ".toml"
 }
 
 // unsignedNames are files of package managers, which rewrite them: they are

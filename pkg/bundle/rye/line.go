@@ -188,15 +188,7 @@ func realTime(s string) bool {
 
 // isHex reports whether s is n lower-case hex digits.
 func isHex(s string, n int) bool {
-	if len(s) != n {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 func isProvenance(s string) bool {

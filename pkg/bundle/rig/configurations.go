@@ -103,22 +103,12 @@ func (c *checker) pairs(in *node, at, key string) (out []pair) {
 }
 
 func (d *configurations) preset(name string) *preset {
-	for i := range d.presets {
-		if d.presets[i].name == name {
-			return &d.presets[i]
-		}
-	}
-	return nil
+	return first(d.presets, func(p preset) bool { return p.name == name })
 }
 
 // seat returns what a member may use, nil if the document does not list it.
 func (d *configurations) seat(name string) *seat {
-	for i := range d.seats {
-		if d.seats[i].name == name {
-			return &d.seats[i]
-		}
-	}
-	return nil
+	return first(d.seats, func(s seat) bool { return s.name == name })
 }
 
 // runtimesOf are the runtimes of all members, `pod.member` to runtime, in

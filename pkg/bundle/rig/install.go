@@ -54,12 +54,7 @@ type LockedFile struct {
 }
 
 func (l *Lock) find(name string) *Installed {
-	for i := range l.Bundles {
-		if l.Bundles[i].Name == name {
-			return &l.Bundles[i]
-		}
-	}
-	return nil
+	return first(l.Bundles, func(b Installed) bool { return b.Name == name })
 }
 
 // owners maps paths to the name of the bundle that put them there.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -774,11 +775,12 @@ func (r *resource) inside(dir string) (string, bool) {
 	return p, ok && (dir == "." || p == dir || strings.HasPrefix(p, dir+"/"))
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// first returns the first of a list that is meant, nil if none is.
+func first[T any](list []T, meant func(T) bool) *T {
+	if i := slices.IndexFunc(list, meant); i >= 0 {
+		return &list[i]
 	}
-	slices.Sort(keys)
-	return keys
+	return nil
 }

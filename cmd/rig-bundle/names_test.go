@@ -192,7 +192,7 @@ func TestDeepSources(t *testing.T) {
 					t.Fatal(err)
 				}
 				name := strings.Repeat("d/", c.depth)
-				if err := root.MkdirAll(name, 0o755); err == nil {
+				if err = root.MkdirAll(name, 0o755); err == nil {
 					err = root.WriteFile(name+"x", []byte("x"), 0o644)
 				}
 				if err != nil {

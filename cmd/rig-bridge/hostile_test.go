@@ -47,7 +47,7 @@ func TestHostileNames(t *testing.T) {
 		w.git("b", "commit", "-q", "-m", "names\n\n\x1b[2J")
 		w.git("b", "push", "-q", "origin", "main")
 		o := w.run("a", "sync", "--auto")
-		if o.code != 1 || !strings.Contains(o.stdout, "reason=non_append_change_on_remote") || !strings.Contains(o.stderr, `\u202egnp.dm`) {
+		if o.code != 1 || !strings.Contains(o.stdout, "reason=invalid_content") || !strings.Contains(o.stderr, `\x1b[2J`) {
 			t.Errorf("exit %d\n%s%s", o.code, o.stdout, o.stderr)
 		}
 		clean(t, o)

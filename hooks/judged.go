@@ -13,8 +13,10 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/history"
+	"github.com/rigward/rigward/pkg/policy"
 )
 
 // Judged is a server's own record, in its git directory, of the commits that it
@@ -40,7 +42,9 @@ type Judged struct {
 	head  string              // what the last such line names
 	lines int
 	fresh []string // lines to be added
-	valid func(id string) bool
+
+	unread error // why the file could not be read
+	valid  func(id string) bool
 }
 
 // A record is a ref that was judged, as a push moves it.
@@ -65,7 +69,9 @@ func (j *Judged) read() {
 	if err != nil {
 		// Where there is a file that cannot be read, nothing is known, not even
 		// that there was no other default branch.
-		j.named = !errors.Is(err, fs.ErrNotExist)
+		if !errors.Is(err, fs.ErrNotExist) {
+			j.named, j.unread = true, err
+		}
 		return
 	}
 	defer f.Close()
@@ -98,6 +104,12 @@ func (j *Judged) open(d *Door) error {
 		return nil
 	}
 	j.read()
+	if j.unread != nil {
+		return &policy.Undecided{
+			Message: "the server's record of what it has judged cannot be read: " + finding.Quote(j.file),
+			Hint:    "let the user of the hooks read and write " + finding.Path(filepath.ToSlash(filepath.Dir(j.file))) + ", or take it away", Cause: j.unread,
+		}
+	}
 	protected := !d.Policy.LeavesOut(d.Head)
 	was := j.head
 	if !j.named {

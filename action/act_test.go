@@ -12,8 +12,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/rigward/rigward/internal/gittest"
-	"github.com/rigward/rigward/internal/testkeys"
+	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/testkeys"
 )
 
 const workflow = `on: [pull_request]

@@ -21,13 +21,13 @@ import (
 	"github.com/sethvargo/go-githubactions"
 
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/report"
+	"github.com/rigward/rigward/internal/userschema"
 	"github.com/rigward/rigward/pkg/envelope"
-	"github.com/rigward/rigward/pkg/envelope/userschema"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
-	"github.com/rigward/rigward/pkg/report"
 )
 
 // Run judges what the event around it asks for and returns the exit code: 0

@@ -13,8 +13,8 @@ import (
 
 	"github.com/rigward/rigward/action"
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/internal/gittest"
-	"github.com/rigward/rigward/internal/testkeys"
+	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/testkeys"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // full makes the tests of bounds play their cases in full size, alone, and

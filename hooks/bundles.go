@@ -3,7 +3,7 @@ package hooks
 import (
 	"context"
 
-	"github.com/rigward/rigward/pkg/drift"
+	"github.com/rigward/rigward/internal/drift"
 	"github.com/rigward/rigward/pkg/policy"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // developer is a clone with the client's hooks.

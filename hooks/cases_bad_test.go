@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // TestOddTrees pushes trees that git takes and a reader might overlook: none

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // state returns a good turn of the thread that every world has.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 func TestCasesD(t *testing.T) {

@@ -2,7 +2,7 @@
 // the installer that puts them in place. A hook knows its own input (argument
 // words, lines on standard input, the index) and nothing of rules: it turns
 // that input into a change, lets pkg/policy judge it, and tells the result
-// through pkg/report.
+// through internal/report.
 //
 // Hooks only read. They write nothing to index, work tree, refs or objects,
 // and never use the network.

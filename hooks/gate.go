@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/history"
+	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/history"
 	"github.com/rigward/rigward/pkg/policy"
-	"github.com/rigward/rigward/pkg/report"
 )
 
 // Names lists the hooks that Run knows.

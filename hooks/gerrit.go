@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
-	"github.com/rigward/rigward/pkg/report"
 )
 
 // gerritHooks are the hooks of Gerrit's hooks plugin that can refuse. Gerrit

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/internal/gittest"
-	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 const release = "refs/heads/release/1"

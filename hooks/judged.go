@@ -12,10 +12,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/history"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/history"
 	"github.com/rigward/rigward/pkg/policy"
 )
 

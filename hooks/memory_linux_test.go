@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // TestLargeEnvelopesInASmallPack: envelopes that take little room in a pack and

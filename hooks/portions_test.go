@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/report"
+	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/relay"
-	"github.com/rigward/rigward/pkg/report"
 )
 
 // tangled writes a history of two lines of commits that merge now and then, with

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // TestPostReceiveHandsOver starts rig-control where git's configuration names a

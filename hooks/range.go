@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rigward/rigward/pkg/drift"
+	"github.com/rigward/rigward/internal/drift"
+	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
-	"github.com/rigward/rigward/pkg/report"
 )
 
 // A Checker judges commits that are in a repository already, range by range:

@@ -15,12 +15,12 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/internal/gittest"
-	"github.com/rigward/rigward/internal/testkeys"
-	"github.com/rigward/rigward/pkg/bridge"
+	"github.com/rigward/rigward/internal/bridge"
+	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/testkeys"
+	"github.com/rigward/rigward/internal/verdict"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/verdict"
 )
 
 // A reader is the clone of somebody who pulled what no gate had judged.

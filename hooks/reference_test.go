@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // TestReferenceClient lets the Node client rig-bridge 1.0.2 work through a

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rigward/rigward/internal/testkeys"
+	"github.com/rigward/rigward/internal/test/testkeys"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 

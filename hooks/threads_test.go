@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/report"
+	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
-	"github.com/rigward/rigward/pkg/report"
 )
 
 // TestThreads: what a range adds to a thread, and whom it answers, names and

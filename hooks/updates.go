@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/internal/change"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"

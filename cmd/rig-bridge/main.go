@@ -22,7 +22,7 @@ import (
 
 	"github.com/rigward/rigward/cmd/internal/handover"
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/pkg/bridge"
+	"github.com/rigward/rigward/internal/bridge"
 )
 
 func main() {

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rigward/rigward/internal/outputschema"
-	"github.com/rigward/rigward/pkg/bridge"
+	"github.com/rigward/rigward/internal/bridge"
+	"github.com/rigward/rigward/internal/test/outputschema"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rigward/rigward/pkg/bridge"
+	"github.com/rigward/rigward/internal/bridge"
 )
 
 // TestPagerAndSignals: SIGTERM ends a pager that does not end by itself, SIGINT

@@ -6,12 +6,12 @@ import (
 	"path"
 	"strings"
 
+	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rig"
 	"github.com/rigward/rigward/pkg/bundle/rye"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/report"
 )
 
 // Caps of diff's text forms; JSON has everything.

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rigward/rigward/internal/gittree"
 	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/gittree"
 )
 
 // head is HEAD's commit, for files below a prefix of the repository's top.

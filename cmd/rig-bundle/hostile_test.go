@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rigward/rigward/internal/rigvectors"
+	"github.com/rigward/rigward/internal/test/rigvectors"
 )
 
 // TestHostileInstall installs every archive of the vectors. A refused one

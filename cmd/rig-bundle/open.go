@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/internal/gittree"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rig"
 	"github.com/rigward/rigward/pkg/bundle/rye"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/gittree"
 )
 
 // open opens the bundle that an argument names, as the verb's format has it,

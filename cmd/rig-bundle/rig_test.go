@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rigward/rigward/internal/rigvectors"
+	"github.com/rigward/rigward/internal/test/rigvectors"
 	"github.com/rigward/rigward/pkg/bundle"
 )
 

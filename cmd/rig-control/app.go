@@ -12,11 +12,11 @@ import (
 
 	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/pkg/change"
-	"github.com/rigward/rigward/pkg/controlplane"
+	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/controlplane"
+	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
-	"github.com/rigward/rigward/pkg/report"
 )
 
 const usage = `usage: rig-control index             bring the control plane up to the refs (rig-hook index)

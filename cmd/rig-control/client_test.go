@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rigward/rigward/internal/gittest"
-	"github.com/rigward/rigward/internal/testkeys"
+	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/testkeys"
 )
 
 // programs builds the client and this program beside each other.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/bench/corpus"
-	"github.com/rigward/rigward/internal/gittest"
-	"github.com/rigward/rigward/internal/pgtest"
+	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/pgtest"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 

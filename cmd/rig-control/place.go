@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/pkg/bridge"
-	"github.com/rigward/rigward/pkg/controlplane"
+	"github.com/rigward/rigward/internal/bridge"
+	"github.com/rigward/rigward/internal/controlplane"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rigward/rigward/pkg/bridge"
-	"github.com/rigward/rigward/pkg/controlplane"
+	"github.com/rigward/rigward/internal/bridge"
+	"github.com/rigward/rigward/internal/controlplane"
+	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
-	"github.com/rigward/rigward/pkg/report"
 )
 
 // A question is a command line of query.

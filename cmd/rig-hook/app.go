@@ -10,9 +10,9 @@ import (
 	"github.com/rigward/rigward/cmd/internal/handover"
 	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
-	"github.com/rigward/rigward/pkg/report"
 )
 
 // A command is one word after the program's name.

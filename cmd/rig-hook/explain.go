@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
-	"github.com/rigward/rigward/pkg/report"
 	"github.com/rigward/rigward/schemas"
 )
 

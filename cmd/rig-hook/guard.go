@@ -5,10 +5,10 @@ import (
 	"fmt"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
-	"github.com/rigward/rigward/pkg/report"
 )
 
 // guarded lists every ref with what holds on it.

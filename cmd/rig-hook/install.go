@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
-	"github.com/rigward/rigward/pkg/report"
 )
 
 // openAt opens the repository of this directory, or the bare one that

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/history"
+	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/history"
 	"github.com/rigward/rigward/pkg/policy"
-	"github.com/rigward/rigward/pkg/report"
 	"github.com/rigward/rigward/pkg/sshsign"
 )
 

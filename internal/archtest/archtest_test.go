@@ -21,34 +21,37 @@ const module = "github.com/rigward/rigward/"
 // A group ends in "/…" and stands for all packages below it. What is not
 // listed fails: a new package takes its place here.
 var below = map[string][]string{
-	"pkg/finding":      {},
-	"pkg/yamlprofile":  {"pkg/finding"},
-	"pkg/portable":     {"pkg/finding"},
-	"schemas":          {},
-	"pkg/sshsign":      {"pkg/finding"},
-	"pkg/envelope":     {"pkg/finding", "pkg/portable", "pkg/yamlprofile", "schemas"},
-	"pkg/envelope/…":   {"pkg/finding", "pkg/portable", "pkg/yamlprofile", "pkg/envelope", "schemas"},
-	"pkg/relay":        {"pkg/finding", "pkg/envelope"},
-	"pkg/bundle":       {"pkg/finding", "pkg/portable", "pkg/sshsign"},
-	"pkg/bundle/…":     {"pkg/finding", "pkg/portable", "pkg/sshsign", "pkg/yamlprofile", "pkg/bundle", "schemas"},
-	"pkg/gitrepo":      {"pkg/finding", "pkg/portable"},
-	"pkg/gittree":      {"pkg/bundle", "pkg/gitrepo"},
-	"pkg/change":       {"pkg/finding"},
-	"pkg/report":       {"pkg/finding"},
-	"pkg/history":      {"pkg/finding", "pkg/envelope", "pkg/gitrepo"},
-	"pkg/policy":       {"pkg/finding", "pkg/portable", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/bundle", "pkg/bundle/…", "pkg/history", "pkg/gitrepo", "pkg/change", "schemas"},
-	"pkg/controlplane": {"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/gitrepo", "pkg/policy"},
-	"pkg/drift":        {"pkg/finding", "pkg/portable", "pkg/gitrepo", "pkg/gittree", "pkg/policy", "pkg/report", "pkg/bundle", "pkg/bundle/…"},
-	"pkg/verdict":      {"pkg/finding", "pkg/sshsign", "pkg/history", "pkg/gitrepo", "pkg/policy"},
-	"pkg/bridge":       {"pkg/finding", "pkg/verdict", "pkg/portable", "pkg/yamlprofile", "pkg/envelope", "pkg/envelope/…", "pkg/relay", "pkg/sshsign", "pkg/history", "pkg/gitrepo", "pkg/change", "pkg/policy", "pkg/report", "schemas"},
-	"hooks":            {"pkg/…", "schemas"},
-	"action":           {"pkg/…", "hooks", "schemas"},
-	"cmd/…":            {"pkg/…", "hooks", "action", "schemas", "cmd/internal/…"},
-	"internal/…":       {"pkg/…", "hooks", "internal/…", "schemas"},
+	"pkg/finding":           {},
+	"pkg/yamlprofile":       {"pkg/finding"},
+	"internal/portable":     {"pkg/finding"},
+	"schemas":               {},
+	"pkg/sshsign":           {"pkg/finding"},
+	"pkg/envelope":          {"pkg/finding", "internal/portable", "pkg/yamlprofile", "schemas"},
+	"internal/userschema":   {"pkg/finding", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "schemas"},
+	"pkg/relay":             {"pkg/finding", "pkg/envelope"},
+	"pkg/bundle":            {"pkg/finding", "internal/portable", "pkg/sshsign"},
+	"pkg/bundle/…":          {"pkg/finding", "internal/portable", "pkg/sshsign", "pkg/yamlprofile", "pkg/bundle", "schemas"},
+	"pkg/gitrepo":           {"pkg/finding", "internal/portable"},
+	"internal/gittree":      {"pkg/bundle", "pkg/gitrepo"},
+	"internal/change":       {"pkg/finding"},
+	"internal/report":       {"pkg/finding"},
+	"internal/history":      {"pkg/finding", "pkg/envelope", "pkg/gitrepo"},
+	"pkg/policy":            {"pkg/finding", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/bundle", "pkg/bundle/…", "internal/history", "pkg/gitrepo", "internal/change", "schemas"},
+	"internal/controlplane": {"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/gitrepo", "pkg/policy"},
+	"internal/drift":        {"pkg/finding", "internal/portable", "pkg/gitrepo", "internal/gittree", "pkg/policy", "internal/report", "pkg/bundle", "pkg/bundle/…"},
+	"internal/verdict":      {"pkg/finding", "pkg/sshsign", "internal/history", "pkg/gitrepo", "pkg/policy"},
+	"internal/bridge":       {"pkg/finding", "internal/verdict", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "internal/userschema", "pkg/relay", "pkg/sshsign", "internal/history", "pkg/gitrepo", "internal/change", "pkg/policy", "internal/report", "schemas"},
+	"hooks":                 {"pkg/…", "internal/…", "schemas"},
+	"action":                {"pkg/…", "internal/…", "hooks", "schemas"},
+	"cmd/…":                 {"pkg/…", "internal/…", "hooks", "action", "schemas", "cmd/internal/…"},
+	"internal/test/…":       {"pkg/…", "internal/test/…", "schemas"},
+	"internal/bench/…":      {"pkg/…", "hooks", "internal/…", "schemas"},
+	"internal/attack":       {}, "internal/archtest": {}, "internal/cases": {}, "internal/doctest": {},
+	"internal/faults": {}, "internal/managers": {}, "internal/servers": {},
 }
 
 // pure packages work on bytes: no git and no gate may come near them.
-var pure = []string{"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/bundle", "pkg/yamlprofile", "pkg/portable"}
+var pure = []string{"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/bundle", "pkg/yamlprofile", "internal/portable"}
 
 type pkg struct {
 	ImportPath, Dir string
@@ -121,7 +124,7 @@ func TestDependenciesPointOneWay(t *testing.T) {
 		}
 		if slices.ContainsFunc(pure, func(q string) bool { return name == q || strings.HasPrefix(name, q+"/") }) {
 			for _, d := range p.Deps {
-				if d, ours := strings.CutPrefix(d, module); ours && slices.Contains([]string{"pkg/gitrepo", "pkg/history", "pkg/policy", "pkg/change", "hooks"}, d) {
+				if d, ours := strings.CutPrefix(d, module); ours && slices.Contains([]string{"pkg/gitrepo", "internal/history", "pkg/policy", "internal/change", "hooks"}, d) {
 					t.Errorf("%s depends on %s, and is to be pure", name, d)
 				}
 			}
@@ -132,8 +135,8 @@ func TestDependenciesPointOneWay(t *testing.T) {
 // TestArrowsCanFail shows that the rule refuses what it is there to refuse.
 func TestArrowsCanFail(t *testing.T) {
 	for name, i := range map[string]string{
-		"pkg/envelope": "pkg/gitrepo", "pkg/finding": "pkg/report", "pkg/gitrepo": "pkg/policy", "pkg/policy": "hooks",
-		"pkg/bundle/rig": "pkg/gitrepo", "pkg/report": "pkg/policy", "hooks": "cmd/rig-hook", "pkg/brand-new": "pkg/finding",
+		"pkg/envelope": "pkg/gitrepo", "pkg/finding": "internal/report", "pkg/gitrepo": "pkg/policy", "pkg/policy": "hooks",
+		"pkg/bundle/rig": "pkg/gitrepo", "internal/report": "pkg/policy", "hooks": "cmd/rig-hook", "pkg/brand-new": "pkg/finding",
 	} {
 		if len(arrows(name, []string{module + i})) == 0 {
 			t.Errorf("%s may import %s", name, i)
@@ -154,7 +157,7 @@ func TestDriversAreApart(t *testing.T) {
 	}
 	all := load(t)
 	for name, p := range all {
-		if name == "cmd/rig-control" || name == "pkg/controlplane" || strings.HasPrefix(name, "internal/") {
+		if name == "cmd/rig-control" || name == "internal/controlplane" || forTests(name) {
 			continue
 		}
 		if d := drivers(p); len(d) > 0 {
@@ -175,7 +178,7 @@ var forbidden = map[string][]string{
 
 func TestProcessClockAndEnvironmentAreGiven(t *testing.T) {
 	for name, p := range load(t) {
-		if !strings.HasPrefix(name, "pkg/") && name != "hooks" && name != "action" {
+		if strings.HasPrefix(name, "cmd/") || forTests(name) {
 			continue
 		}
 		for _, file := range slices.Concat(p.GoFiles, p.IgnoredGoFiles) {
@@ -192,6 +195,12 @@ func TestProcessClockAndEnvironmentAreGiven(t *testing.T) {
 			}
 		}
 	}
+}
+
+// forTests reports whether a package is part of no program that is shipped.
+func forTests(name string) bool {
+	return slices.ContainsFunc([]string{"internal/test/", "internal/bench/", "internal/archtest", "internal/attack", "internal/cases",
+		"internal/doctest", "internal/faults", "internal/managers", "internal/servers"}, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 // uses returns what a file uses that is not for it.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // TestFound plays what the generator once found: pushes on which the hook and

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rigward/rigward/internal/testkeys"
+	"github.com/rigward/rigward/internal/test/testkeys"
 )
 
 // A player thinks of the pushes of one sequence.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rigward/rigward/internal/testkeys"
+	"github.com/rigward/rigward/internal/test/testkeys"
 )
 
 func stamp(at int64, zone int) string {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // Of the pushes of all sequences, each realSequence-th is a git push to a

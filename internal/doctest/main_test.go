@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/rigward/rigward/internal/doctest"
-	"github.com/rigward/rigward/internal/gittest"
-	"github.com/rigward/rigward/internal/testkeys"
+	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/testkeys"
 )
 
 var update = flag.Bool("update", false, "write into the documents what the programs say")

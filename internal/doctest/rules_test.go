@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/rigward/rigward/internal/doctest"
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/policy"
 )
 

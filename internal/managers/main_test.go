@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/rigward/rigward/internal/doctest"
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 var (

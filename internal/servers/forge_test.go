@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // forge makes a repository in the layout of a forge: hooks of git's own names

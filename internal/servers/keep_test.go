@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 

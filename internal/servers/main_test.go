@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // bin is a directory with rig-hook in it, built once.

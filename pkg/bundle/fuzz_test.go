@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/rigward/rigward/pkg/portable"
+	"github.com/rigward/rigward/internal/portable"
 )
 
 // tarProfile takes an uncompressed stream of files and directories.

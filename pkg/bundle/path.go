@@ -5,8 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/portable"
 	"golang.org/x/text/unicode/norm"
 )
 

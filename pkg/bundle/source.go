@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/portable"
 )
 
 // WithContext returns a source that reads no further once the context has

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rigward/rigward/pkg/portable"
+	"github.com/rigward/rigward/internal/portable"
 )
 
 // plainTree judges a tree by the words of CheckTree's comment: the codes and

@@ -20,8 +20,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/portable"
 )
 
 // A Txn changes files below a directory so that after any crash the directory

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/portable"
 	"github.com/rigward/rigward/pkg/yamlprofile"
 )
 

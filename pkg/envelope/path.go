@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/portable"
 )
 
 // IsEnvelopePath reports whether a path, relative to the directory that holds

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/rigward/rigward/pkg/portable"
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/yamlprofile"
 )
 

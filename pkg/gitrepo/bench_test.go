@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 

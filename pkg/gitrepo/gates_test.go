@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 

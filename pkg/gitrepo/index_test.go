@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 func everyPath([]byte) bool { return true }

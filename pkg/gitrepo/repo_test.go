@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/rigward/rigward/internal/gittest"
+	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 

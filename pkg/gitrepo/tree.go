@@ -13,8 +13,8 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/portable"
 )
 
 // Mode is the mode of a tree entry, as git writes it in octal digits.

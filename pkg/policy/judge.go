@@ -12,12 +12,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rigward/rigward/pkg/change"
+	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/history"
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/history"
-	"github.com/rigward/rigward/pkg/portable"
 	"github.com/rigward/rigward/pkg/sshsign"
 )
 

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/portable"
 )
 
 // A pending entry has no fence and lies where no envelope was seen yet. If one

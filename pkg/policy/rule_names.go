@@ -4,10 +4,10 @@ import (
 	"context"
 	"strings"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/portable"
 )
 
 // clientConfig is where clients keep their configuration, which no commit has.

@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rigward/rigward/internal/history"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/history"
 	"github.com/rigward/rigward/pkg/relay"
 )
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/portable"
 )
 
 // A fact is what later commits need to know of an envelope.

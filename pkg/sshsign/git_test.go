@@ -15,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rigward/rigward/internal/testkeys"
+	"github.com/rigward/rigward/internal/test/testkeys"
 )
 
 // A repository is a real one, whose objects the tests write byte by byte.

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/rigward/rigward/internal/testkeys"
+	"github.com/rigward/rigward/internal/test/testkeys"
 )
 
 // scaled returns long if the long run of the comparisons is asked for by

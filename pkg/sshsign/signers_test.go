@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rigward/rigward/internal/testkeys"
+	"github.com/rigward/rigward/internal/test/testkeys"
 )
 
 func TestParseSigners(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/rigward/rigward/internal/testkeys"
+	"github.com/rigward/rigward/internal/test/testkeys"
 )
 
 // Keys of the tests: A is op's, B another listed person's.

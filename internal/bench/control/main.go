@@ -22,7 +22,7 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/bench/corpus"
-	"github.com/rigward/rigward/pkg/controlplane"
+	"github.com/rigward/rigward/internal/controlplane"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 

@@ -7,9 +7,9 @@ import (
 	"path"
 	"strings"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/portable"
 )
 
 // DefaultLimits returns the limits of spec/agentbundle.md section 7.

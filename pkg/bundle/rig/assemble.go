@@ -17,9 +17,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/portable"
 )
 
 // Source is the tree that a bundle is assembled from.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rigward/rigward/internal/rigvectors"
+	"github.com/rigward/rigward/internal/test/rigvectors"
 	"github.com/rigward/rigward/pkg/bundle"
 )
 

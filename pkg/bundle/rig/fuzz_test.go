@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rigward/rigward/internal/rigvectors"
+	"github.com/rigward/rigward/internal/test/rigvectors"
 	"github.com/rigward/rigward/pkg/bundle"
 )
 

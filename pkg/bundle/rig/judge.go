@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/portable"
 )
 
 // maxSpec bounds rig.yaml and agent.yaml (spec/rigbundle.md section 13).

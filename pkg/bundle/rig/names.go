@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/bundle"
-	"github.com/rigward/rigward/pkg/portable"
 	"golang.org/x/text/unicode/norm"
 )
 

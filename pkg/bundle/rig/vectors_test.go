@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/rigward/rigward/internal/rigvectors"
+	"github.com/rigward/rigward/internal/test/rigvectors"
 	"github.com/rigward/rigward/pkg/bundle"
 )
 

@@ -1,9 +1,9 @@
 package rye
 
 import (
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/portable"
 	"gopkg.in/yaml.v3"
 )
 

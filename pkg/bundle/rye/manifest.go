@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/portable"
 	"golang.org/x/text/unicode/norm"
 	"gopkg.in/yaml.v3"
 )

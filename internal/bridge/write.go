@@ -1,0 +1,724 @@
+package bridge
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/internal/portable"
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// A draft is a message that is about to be written.
+type draft struct {
+	fields   envelope.Fields
+	name     string // file name; "" for the first free one of the type
+	scaffold []byte // bytes of the edited scaffold that is replaced, nil if none
+	subject  func(path string) string
+	signed   bool                        // commit with -S, identity from the configuration only
+	key      string                      // digest of what the user asked for
+	verify   func(*gitrepo.Commit) error // judges the commit that was made; nil: nothing more
+}
+
+// posted is a message that is committed, and where it went.
+type posted struct {
+	path    string
+	data    []byte
+	env     *envelope.Envelope
+	commit  string
+	target  target
+	pushed  bool
+	retries int
+	crossed []crossing
+	notes   []finding.Finding // warnings
+}
+
+// A crossing is an envelope that came in between in the same thread.
+type crossing struct {
+	Path   string `json:"path"`
+	From   string `json:"from"`
+	Commit string `json:"commit"`
+}
+
+// begin takes the clone's lock and settles what a killed run left: r.left is
+// its journal if its commit exists. Called again it does nothing.
+func (r *run) begin(w *work) error {
+	if w.held != nil {
+		return nil
+	}
+	unlock, err := w.lock(r.ctx)
+	if err != nil {
+		return err
+	}
+	r.atEnd(func() error { unlock(); return nil })
+	if _, err := w.target(); err != nil {
+		return err
+	}
+	r.left, err = w.recover(r.ctx)
+	return err
+}
+
+// post writes, commits and pushes a message (spec/cli.md section 10). What the
+// message says is judged before anything is written; what only its commit can
+// show (signature, history) is judged on the commit, which is taken back if it
+// does not pass.
+func (r *run) post(w *work, d draft) (*posted, error) {
+	if err := r.begin(w); err != nil {
+		return nil, err
+	}
+	thread := d.fields.Thread
+	t, err := w.target()
+	if err != nil {
+		return nil, err
+	}
+	before, err := w.ref(t.branch)
+	if err != nil {
+		return nil, err
+	}
+	old := r.left
+	if old != nil && old.Key == d.key && old.Root == w.root && old.Branch == t.branch && r.env.Now().Sub(old.Started) < resumable {
+		return r.resume(w, old, t)
+	}
+	if len(d.fields.To) == 0 {
+		return nil, usageError(r.cmd, "--to is missing")
+	}
+	if err := r.ownIdentity(w); err != nil {
+		return nil, err
+	}
+	var moved map[string]string
+	if old != nil {
+		moved = old.Moved
+		r.note("an earlier run was cut off after its commit %s of %s; the message is kept", short(old.Commit), old.Path)
+		if len(moved) == 0 {
+			if err := w.dropJournal(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	p := &posted{target: t}
+	taken, err := w.taken(r.ctx, t, before, thread)
+	if err != nil {
+		return nil, err
+	}
+	name := d.name
+	switch {
+	case name == "":
+		name = firstFree(taken, d.fields.Type)
+	case d.scaffold == nil && taken[portable.Fold(name)]:
+		return nil, fail(codeExists, "%s/%s exists already", thread, name)
+	}
+	p.path = thread + "/" + name
+	d.fields.Body = envelope.NormalizeBody(d.fields.Body)
+	d.fields.BodyHash = envelope.BodyHash(d.fields.Body)
+	if p.data, err = envelope.Render(d.fields); err != nil {
+		return nil, fail(codeInvalid, "the message cannot be rendered: %s", err.Error())
+	}
+	if p.env, p.notes, err = r.refuseInvalid(p.path, p.data); err != nil {
+		return nil, err
+	}
+	j := &journal{Version: 1, Started: r.env.Now(), Key: d.key, Root: w.root, Path: p.path, Blob: w.blobID(p.data),
+		Branch: t.branch, Tracking: t.tracking, Before: before, Scaffold: d.scaffold != nil, Moved: moved}
+	if err := r.commit(w, j, d, p); err != nil {
+		return nil, err
+	}
+	for _, f := range p.notes {
+		r.note("%s: %s", f.Severity, f.Message)
+	}
+	r.kept = fmt.Sprintf("the commit %s of %s is kept and not pushed; push it with `%s`", short(p.commit), p.path, pushHint(t))
+	r.atEnd(func() error { return w.endJournal(j, p) })
+	if r.opts.has("--no-push") {
+		r.kept = fmt.Sprintf("the commit %s of %s is kept", short(p.commit), p.path)
+		return p, nil
+	}
+	return p, r.push(w, j, p)
+}
+
+// resumable is how long a run that was cut off after its commit is completed
+// by the same command, instead of being followed by a second message.
+const resumable = 10 * time.Minute
+
+// resume completes a run that was killed after its commit.
+func (r *run) resume(w *work, j *journal, t target) (*posted, error) {
+	p := &posted{path: j.Path, commit: j.Commit, target: t}
+	_, data, err := w.repo.Object(j.Blob, envelope.DefaultLimits().File)
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	p.data = data
+	if p.env, _, err = r.refuseInvalid(p.path, data); err != nil {
+		return nil, err
+	}
+	r.note("an earlier run of this command was cut off after its commit %s; it is completed, not repeated", short(j.Commit))
+	r.kept = fmt.Sprintf("the commit %s of %s is kept and not pushed; push it with `%s`", short(p.commit), p.path, pushHint(t))
+	r.atEnd(func() error { return w.endJournal(j, p) })
+	if r.opts.has("--no-push") {
+		return p, nil
+	}
+	return p, r.push(w, j, p)
+}
+
+// refuseInvalid judges a rendered message by all rules that need no history.
+func (r *run) refuseInvalid(path string, data []byte) (*envelope.Envelope, []finding.Finding, error) {
+	e, fs := content(data, path, 0o100644)
+	for i := range fs {
+		fs[i].Path = path
+	}
+	if finding.Worst(fs) == finding.Error {
+		return e, fs, invalid(fs)
+	}
+	return e, fs, nil
+}
+
+// splitPath takes an envelope path apart.
+func splitPath(path string) (thread, file string) {
+	thread, file, _ = strings.Cut(path, "/")
+	return thread, file
+}
+
+// blobID is the id that git gives to a blob of these bytes.
+func (w *work) blobID(data []byte) string {
+	h := sha1.New()
+	if w.repo.ObjectFormat() == "sha256" {
+		h = sha256.New()
+	}
+	fmt.Fprintf(h, "blob %d\x00", len(data))
+	h.Write(data)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// threadDir refuses a thread whose id is not valid or that is not a real
+// directory in the root, and a repository that keeps its threads elsewhere. One
+// that a sparse checkout leaves out is there for those who only read.
+// hint is what helps a person who names a thread that is not there.
+func (w *work) threadDir(ctx context.Context, thread, hint string, writes bool) error {
+	if err := checkThread(thread); err != nil {
+		return err
+	}
+	if err := w.threadsOnTop(); err != nil {
+		return err
+	}
+	info, err := os.Lstat(filepath.Join(w.root, thread))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		left, lerr := w.leftOut(ctx, thread)
+		switch {
+		case lerr != nil:
+			return lerr
+		case len(left) == 0:
+			return fail(codeThread, "the thread %s does not exist", quote(thread)).withHint("%s", hint)
+		case writes:
+			return fail(codeThread, "the thread %s lies outside of the sparse checkout", quote(thread)).withHint("git sparse-checkout add %s", thread)
+		}
+		return nil
+	case err != nil:
+		return cannotRead(filepath.Join(w.root, thread), err)
+	case info.Mode()&fs.ModeSymlink != 0:
+		return fail(codeThread, "the thread %s is a symbolic link; links are not followed", quote(thread)).withHint("rm %s && mkdir %s", thread, thread)
+	case !info.IsDir():
+		return fail(codeThread, "the thread %s is not a directory", quote(thread))
+	}
+	return nil
+}
+
+// checkThread judges a thread id as typed.
+func checkThread(thread string) error {
+	if !envelope.ValidThreadID(thread) {
+		return fail(codeThread, "the thread id %s is not valid: at least two of a-z, 0-9 and hyphens, no hyphen at an end", quote(thread))
+	}
+	if why := portable.Check(thread); why != "" {
+		f := fail(codeThread, "the thread id %s is not portable: %s", quote(thread), why)
+		if other := thread + "-thread"; envelope.ValidThreadID(other) && portable.Check(other) == "" {
+			f.withHint("rig-bridge new %s", other)
+		}
+		return f
+	}
+	if !isThreadName(thread) {
+		return fail(codeThread, "the thread id %s is never a thread", quote(thread))
+	}
+	return nil
+}
+
+// treeFiles lists the names and blob ids of the entries of one directory in
+// the root of a commit's tree.
+func (w *work) treeFiles(commit, dir string) (map[string]string, error) {
+	out := map[string]string{}
+	if commit == "" {
+		return out, nil
+	}
+	c, err := w.repo.Commit(commit)
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	e, ok, err := w.repo.EntryAt(c.Tree, dir)
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	if !ok {
+		return out, nil
+	}
+	if e.Mode != gitrepo.ModeTree {
+		return nil, fail(codeThread, "the thread %s is not a directory in commit %s", quote(dir), short(commit))
+	}
+	sub, err := w.repo.Tree(e.ID)
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	for e := range sub.Entries() {
+		out[e.Name] = e.ID
+	}
+	return out, nil
+}
+
+// taken collects the names that exist in a thread, folded: in the work tree,
+// the index, HEAD and the upstream.
+func (w *work) taken(ctx context.Context, t target, head, thread string) (map[string]bool, error) {
+	taken := map[string]bool{}
+	entries, err := os.ReadDir(filepath.Join(w.root, thread))
+	if err != nil {
+		return nil, cannotRead(filepath.Join(w.root, thread), err)
+	}
+	for _, e := range entries {
+		taken[portable.Fold(e.Name())] = true
+	}
+	upstream, err := w.ref(t.tracking)
+	if err != nil {
+		return nil, err
+	}
+	for _, commit := range []string{head, upstream} {
+		names, err := w.treeFiles(commit, thread)
+		if err != nil {
+			return nil, err
+		}
+		for name := range names {
+			taken[portable.Fold(name)] = true
+		}
+		if head == upstream {
+			break
+		}
+	}
+	dir := []byte(thread + "/")
+	paths, err := w.repo.IndexPaths(ctx, func(path []byte) bool { return bytes.HasPrefix(path, dir) })
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	for _, path := range paths {
+		name, _, _ := strings.Cut(path[len(dir):], "/")
+		taken[portable.Fold(name)] = true
+	}
+	return taken, nil
+}
+
+// firstFree returns TYPE.md, TYPE-2.md, TYPE-3.md …, the first that is free.
+func firstFree(taken map[string]bool, typ string) string {
+	name := typ + ".md"
+	for n := 2; taken[portable.Fold(name)]; n++ {
+		name = fmt.Sprintf("%s-%d.md", typ, n)
+	}
+	return name
+}
+
+// storesAsIs refuses a path for which git's attributes would store other
+// bytes than ours. git is asked only where an attribute may do so.
+func (w *work) storesAsIs(ctx context.Context, path string, data []byte) error {
+	if plain, err := w.unconverted(firstOf(path), data); plain || err != nil {
+		return err
+	}
+	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"hash-object", "--stdin", "--path=" + path}, Stdin: data, Timeout: localTime})
+	if err != nil {
+		return err
+	}
+	if res.Code != 0 {
+		return gitFailed("git hash-object", res)
+	}
+	// hash-object takes what cannot be encoded as it is, and says so; git commit
+	// fails then.
+	if strings.TrimSpace(string(res.Stdout)) != w.blobID(data) || bytes.Contains(res.Stderr, []byte("error: ")) {
+		return fail(codeRefused, "a git filter or attribute would change the bytes of %s", quote(path)).
+			withHint("echo '%s/*.md -text -filter -ident -working-tree-encoding' >> .gitattributes", firstOf(path))
+	}
+	return nil
+}
+
+func firstOf(path string) string { thread, _ := splitPath(path); return thread }
+
+// commit writes the file and commits exactly that path. If anything fails
+// before the commit exists, file, index and HEAD are as before.
+func (r *run) commit(w *work, j *journal, d draft, p *posted) error {
+	if d.scaffold != nil {
+		if err := replaceFile(filepath.Join(w.repo.CommonDir(), scaffoldFile), d.scaffold); err != nil {
+			return cannotWrite(scaffoldFile, err)
+		}
+	}
+	if err := w.writeJournal(j); err != nil {
+		return err
+	}
+	commit, err := r.writeAndCommit(w, j, d, p)
+	if err == nil {
+		j.Commit, p.commit = commit, commit
+		return w.writeJournal(j)
+	}
+	// Nothing that ended the run may keep it from cleaning up.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), time.Minute)
+	defer cancel()
+	killed := w.killed.Load() // a git that ended by itself has no locks left: what is there is another's
+	w, cerr := w.steady(ctx)
+	if cerr != nil {
+		return cerr // the journal stays, the next run tries again
+	}
+	defer w.close()
+	if killed {
+		if lerr := w.removeStaleLocks(ctx, j); lerr != nil {
+			return lerr
+		}
+	}
+	found, ferr := w.findCommit(j)
+	switch {
+	case ferr != nil:
+		return ferr // the journal stays, the next run tries again
+	case found != "" && d.verify == nil && !errors.Is(err, errTakeBack):
+		// The commit was there before the failure or the signal.
+		if err := w.settleIndex(ctx, j); err != nil {
+			return err
+		}
+		j.Commit, p.commit = found, found
+		r.kept = fmt.Sprintf("the commit %s of %s is kept and not pushed; push it with `%s`", short(found), p.path, pushHint(p.target))
+		if r.ctx.Err() == nil {
+			return w.writeJournal(j)
+		}
+		if derr := w.dropJournal(); derr != nil {
+			return derr
+		}
+		return err
+	case found != "" || errors.Is(err, errTakeBack):
+		if uerr := w.uncommit(ctx, j); uerr != nil {
+			return uerr
+		}
+	}
+	if berr := w.takeBack(ctx, j); berr != nil {
+		return berr // the journal stays, the next run tries again
+	}
+	if derr := w.dropJournal(); derr != nil {
+		return derr
+	}
+	return err
+}
+
+// errTakeBack marks a commit that must not stay.
+var errTakeBack = errors.New("the commit does not pass")
+
+// uncommit moves the branch back over a commit of ours that did not pass, if
+// nothing came on top of it.
+func (w *work) uncommit(ctx context.Context, j *journal) error {
+	tip, err := w.ref(j.Branch)
+	if err != nil || tip == "" || tip == j.Before {
+		return err
+	}
+	c, err := w.repo.Commit(tip)
+	if err != nil {
+		return gitProblem(err)
+	}
+	args := []string{"update-ref", "-m", "rig-bridge: taken back", j.Branch, j.Before, tip}
+	switch {
+	case j.Before == "" && len(c.Parents) == 0:
+		args = []string{"update-ref", "-m", "rig-bridge: taken back", "-d", j.Branch, tip}
+	case len(c.Parents) != 1 || c.Parents[0] != j.Before:
+		return fail(codeRuntime, "the branch moved while the message was written; look at commit %s", short(tip))
+	}
+	res, err := w.git(ctx, args...)
+	if err == nil && res.Code != 0 {
+		return gitFailed("git update-ref", res)
+	}
+	return err
+}
+
+func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, error) {
+	file := filepath.Join(w.root, filepath.FromSlash(j.Path))
+	if d.scaffold != nil {
+		if err := replaceFile(file, p.data); err != nil {
+			return "", cannotWrite(file, err)
+		}
+	} else if err := w.createFile(file, p.data); err != nil {
+		return "", err
+	}
+	same := make(chan error, 1)
+	go func() { same <- w.storesAsIs(r.ctx, j.Path, p.data) }()
+	// What is stored is compared with our bytes, so git need not fear for them.
+	safe := []string{"-c", "core.safecrlf=false"}
+	alone := make(chan bool, 1)
+	go func() { alone <- w.nothingStaged(r.ctx, j.Before) }()
+	res, err := w.git(r.ctx, append(safe, "add", "--intent-to-add", "--", j.Path)...)
+	if serr := <-same; err == nil {
+		err = serr
+	}
+	how := "--only"
+	if <-alone {
+		how = "--include" // what git does for --only reads every tree of HEAD
+	}
+	if err != nil {
+		return "", err
+	}
+	if res.Code != 0 {
+		f := gitFailed("git add", res)
+		if bytes.Contains(res.Stderr, []byte("sparse-checkout")) {
+			f.message = "git add failed: the thread lies outside of the sparse checkout"
+			f.hint = "git sparse-checkout add " + firstOf(j.Path)
+		}
+		if bytes.Contains(res.Stderr, []byte("are ignored by one of your")) {
+			f.message = "git add failed: " + j.Path + " is ignored"
+			f.hint = "git check-ignore -v " + j.Path + " says which line does"
+		}
+		return "", f
+	}
+	idle, err := w.nothingToMaintain()
+	if err != nil {
+		return "", err
+	}
+	args, err := w.encoding("UTF-8")
+	if err != nil {
+		return "", err
+	}
+	if idle {
+		args = append(args, "-c", "maintenance.auto=false")
+	}
+	args = append(args, safe...)
+	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--cleanup=verbatim", how, "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n"), Timeout: localTime}
+	if d.signed {
+		c.Args = append(c.Args, "-S")
+	}
+	c.Drop = r.foreignIdentity(d.signed)
+	c.Args = append(c.Args, "--", j.Path)
+	if res, err = w.gitWith(r.ctx, c); err != nil {
+		return "", err
+	}
+	if res.Code != 0 {
+		return "", gitFailed("git commit", res)
+	}
+	commit, err := w.findCommit(j)
+	if err != nil {
+		return "", err
+	}
+	if commit == "" {
+		tip, err := w.ref(j.Branch)
+		if err != nil {
+			return "", err
+		}
+		if tip == j.Before {
+			return "", fail(codeRefused, "git commit made no commit")
+		}
+		return "", foreign("a hook changed the bytes of %s while it was committed", quote(j.Path))
+	}
+	c2, err := w.repo.Commit(commit)
+	if err != nil {
+		return "", gitProblem(err)
+	}
+	diffs, err := w.repo.DiffCommit(c2)
+	if err != nil {
+		return "", gitProblem(err)
+	}
+	if n := len(diffs[0].Changes); n != 1 {
+		return "", foreign("a hook added to the commit of %s: it changes %d paths", quote(j.Path), n)
+	}
+	if d.verify != nil {
+		if err := d.verify(c2); err != nil {
+			return "", takeBack(err)
+		}
+	}
+	return commit, r.judgeOwn(w, j, p, commit)
+}
+
+// nothingStaged tells whether the index holds what HEAD does, and no merge or
+// the like waits to be committed, so that a commit of the index and our path is
+// one of our path. Where that changes meanwhile, the commit shows it.
+func (w *work) nothingStaged(ctx context.Context, head string) bool {
+	if head == "" {
+		return false
+	}
+	for _, name := range []string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"} {
+		if _, err := os.Lstat(filepath.Join(w.repo.GitDir(), name)); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	res, err := w.git(ctx, "diff-index", "--cached", "--quiet", "--ignore-submodules=none", head, "--")
+	return err == nil && res.Code == 0
+}
+
+// encoding returns what makes git say of a commit's message that it is in that
+// encoding, as it is, whatever the configuration names.
+func (w *work) encoding(name string) ([]string, error) {
+	set, err := w.config("i18n.commitEncoding")
+	if err != nil || set == name || set == "" && name == "UTF-8" {
+		return nil, err
+	}
+	return []string{"-c", "i18n.commitEncoding=" + name}, nil
+}
+
+// judgeOwn judges the new commit as the gates will.
+func (r *run) judgeOwn(w *work, j *journal, p *posted, commit string) error {
+	fs, err := w.judgeRange(r.ctx, p.target, j.Before, commit, j.Before, true, false)
+	switch {
+	case err != nil:
+		return takeBack(err)
+	case finding.Worst(fs) == finding.Error:
+		f := invalid(fs)
+		f.hint = anew(f)
+		return takeBack(f)
+	}
+	p.notes = fs // the content's warnings are among them
+	return nil
+}
+
+// anew is the hint of a failure whose commit is taken back. The gates' own hints
+// change the commit that was judged, which is another one then.
+func anew(f *failure) string {
+	rule := ""
+	for _, x := range f.findings {
+		if x.Severity == finding.Error {
+			rule = x.Rule
+			break
+		}
+	}
+	switch {
+	case rule == "commit-signed" && strings.HasPrefix(f.message, "unsigned"):
+		return "git config gpg.format ssh && git config commit.gpgsign true, then send it again"
+	case rule == "commit-signed":
+		return "git config user.signingkey <a key that the signers file lists>, then send it again"
+	case rule == "signer-identity":
+		return "git config user.email <an address that the signers file lists for the key>, then send it again"
+	case strings.Contains(f.hint, "git rebase") || strings.Contains(f.hint, "amend"):
+		return ""
+	}
+	return f.hint
+}
+
+// takeBack marks a failure whose commit must not stay.
+func takeBack(err error) error {
+	var f *failure
+	if errors.As(err, &f) {
+		f.cause = errors.Join(f.cause, errTakeBack)
+		return f
+	}
+	return err
+}
+
+// foreign is the failure for a commit that a hook has altered.
+func foreign(format string, a ...any) error {
+	f := fail(codeRefused, format, a...)
+	f.cause = errTakeBack
+	return f.withHint("git commit --only is used; let the hook leave the index alone")
+}
+
+// foreignIdentity returns the variables that our commits are made without. What
+// a surrounding git command has set for its own commit is somebody else's, and
+// another time's; it counts only where it is asked for, and never for a relay.
+func (r *run) foreignIdentity(relay bool) []string {
+	if !relay && r.opts.has("--author-from-env") {
+		return nil
+	}
+	return identityVariables
+}
+
+// ownIdentity refuses to commit as nobody: without a configured name or address
+// git makes one up of the account's and the machine's names (git-commit, "COMMIT
+// INFORMATION").
+func (r *run) ownIdentity(w *work) error {
+	if r.opts.has("--author-from-env") {
+		return nil
+	}
+	for _, what := range []string{"name", "email"} {
+		for _, who := range []string{"author", "committer"} {
+			v, err := w.config("user." + what)
+			if err == nil && strings.TrimSpace(v) == "" {
+				v, err = w.config(who + "." + what)
+			}
+			if err != nil {
+				return err
+			}
+			if strings.TrimSpace(v) == "" {
+				f := fail(codeRefused, "user.%s is not set; a message is committed in somebody's name", what).
+					withHint("git config user.%s <%s>", what, map[string]string{"name": "name", "email": "address"}[what])
+				if _, set := r.env.Getenv("GIT_AUTHOR_" + strings.ToUpper(what)); set {
+					f.hint += ", or --author-from-env, which takes what GIT_AUTHOR_* and GIT_COMMITTER_* say"
+				}
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// identityVariables are the variables that override the configured identity and
+// the clock (git, "Git Commits" of ENVIRONMENT VARIABLES).
+var identityVariables = []string{
+	"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE",
+	"GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_DATE", "EMAIL",
+}
+
+// createFile makes a new file that is complete as soon as it is visible, and
+// never replaces one.
+func (w *work) createFile(file string, data []byte) error {
+	tmp := filepath.Join(w.repo.CommonDir(), "rig-bridge.new")
+	if err := os.WriteFile(tmp, data, 0o644); err != nil {
+		os.Remove(tmp)
+		return cannotWrite(tmp, err)
+	}
+	defer os.Remove(tmp)
+	if err := os.Chmod(tmp, 0o644); err != nil {
+		return cannotWrite(tmp, err)
+	}
+	err := os.Link(tmp, file)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrExist):
+		return fail(codeExists, "%s exists already", quote(file))
+	}
+	// No hard links here, or another file system.
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		return fail(codeExists, "%s exists already", quote(file))
+	}
+	if err == nil {
+		_, err = f.Write(data)
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			os.Remove(file)
+		}
+	}
+	if err != nil {
+		return cannotWrite(file, err)
+	}
+	return nil
+}
+
+// short is the abbreviation of a commit id in text.
+func short(id string) string { return id[:min(7, len(id))] }
+
+func pushHint(t target) string {
+	return fmt.Sprintf("git push %s %s", shellWord(t.remote), shellWord(t.short()+":"+t.remoteShort()))
+}
+
+// shellWord quotes a word for a command that a person copies.
+func shellWord(s string) string {
+	for _, r := range s {
+		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-", r) {
+			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+		}
+	}
+	if s == "" {
+		return "''"
+	}
+	return s
+}

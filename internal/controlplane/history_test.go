@@ -1,0 +1,301 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/pkg/envelope"
+)
+
+// tangled makes a history of n commits: threads in which rigs speak on
+// branches that are merged now and then, with ACKs of all kinds, freezes,
+// resolutions and what came late. It returns the commits on the first-parent
+// line of main.
+func tangled(t testing.TB, r *gittest.Repo, n int, seed uint64) []string {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	var out bytes.Buffer
+	marks := 0
+	type file struct {
+		path string
+		mark int
+	}
+	type branch struct {
+		tip   int
+		files []file
+	}
+	var branches []*branch
+	type said struct {
+		hash string
+		from string
+	}
+	threads := map[string][]said{}
+	when := int64(gittest.Epoch)
+	main, inMain := &branch{}, map[file]bool{}
+	commit := func(b *branch, parents []int, files []file, name string) {
+		marks++
+		when += rnd.Int64N(40) - 3 // clocks differ a little
+		fmt.Fprintf(&out, "commit %s\nmark :%d\ncommitter T <t@example.com> %d +0000\ndata 1\nx\n", name, marks, when)
+		for i, p := range parents {
+			fmt.Fprintf(&out, "%s :%d\n", []string{"from", "merge"}[min(i, 1)], p)
+		}
+		for _, f := range files {
+			fmt.Fprintf(&out, "M 100644 :%d %s\n", f.mark, f.path)
+		}
+		out.WriteByte('\n')
+		b.tip = marks
+		b.files = append(b.files, files...)
+		if b == main {
+			for _, f := range files {
+				inMain[f] = true
+			}
+		}
+	}
+	blob := func(data string) int {
+		marks++
+		fmt.Fprintf(&out, "blob\nmark :%d\ndata %d\n%s\n", marks, len(data), data)
+		return marks
+	}
+	branches = append(branches, main)
+	commit(main, nil, []file{{".bridge/policy.yaml", blob("version: 1\nrules:\n  relay-frozen: error\n")}}, "refs/heads/main")
+	rigs := []string{"rig-a", "rig-b", "rig-c"}
+	line := []int{main.tip}
+	for i := range n {
+		b := branches[rnd.IntN(len(branches))]
+		name := fmt.Sprintf("refs/gen/%d", slices.Index(branches, b))
+		if b == main {
+			name = "refs/heads/main"
+		}
+		switch {
+		case rnd.IntN(12) == 0 && len(branches) < 4:
+			branches = append(branches, &branch{b.tip, slices.Clone(b.files)})
+			continue
+		case rnd.IntN(10) == 0 && b != main && b.tip != main.tip:
+			var missing []file
+			for _, f := range b.files {
+				if !inMain[f] {
+					missing = append(missing, f)
+				}
+			}
+			commit(main, []int{main.tip, b.tip}, missing, "refs/heads/main")
+			line = append(line, main.tip)
+			if rnd.IntN(2) == 0 {
+				branches = slices.DeleteFunc(branches, func(x *branch) bool { return x == b })
+			}
+			continue
+		}
+		var files []file
+		for k := range 1 + rnd.IntN(8)/7 {
+			thread := fmt.Sprintf("thread-%d", rnd.IntN(1+n/12))
+			from, to := rigs[rnd.IntN(3)], rigs[rnd.IntN(3)]
+			if rnd.IntN(4) == 0 {
+				to += "," + rigs[rnd.IntN(3)] + ",op-relay"
+			}
+			typ := []string{"REQUEST", "STATE", "ACK", "ACK", "RESPONSE", "ACK", "RESOLUTION", "HANDOFF"}[rnd.IntN(8)]
+			if typ == "RESOLUTION" && rnd.IntN(3) > 0 {
+				typ = "RESULT"
+			}
+			body := fmt.Sprintf("Turn %d %d", i, k)
+			data := say(typ, thread, from, to, body, func(f *envelope.Fields) {
+				before := threads[thread]
+				if len(before) == 0 || rnd.IntN(2) == 0 {
+					return
+				}
+				f.InReplyTo = before[rnd.IntN(len(before))].hash
+				if typ == "ACK" && rnd.IntN(2) == 0 {
+					f.From, f.Status, f.Nonce = "op-relay", "⏸ Wait", fmt.Sprintf("01ARZ3NDEKTSV4RR%010d", i)
+					f.AttestedAt, f.AttestedBy = "2026-01-05T09:00:00.000Z", "SHA256:"+strings.Repeat("A", 43)
+				}
+			})
+			threads[thread] = append(threads[thread], said{hash(body), from})
+			files = append(files, file{fmt.Sprintf("%s/%s-%d-%d.md", thread, typ, i, k), blob(data)})
+		}
+		commit(b, []int{b.tip}, files, name)
+		if b == main {
+			line = append(line, main.tip)
+		}
+	}
+	out.WriteString("done\n")
+	marksFile := r.Dir + "/marks"
+	r.RunIn(out.Bytes(), "fast-import", "--quiet", "--force", "--done", "--export-marks="+marksFile)
+	data, err := os.ReadFile(marksFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]string{}
+	for l := range strings.Lines(string(data)) {
+		mark, id, _ := strings.Cut(strings.TrimSpace(l), " ")
+		ids[mark] = id
+	}
+	var commits []string
+	for _, m := range line {
+		commits = append(commits, ids[fmt.Sprintf(":%d", m)])
+	}
+	return commits
+}
+
+// full tells whether the long form of a test is asked for: of 10,000 commits,
+// or as many as the variable says.
+func full() bool { return os.Getenv("RIGWARD_CONTROL_FULL") != "" }
+
+// TestIncrementalIsRebuild reads tangled histories in portions, and at once,
+// and wants the same rows and events.
+func TestIncrementalIsRebuild(t *testing.T) {
+	size, seeds := 150, 2
+	if full() {
+		size, seeds = 10_000, 1
+		if n, err := strconv.Atoi(os.Getenv("RIGWARD_CONTROL_FULL")); err == nil && n > 1 {
+			size = n
+		}
+	}
+	for seed := range seeds {
+		r := gittest.New(t, gittest.Options{Bare: true})
+		line := tangled(t, r, size, uint64(seed))
+		both(t, func(t *testing.T, target func() Target) {
+			rnd := rand.New(rand.NewPCG(uint64(seed), 2))
+			portions := open(t, target())
+			x := indexer(t, r, portions)
+			portion := 0
+			for at := 0; at < len(line); portion++ {
+				at += 1 + rnd.IntN(1+len(line)/12)
+				r.Run("update-ref", "refs/heads/main", line[min(at, len(line)-1)])
+				x.Chunk = 1 + rnd.IntN(60+size/20)
+				update(t, x)
+			}
+			t.Logf("%d portions are written", portion)
+			whole := open(t, target())
+			y := indexer(t, r, whole)
+			got := update(t, y)
+			t.Log("the whole is written")
+			same(t, portions, whole)
+			if again := update(t, x); again != (Result{}) {
+				t.Errorf("nothing changed, and %+v was done", again)
+			}
+			// A run that keeps less in memory reads it back.
+			x.Chunk, x.remember = 1+size/20+rnd.IntN(30), 1+size/50+rnd.IntN(60)
+			if _, err := x.Rebuild(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			t.Log("the portions are written again")
+			same(t, portions, whole)
+			if !full() { // it is a rebuild, once more
+				clean(t, x)
+				forgetful := open(t, target())
+				z := indexer(t, r, forgetful)
+				z.Chunk, z.remember = 1+rnd.IntN(30), 1+rnd.IntN(60)
+				update(t, z)
+				same(t, forgetful, whole)
+			}
+			kinds := map[string]int{}
+			err := each(context.Background(), whole.conn, "SELECT event_type, count(*) FROM bridge_message_events GROUP BY event_type", nil, func(r rows) error {
+				var kind string
+				var n int
+				err := r.Scan(&kind, &n)
+				kinds[kind] = n
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, kind := range []string{"received", "acked", "resolved", "frozen", "diverged", "refused"} {
+				if kinds[kind] == 0 {
+					t.Errorf("the history has no %s event", kind)
+				}
+			}
+			t.Logf("%d commits, %d messages: %v", got.Commits, got.Messages, kinds)
+		})
+	}
+}
+
+// TestRewritten takes commits away from the branch and gives them back.
+func TestRewritten(t *testing.T) {
+	r := gittest.New(t, gittest.Options{Bare: true})
+	line := tangled(t, r, 120, 7)
+	both(t, func(t *testing.T, target func() Target) {
+		db := open(t, target())
+		x := indexer(t, r, db)
+		x.Chunk = 10
+		tip, before := line[len(line)-1], line[len(line)/2]
+		r.Run("update-ref", "refs/heads/main", tip)
+		update(t, x)
+		r.Run("update-ref", "refs/heads/main", before)
+		if got := update(t, x); got.Superseded == 0 {
+			t.Errorf("%+v", got)
+		}
+		clean(t, x)
+		gone, err := number(context.Background(), db.conn, "SELECT count(*) FROM bridge_messages WHERE lifecycle_state = 'superseded'")
+		if err != nil || gone == 0 {
+			t.Errorf("%d rows are superseded, %v", gone, err)
+		}
+		r.Run("update-ref", "refs/heads/main", tip)
+		update(t, x)
+		clean(t, x)
+		whole := open(t, target())
+		update(t, indexer(t, r, whole))
+		hasRows(t, db, whole)
+	})
+}
+
+// TestCheckFinds changes a database behind the program's back.
+func TestCheckFinds(t *testing.T) {
+	r := gittest.New(t, gittest.Options{Bare: true})
+	tangled(t, r, 60, 3)
+	both(t, func(t *testing.T, target func() Target) {
+		ctx := context.Background()
+		for name, statement := range map[string]string{
+			"a changed row":     "UPDATE bridge_messages SET from_rig = 'mallory' WHERE id = 1",
+			"a changed verdict": "UPDATE bridge_messages SET verified = true WHERE id = 1",
+			"a changed state":   "UPDATE bridge_messages SET lifecycle_state = 'sent' WHERE id = 1",
+			"an invented row":   "INSERT INTO bridge_messages (repo, thread, filename, message_type, from_rig, to_rig, lifecycle_state, status_class, status_text, envelope_date, commit_sha, body_hash, commit_time, created_at) SELECT repo, thread, 'X.md', message_type, from_rig, to_rig, lifecycle_state, status_class, status_text, envelope_date, commit_sha, body_hash, commit_time, created_at FROM bridge_messages WHERE id = 1",
+			"an invented event": "INSERT INTO bridge_message_events (message_id, event_type, rig, created_at, commit_sha) SELECT id, 'acked', 'mallory', commit_time, commit_sha FROM bridge_messages WHERE id = 1",
+		} {
+			db := open(t, target())
+			x := indexer(t, r, db)
+			update(t, x)
+			clean(t, x)
+			if err := db.conn.exec(ctx, statement); err != nil {
+				t.Fatal(err)
+			}
+			found, n, err := x.Check(ctx, 5)
+			if err != nil || n != 1 {
+				t.Errorf("%s: %d differences, %v: %v", name, n, err, found)
+			}
+			if strings.HasPrefix(name, "a ") && !strings.Contains(name, "state") {
+				if _, err := x.Rebuild(ctx); err != nil {
+					t.Fatal(err)
+				}
+				clean(t, x)
+			}
+			if db.conn.postgres() {
+				break // the comparison is the same; one is enough
+			}
+		}
+	})
+}
+
+// hasRows holds that a database has every message of another one, as it is
+// there. It may have more: those of commits that a ref has lost.
+func hasRows(t *testing.T, got, want *DB) {
+	t.Helper()
+	one, err := dump(t.Context(), got.conn, "team", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := dump(t.Context(), want.conn, "team", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := range two {
+		if !slices.Equal(one[k], two[k]) {
+			t.Errorf("%q, expected %q", one[k], two[k])
+		}
+	}
+}

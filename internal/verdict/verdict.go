@@ -1,0 +1,553 @@
+// Package verdict tells whose word each envelope of a clone is: what the gates
+// say of it, judged by the same package as they judge by.
+//
+// A Book is made for a view of the history: the commit that is accepted (the
+// default branch as the remote has it), what the branch's upstream has, and
+// HEAD. The accepted history is judged of the time, by what was accepted
+// before each commit (see policy.Era); what lies beyond it is judged as a push
+// onto it would be, so that a branch's own signers never speak for it.
+//
+// What was judged is kept in the git directory, and can be deleted at any
+// time; see store for who may write there. Only new commits are judged, and
+// only so many at once as the caller allows: of the others a Book says that
+// they are pending, never that they are good.
+package verdict
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/internal/history"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/sshsign"
+)
+
+// A State is the verdict in one word.
+type State string
+
+// States.
+const (
+	Verified     State = "verified"      // the gates take it, and a listed key signed it
+	Unsigned     State = "unsigned"      // the gates take it, and nobody's signature stands for it
+	Refused      State = "refused"       // the gates refuse it
+	NotPushed    State = "not-pushed"    // a commit that no remote has seen
+	NotCommitted State = "not-committed" // only in the work tree, or not as it was committed
+	Pending      State = "pending"       // its commit is not judged yet
+	Unknown      State = "unknown"       // the gates cannot decide
+)
+
+// A Verdict is what a Book says of a file with certain content.
+type Verdict struct {
+	State       State
+	Principal   string   // who signed, of a good signature
+	Fingerprint string   // of the key that did
+	Rules       []string // by which it is refused
+	Reason      string   // in words, where the state needs some
+	Commit      string   // that brought it, "" if that is not known
+	Pushed      bool     // a remote has the commit
+	Relay       bool     // the file is, or claims to be, a relay
+	// Word is the blob that was accepted at the path before, where this content
+	// is not it, else "".
+	Word string
+}
+
+// View says what a history is looked at from; each is a commit, "" for none.
+type View struct {
+	Accepted string // of the default branch
+	Upstream string // of the branch's upstream
+	Head     string
+	Remotes  bool // there is a remote, so that a commit can be not pushed
+}
+
+// Options of a Book.
+type Options struct {
+	Repo   *gitrepo.Repo
+	Loader *policy.Loader
+	Dir    string // where verdicts are kept, "" for nowhere
+	Secret []byte // the user's own; without it nothing is kept
+	Max    int    // how many commits may be judged now, 0 for all
+	Now    time.Time
+	// ReadOnly says that nothing may be written: what was kept is read.
+	ReadOnly bool
+}
+
+// A Book holds the verdicts of a view. Open makes one.
+type Book struct {
+	o       Options
+	view    View
+	store   *store
+	memory  []record // where nothing is kept, or not yet
+	pending bool
+	unknown string // why nothing newer can be decided
+	hint    string
+}
+
+// Open judges what is new in a view, as far as o allows. An error means that
+// the repository could not be read; that the gates cannot decide is none.
+func Open(ctx context.Context, o Options, v View) (*Book, error) {
+	b := &Book{o: o, view: v}
+	if v.Accepted == "" {
+		b.view.Accepted = v.Head
+	}
+	setting, err := b.setting()
+	if err == nil {
+		key := storeKey(o.Secret, setting...)
+		dir := ""
+		if key != nil && o.Dir != "" {
+			id := storeKey(o.Secret, "name")
+			dir = filepath.Join(o.Dir, "verdicts-"+hex.EncodeToString(id[:4]))
+		}
+		b.store = load(dir, key)
+		err = b.update(ctx)
+		if errors.Is(err, errStore) {
+			b.store = &store{dir: dir, key: key}
+			b.memory = nil
+			err = b.update(ctx)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	var u *policy.Undecided
+	var g *gitrepo.Error
+	switch {
+	case errors.As(err, &u):
+		b.unknown, b.hint = u.Message, policy.HintOf(err)
+	case errors.As(err, &g):
+		b.unknown, b.hint = g.Message, g.Hint
+	case err != nil:
+		return nil, err
+	}
+	if b.store == nil {
+		b.store = &store{}
+	}
+	return b, nil
+}
+
+// setting is what verdicts depend on besides the history.
+func (b *Book) setting() ([]string, error) {
+	parts := []string{b.o.Repo.CommonDir(), b.o.Repo.ObjectFormat()}
+	for _, r := range policy.Rules() {
+		parts = append(parts, r.ID)
+	}
+	for _, key := range []string{"rigward.policy", "rigward.allowedSigners"} {
+		name, _, err := b.o.Repo.ConfigLast(key)
+		if err != nil {
+			return nil, err
+		}
+		if name != "" {
+			data, err := b.o.Loader.ReadFile(name)
+			if err != nil {
+				return nil, &policy.Undecided{Message: "the file " + finding.Quote(name) + " that " + key + " names cannot be read", Cause: err}
+			}
+			parts = append(parts, key, name, string(data))
+		}
+	}
+	return parts, nil
+}
+
+// update brings the store up to the view.
+func (b *Book) update(ctx context.Context) error {
+	s, v := b.store, b.view
+	if v.Head == "" || s.Tip == v.Accepted && s.Ahead.View == v {
+		return nil
+	}
+	moved := false
+	if s.Tip != v.Accepted && v.Accepted != "" {
+		if err := b.base(ctx); err != nil || b.pending {
+			return err
+		}
+		moved = true
+	}
+	if moved || s.Ahead.View != v {
+		if err := b.beyond(ctx); err != nil {
+			return err
+		}
+	}
+	if b.pending || b.o.ReadOnly || s.key == nil || s.dir == "" {
+		return nil
+	}
+	// What cannot be kept is judged again the next time.
+	_ = s.save(b.o.Now)
+	return nil
+}
+
+// base judges the accepted history.
+func (b *Book) base(ctx context.Context) error {
+	s, tip := b.store, b.view.Accepted
+	if s.Tip != "" {
+		known, err := b.o.Repo.IsAncestor(ctx, s.Tip, tip)
+		if err != nil && !errors.Is(err, gitrepo.ErrMissing) {
+			return err
+		}
+		if !known { // the branch was rewritten
+			*s = store{dir: s.dir, key: s.key}
+		}
+	}
+	r := policy.Range{Old: s.Tip, New: tip, History: true, First: s.Tip == "", Policy: policy.Default(), Trust: policy.Untrusting("")}
+	if s.Tip != "" {
+		r.Exclude = []string{s.Tip}
+	}
+	if err := b.few(ctx, []string{tip}, r.Exclude); err != nil || b.pending {
+		return err
+	}
+	j := b.judge()
+	j.OfTheTime, j.Eras = b.o.Loader.Accepted, s.Eras
+	var out []record
+	j.Told = func(v policy.Verdict) { out = b.add(out, v) }
+	if err := j.Range(ctx, r); err != nil {
+		return err
+	}
+	if j.Commits < j.Total {
+		return malformed(j)
+	}
+	s.Tip, s.Eras, s.Now, s.Many = tip, j.Eras, j.Latest(), many{}
+	if !b.kept() {
+		b.memory = append(b.memory, out...)
+		return nil
+	}
+	if err := s.keep(out); err != nil {
+		if errors.Is(err, errStore) {
+			return err
+		}
+		b.memory, s.key = append(b.memory, out...), nil
+	}
+	return nil
+}
+
+// malformed is why nothing is decided behind a commit that two readers could
+// take for two different ones.
+func malformed(j *policy.Judge) error {
+	u := &policy.Undecided{Message: "a commit of the history is malformed", Hint: "git fsck --no-dangling"}
+	for _, f := range j.Findings {
+		if strings.HasPrefix(f.Message, "malformed commit") {
+			u.Message = "commit " + f.Commit + " of the history is a " + f.Message
+		}
+	}
+	return u
+}
+
+// kept tells whether there is a place to keep something, and makes it.
+func (b *Book) kept() bool {
+	s := b.store
+	if b.o.ReadOnly || s.key == nil || s.dir == "" {
+		return false
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		s.key = nil
+		return false
+	}
+	return true
+}
+
+// beyond judges what the view has beyond the accepted history.
+func (b *Book) beyond(ctx context.Context) error {
+	s, v := b.store, b.view
+	s.Ahead = ahead{View: v}
+	if v.Head == v.Accepted {
+		return nil
+	}
+	exclude := slices.DeleteFunc([]string{v.Accepted}, func(id string) bool { return id == "" })
+	if err := b.few(ctx, []string{v.Head}, exclude); err != nil || b.pending {
+		return err
+	}
+	if v.Remotes {
+		if v.Upstream != "" && v.Upstream != v.Accepted {
+			exclude = append(exclude, v.Upstream)
+		}
+		for rev, err := range b.o.Repo.RevList(ctx, []string{v.Head}, exclude, gitrepo.RevListOptions{}) {
+			if err != nil {
+				return err
+			}
+			s.Ahead.Unpushed = append(s.Ahead.Unpushed, rev.ID)
+		}
+	}
+	era := policy.Era{}
+	if s.Now < len(s.Eras) {
+		era = s.Eras[s.Now]
+	}
+	p, t, err := era.Read(b.o.Loader.Accepted)
+	if err != nil {
+		return err
+	}
+	j := b.judge()
+	var out []record
+	j.Told = func(v policy.Verdict) { out = b.add(out, v) }
+	if err := j.Range(ctx, policy.Range{Old: v.Accepted, From: v.Accepted, New: v.Head, Exclude: exclude[:1], Policy: p, Trust: t}); err != nil {
+		return err
+	}
+	if j.Commits < j.Total {
+		return malformed(j)
+	}
+	if b.kept() {
+		if s.Ahead.Segment, err = s.write(out); err == nil {
+			return nil
+		}
+		s.key = nil
+	}
+	b.memory = append(b.memory, out...)
+	return nil
+}
+
+func (b *Book) judge() *policy.Judge {
+	return &policy.Judge{Repo: b.o.Repo, Gate: policy.Check, Now: b.o.Now, Used: b.used}
+}
+
+// few finds out whether a range is small enough to be judged now.
+func (b *Book) few(ctx context.Context, include, exclude []string) error {
+	if b.o.Max == 0 {
+		return nil
+	}
+	known := strings.Join(append(include, exclude...), " ")
+	if b.store.Many.Range == known && b.o.Max <= b.store.Many.Commits {
+		b.pending = true
+		return nil
+	}
+	n := 0
+	for _, err := range b.o.Repo.RevList(ctx, include, exclude, gitrepo.RevListOptions{Max: b.o.Max + 1, Unordered: true}) {
+		if err != nil {
+			return err
+		}
+		n++
+	}
+	if b.pending = n > b.o.Max; b.pending && b.kept() {
+		b.store.Many = many{known, b.o.Max}
+		_ = b.store.save(b.o.Now)
+	}
+	return nil
+}
+
+// add makes records of a verdict.
+func (b *Book) add(out []record, v policy.Verdict) []record {
+	dir, name := split(v.Path)
+	r := record{key: dir, name: name, blob: v.Blob, commit: v.Commit, why: place(&b.store.Reasons, v.Undecided)}
+	r.signer = place(&b.store.Signers, signer{v.Principal, v.Fingerprint})
+	if v.Added {
+		r.flags |= flagAdded
+	}
+	if v.Relay {
+		r.flags |= flagRelay
+	}
+	if v.Speaks {
+		r.flags |= flagSpeaks
+	}
+	if v.Signature != "" && v.Signature != sshsign.Good && v.Signature != sshsign.Unsigned {
+		r.flags |= flagSigned
+		if v.Undecided == "" {
+			r.why = place(&b.store.Reasons, string(v.Signature))
+		}
+	}
+	for i, rule := range policy.Rules() {
+		if slices.Contains(v.Rules, rule.ID) {
+			r.rules |= 1 << i
+		}
+	}
+	out = append(out, r)
+	if v.Nonce != "" && v.Blob != "" {
+		out = append(out, record{key: "\x00" + v.Nonce, name: v.Path, blob: v.Blob, commit: v.Commit})
+	}
+	return out
+}
+
+func split(path string) (dir, name string) {
+	i := strings.LastIndexByte(path, '/')
+	return path[:max(i, 0)], path[i+1:]
+}
+
+// used finds older envelopes by nonce.
+func (b *Book) used(nonces []string) (map[string][]history.Hit, error) {
+	found := map[string][]history.Hit{}
+	for _, n := range nonces {
+		records, err := b.records("\x00" + n)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range records {
+			found[n] = append(found[n], history.Hit{Path: r.name, Blob: r.blob, Commit: r.commit})
+		}
+	}
+	return found, nil
+}
+
+// records returns those of a key, oldest first.
+func (b *Book) records(key string) (out []record, err error) {
+	add := func(r record) { out = append(out, r) }
+	for _, seg := range append(slices.Clone(b.store.Segments), b.store.Ahead.Segment) {
+		if b.store.key == nil {
+			break
+		}
+		if err := b.store.find(seg, key, add); err != nil {
+			return nil, err
+		}
+	}
+	for _, r := range b.memory {
+		if r.key == key {
+			add(r)
+		}
+	}
+	return out, nil
+}
+
+// Behind says why some commits are not judged: that there are more than might
+// be, or what the gates cannot decide, with the command that helps; "" if all
+// are judged.
+func (b *Book) Behind() (why, hint string) {
+	if b.unknown != "" {
+		return b.unknown, b.hint
+	}
+	if b.pending {
+		return fmt.Sprintf("more than %d commits are not judged yet", b.o.Max), ""
+	}
+	return "", ""
+}
+
+// A Thread holds the verdicts of one thread.
+type Thread struct {
+	book  *Book
+	files map[string][]record
+}
+
+// Thread returns the verdicts of a thread.
+func (b *Book) Thread(name string) *Thread {
+	records, err := b.records(name)
+	if err != nil { // what was kept was removed or changed meanwhile
+		b.pending, records = true, nil
+	}
+	t := &Thread{b, map[string][]record{}}
+	for _, r := range records {
+		t.files[r.name] = append(t.files[r.name], r)
+	}
+	return t
+}
+
+// Of returns the verdict of a file with certain content, by the id that git
+// gives it.
+func (t *Thread) Of(file, blob string) Verdict {
+	records := t.files[file]
+	word := accepted(records)
+	n := -1
+	for i, r := range records {
+		if r.blob == blob {
+			n = i
+		}
+	}
+	switch {
+	case word != nil && word.blob == blob:
+		return t.verdict(*word)
+	case n >= 0:
+		v := t.verdict(records[n])
+		if word != nil {
+			v.Word = word.blob
+			if v.State != Refused {
+				v.State, v.Rules = Refused, []string{"append-only"}
+			}
+		}
+		return v
+	}
+	v := Verdict{State: NotCommitted}
+	if word != nil {
+		v.Word = word.blob
+	}
+	if t.book.unknown != "" {
+		v.State, v.Reason = Unknown, t.book.unknown
+	} else if t.book.pending {
+		v.State = Pending
+	}
+	return v
+}
+
+// Latest returns the verdict of the newest change of a file that the gates
+// refuse, whatever content it left; ok is false if there is none.
+func (t *Thread) Latest(file string) (v Verdict, ok bool) {
+	records := t.files[file]
+	for _, r := range slices.Backward(records) {
+		if r.rules != 0 {
+			v = t.verdict(r)
+			if word := accepted(records); word != nil {
+				v.Word = word.blob
+			}
+			return v, true
+		}
+	}
+	return v, false
+}
+
+// Committed tells whether some commit brought a file with this content.
+func (t *Thread) Committed(file, blob string) bool {
+	return slices.ContainsFunc(t.files[file], func(r record) bool { return r.blob == blob })
+}
+
+// Removed returns the files that were accepted and that a commit then deleted:
+// what was said stays said. By file, the accepted blob and the verdict of the
+// deletion.
+func (t *Thread) Removed() map[string]Removal {
+	out := map[string]Removal{}
+	for file, records := range t.files {
+		word := accepted(records)
+		for i := len(records) - 1; i >= 0 && word != nil; i-- {
+			if records[i].blob == "" {
+				out[file] = Removal{Blob: word.blob, By: t.verdict(records[i])}
+				break
+			}
+		}
+	}
+	return out
+}
+
+// A Removal is an accepted envelope that a commit deleted.
+type Removal struct {
+	Blob string // what was accepted
+	By   Verdict
+}
+
+// accepted returns the first record of a path by which the gates take it.
+func accepted(records []record) *record {
+	for i := range records {
+		if r := &records[i]; r.blob != "" && r.rules == 0 {
+			return r
+		}
+	}
+	return nil
+}
+
+func (t *Thread) verdict(r record) Verdict {
+	s := t.book.store
+	who := at(s.Signers, r.signer)
+	v := Verdict{Principal: who.Principal, Fingerprint: who.Fingerprint, Commit: r.commit, Relay: r.flags&flagRelay != 0, Pushed: true}
+	v.Pushed = !slices.Contains(s.Ahead.Unpushed, r.commit)
+	why := at(s.Reasons, r.why)
+	for i, rule := range policy.Rules() {
+		if r.rules&(1<<i) != 0 {
+			v.Rules = append(v.Rules, rule.ID)
+		}
+	}
+	switch {
+	case r.rules != 0:
+		v.State = Refused
+	case why != "" && r.flags&flagSigned == 0:
+		v.State, v.Reason = Unknown, why
+	case !v.Pushed:
+		v.State = NotPushed
+	case r.flags&flagSpeaks != 0:
+		v.State = Verified
+	default:
+		v.State = Unsigned
+	}
+	switch {
+	case r.flags&flagSpeaks != 0 || v.State == Unknown || v.State == Refused:
+	case r.flags&flagSigned != 0:
+		v.Reason = "its signature does not count: " + why
+	case v.Fingerprint != "":
+		v.Reason = "its signer may not speak for the sender"
+	}
+	return v
+}

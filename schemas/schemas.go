@@ -7,14 +7,14 @@ import _ "embed"
 var bridgeMessage string
 
 // BridgeMessage returns the JSON Schema (2020-12) of an envelope's front matter
-// (spec/envelope.md section 6).
+// (docs/spec/envelope.md#schema).
 func BridgeMessage() []byte { return []byte(bridgeMessage) }
 
 //go:embed policy.schema.json
 var policySchema string
 
 // Policy returns the JSON Schema (2020-12) of the policy file
-// (spec/policy.md).
+// (docs/spec/policy.md).
 func Policy() []byte { return []byte(policySchema) }
 
 //go:embed rig-bridge-output.schema.json

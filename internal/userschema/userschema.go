@@ -36,7 +36,7 @@ type Schema struct {
 const location = "urn:rigward:schema:user"
 
 // Compile reads a schema. An error says which property and which pattern can't
-// be used: patterns are RE2 (spec/envelope.md section 7), so that look-around
+// be used: patterns are RE2 (docs/spec/envelope.md#patterns), so that look-around
 // and back references are refused; references lead nowhere but into the
 // document itself.
 func Compile(doc []byte) (*Schema, error) {

@@ -9,7 +9,7 @@ import (
 const bom = "\uFEFF"
 
 // NormalizeBody returns the normal form of a body over which body_hash is
-// taken (spec/envelope.md section 9): CRLF and CR become LF, trailing blanks
+// taken (docs/spec/envelope.md#body-hash): CRLF and CR become LF, trailing blanks
 // and TABs of each line go, exactly one LF ends it, and every U+FEFF at its
 // start goes. The result may share memory with body. Normalising it again
 // changes nothing.

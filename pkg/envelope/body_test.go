@@ -57,7 +57,7 @@ func TestBodyHashTable(t *testing.T) {
 	}
 }
 
-// slowBody follows spec/envelope.md section 9 rule by rule.
+// slowBody follows docs/spec/envelope.md#body-hash rule by rule.
 func slowBody(body string) string {
 	body = strings.ReplaceAll(strings.ReplaceAll(body, "\r\n", "\n"), "\r", "\n")
 	lines := strings.Split(body, "\n")

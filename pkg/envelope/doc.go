@@ -4,7 +4,7 @@
 // Parse takes the bytes of a file, and where known its path and git mode, and
 // returns the Envelope and every finding that content alone allows: the rules
 // envelope-parse, envelope-schema, envelope-date, envelope-path, body-hash and
-// tldr-length of spec/envelope.md. Render is its inverse. There is no git here,
+// tldr-length of docs/spec/envelope.md. Render is its inverse. There is no git here,
 // no file and no clock, and all work is linear in the size of the input.
 //
 // The schema is judged by a table of this package, so that a gate doesn't pay

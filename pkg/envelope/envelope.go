@@ -22,7 +22,7 @@ const (
 )
 
 // Limits of a file in bytes and of its front matter in bytes and nesting
-// levels (spec/envelope.md section 2). A zero field stands for its default.
+// levels (docs/spec/envelope.md#limits). A zero field stands for its default.
 type Limits struct {
 	File        int64
 	Frontmatter int64
@@ -116,7 +116,7 @@ func (e *Envelope) ItemPlace(key string, i int) (line, col int) {
 func AttestationFields() []string { return []string{"attested_by", "attested_at", "nonce"} }
 
 // IsRelay reports whether the sender ends in -relay or the front matter has an
-// attestation field (spec/relay.md section 1).
+// attestation field (docs/spec/relay.md#words).
 func (e *Envelope) IsRelay() bool {
 	return strings.HasSuffix(e.From, RelaySuffix) || e.Has("attested_by") || e.Has("attested_at") || e.Has("nonce")
 }
@@ -158,8 +158,7 @@ func Parse(data []byte, o Options) (*Envelope, []finding.Finding) {
 	return e, c.findings
 }
 
-// open judges bytes and fences (spec/envelope.md sections 2 and 3) and cuts the
-// file.
+// open judges bytes and fences (docs/spec/envelope.md#bytes, #fence) and cuts the file.
 func open(data []byte, l Limits) (text string, body []byte, closing int, problem *yamlprofile.Error) {
 	def := DefaultLimits()
 	if l.File == 0 {
@@ -195,8 +194,7 @@ func open(data []byte, l Limits) (text string, body []byte, closing int, problem
 	return text, body, closing, nil
 }
 
-// thread judges the value of thread as the name of a directory (spec/envelope.md
-// section 1).
+// thread judges the value of thread as the name of a directory (docs/spec/envelope.md#where).
 func (c *checker) thread() {
 	thread := c.e.Thread
 	n := c.e.Frontmatter.Get("thread")
@@ -225,8 +223,7 @@ func (c *checker) thread() {
 	}
 }
 
-// bodyHash compares the stated with the computed hash (spec/envelope.md
-// section 13).
+// bodyHash compares the stated with the computed hash (docs/spec/envelope.md#body-hash).
 func (c *checker) bodyHash() {
 	n := c.e.Frontmatter.Get("body_hash")
 	switch {

@@ -58,7 +58,7 @@ func cutLine(data []byte) (line, rest []byte, ended bool) {
 }
 
 // split cuts a file after its opening fence into front matter text and body
-// (spec/envelope.md section 3). size is the number of bytes between the fences
+// (docs/spec/envelope.md#fence). size is the number of bytes between the fences
 // with LF line ends, closing the line number of the closing fence, counted from
 // the opening fence as line 1; closing is 0 if there is none.
 func split(afterOpening []byte) (text string, body []byte, size, closing int) {

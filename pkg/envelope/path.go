@@ -10,8 +10,7 @@ import (
 
 // IsEnvelopePath reports whether a path, relative to the directory that holds
 // the threads, is an envelope path: a thread id and a name ending in .md, and
-// nothing else. dist and node_modules are never threads (spec/envelope.md
-// section 1).
+// nothing else. dist and node_modules are never threads (docs/spec/envelope.md#where).
 func IsEnvelopePath(path string) bool {
 	thread, name, ok := strings.Cut(path, "/")
 	return ok && !strings.Contains(name, "/") && strings.HasSuffix(name, ".md") &&

@@ -70,7 +70,7 @@ func reference(t testing.TB, files [][]byte) []answer {
 	return answers
 }
 
-// compare holds the law of spec/envelope.md section 5: what is accepted here is
+// compare holds the law of docs/spec/envelope.md#deviations: what is accepted here is
 // accepted by the reference, with the same typed front matter, hash and class.
 func compare(t *testing.T, files [][]byte) (accepted, both int) {
 	t.Helper()

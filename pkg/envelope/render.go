@@ -28,7 +28,7 @@ type Fields struct {
 	Body        []byte
 }
 
-// Render writes an envelope (spec/envelope.md section 14): LF, no byte order
+// Render writes an envelope (docs/spec/envelope.md#rendering): LF, no byte order
 // mark, one key a line in a fixed order, the body normalised. Parsing the
 // result gives the same values again. It is an error if a value is not valid
 // UTF-8 or the file would be over a default limit; whether the values satisfy
@@ -128,7 +128,7 @@ func scalar(s string) string {
 	return b.String()
 }
 
-// isEscaped reports the escape set of spec/envelope.md section 14.
+// isEscaped reports the escape set of docs/spec/envelope.md#rendering.
 func isEscaped(r rune) bool {
 	return r < 0x20 || 0x7F <= r && r < 0xA0 || portable.Bidi(r) || r == 0x2028 || r == 0x2029 ||
 		r == 0xFEFF || r == 0xFFFE || r == 0xFFFF

@@ -152,7 +152,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-// roundTrip is the law of section 14, on this side.
+// roundTrip is the law of docs/spec/envelope.md#rendering, on this side.
 func roundTrip(t testing.TB, f envelope.Fields) []byte {
 	t.Helper()
 	file, err := envelope.Render(f)
@@ -235,7 +235,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestReferenceRoundTrip is the law of section 14 on the other side.
+// TestReferenceRoundTrip is the law of docs/spec/envelope.md#rendering on the other side.
 func TestReferenceRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(uint64(number("RIGWARD_SEED", 1)), 2))
 	files := make([][]byte, number("RIGWARD_ROUNDTRIPS", 3000))

@@ -9,7 +9,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// RelaySuffix ends the rig id of a relay sender (spec/relay.md section 1).
+// RelaySuffix ends the rig id of a relay sender (docs/spec/relay.md#words).
 const RelaySuffix = "-relay"
 
 // ValidRigID reports whether id is a rig id: ^[a-z][a-z0-9-]*$.
@@ -36,7 +36,7 @@ func idEnd(s string) int {
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
 
 // NormalizeRigID returns the rig id that a person typed: white space at both
-// ends goes and A-Z become a-z (spec/envelope.md section 11). What then is no
+// ends goes and A-Z become a-z (docs/spec/envelope.md#rig-ids). What then is no
 // rig id is an error that says what is wrong.
 func NormalizeRigID(typed string) (id string, err error) {
 	id = strings.Map(func(r rune) rune {

@@ -11,10 +11,10 @@ import (
 )
 
 // maxViolations of the schema are told per file, then one finding counts the
-// rest (spec/envelope.md section 6).
+// rest (docs/spec/envelope.md#schema).
 const maxViolations = 20
 
-// A property is one row of the schema's table (spec/envelope.md section 6), in
+// A property is one row of the schema's table (docs/spec/envelope.md#schema), in
 // the order of the schema.
 type property struct {
 	name     string

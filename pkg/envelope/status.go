@@ -19,8 +19,7 @@ var markers = [...]struct {
 
 // StatusClass returns the class of a status by its marker, after any white
 // space: "active", "pending", "targeted", "completed", "cancelled", or "" for
-// any other text. It is more tolerant than the schema (spec/envelope.md
-// section 10).
+// any other text. It is more tolerant than the schema (docs/spec/envelope.md#status).
 func StatusClass(status string) string {
 	r, _ := utf8.DecodeRuneInString(strings.TrimLeftFunc(status, isSpace))
 	return markerClass(r)
@@ -35,8 +34,7 @@ func markerClass(r rune) string {
 	return ""
 }
 
-// isSpace reports white space as ECMA-262 defines it (spec/envelope.md
-// section 7).
+// isSpace reports white space as ECMA-262 defines it (docs/spec/envelope.md#patterns).
 func isSpace(r rune) bool {
 	switch r {
 	case '\t', '\n', '\v', '\f', '\r', ' ', 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF:

@@ -12,7 +12,7 @@ import (
 // Thh:mm:ss, a fraction and a zone, each optional after the one before it.
 // Without a zone the time is UTC; dayOnly tells a date alone, for which t is
 // the begin of its UTC day. A value of another form or that is no real date or
-// time (spec/envelope.md section 8) is an error.
+// time (docs/spec/envelope.md#dates) is an error.
 func ParseTime(s string) (t time.Time, dayOnly bool, err error) {
 	d, ok := scanDate(s)
 	if !ok {
@@ -36,8 +36,7 @@ type date struct {
 	sign, offsetHour, offsetMinute   int
 }
 
-// scanDate matches the pattern of the property date (spec/envelope.md
-// section 6).
+// scanDate matches the pattern of the property date (docs/spec/envelope.md#schema).
 func scanDate(s string) (d date, ok bool) {
 	number := func(digits int) int {
 		if len(s) < digits {

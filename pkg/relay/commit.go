@@ -14,7 +14,7 @@ type Person struct {
 	Email string
 }
 
-// Author judges relay-author (spec/relay.md section 4): the author of a relay's
+// Author judges relay-author (docs/spec/relay.md#commit): the author of a relay's
 // commit is its committer, byte for byte, a principal of the key that signed,
 // and no default of a bridge program. principal tells whether the key may sign
 // for an address; nil leaves that out. denied are further patterns, with `*`
@@ -81,7 +81,7 @@ func wildcard(pattern, s string) bool {
 	return strings.HasSuffix(rest, parts[len(parts)-1])
 }
 
-// Clock judges relay-clock (spec/relay.md section 4): attested_at lies within
+// Clock judges relay-clock (docs/spec/relay.md#commit): attested_at lies within
 // limit of the committer date. It returns what is wrong, "" if nothing is.
 func Clock(attestedAt, committed time.Time, limit time.Duration) string {
 	d := attestedAt.Sub(committed)
@@ -96,7 +96,7 @@ func Clock(attestedAt, committed time.Time, limit time.Duration) string {
 		span(d.Abs()), side, committed.UTC().Format(time.RFC3339), span(limit))
 }
 
-// CommitClock judges commit-clock (spec/relay.md section 4): the committer date
+// CommitClock judges commit-clock (docs/spec/relay.md#commit): the committer date
 // is at most skew ahead of the receive time now, and at most skew before the
 // latest of its parents' dates. It returns what is wrong, "" if nothing is.
 func CommitClock(committed, now time.Time, parents []time.Time, skew time.Duration) string {

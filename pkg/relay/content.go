@@ -19,8 +19,8 @@ const (
 // DefaultTypes are the types that an envelope with attestation may have.
 func DefaultTypes() []string { return []string{"DECISIONS", "RESPONSE", "ACK"} }
 
-// CheckContent judges what an envelope alone shows (spec/relay.md section 2,
-// and the form of the nonce, section 3). types are the policy's relay.types;
+// CheckContent judges what an envelope alone shows (docs/spec/relay.md#content),
+// and the form of the nonce. types are the policy's relay.types;
 // without any, DefaultTypes. A value that violates the schema is told by
 // envelope.Parse and not again here. The findings are sorted by place.
 func CheckContent(e *envelope.Envelope, types ...string) []finding.Finding {

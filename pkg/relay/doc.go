@@ -1,5 +1,5 @@
 // Package relay judges the attestation of relays: envelopes that carry a
-// person's decision into a thread of machines (spec/relay.md).
+// person's decision into a thread of machines (docs/spec/relay.md).
 //
 // All of it are pure functions. CheckContent judges what the envelope alone
 // shows, NamesKey compares attested_by with the key that signed, and the other

@@ -29,8 +29,8 @@ func (v KeyVerdict) String() string {
 	return "names another key"
 }
 
-// NamesKey compares attested_by with the key that signed (spec/relay.md section
-// 5): a SHA256 fingerprint, or a public key with or without key:: before it and
+// NamesKey compares attested_by with the key that signed (docs/spec/relay.md#keys):
+// a SHA256 fingerprint, or a public key with or without key:: before it and
 // whatever comment. A path names no key.
 func NamesKey(attestedBy string, key ssh.PublicKey) KeyVerdict {
 	if digest, ok := strings.CutPrefix(attestedBy, "SHA256:"); ok {

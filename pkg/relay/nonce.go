@@ -11,7 +11,7 @@ import (
 const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 // ValidNonce reports whether s has one of the accepted forms of a nonce
-// (spec/relay.md section 3): a ULID, or ten such characters, a hyphen and ten
+// (docs/spec/relay.md#nonce): a ULID, or ten such characters, a hyphen and ten
 // more, the first character 0 to 7 in both.
 func ValidNonce(s string) bool {
 	switch len(s) {

@@ -103,11 +103,11 @@ func (s *Signers) List() []Signer {
 	return s.list
 }
 
-// HasRigIDs tells whether any line names a rig id (spec/relay.md section 4,
+// HasRigIDs tells whether any line names a rig id (docs/spec/relay.md#commit,
 // sender-key): a principal that is a valid rig id without wildcard.
 func (s *Signers) HasRigIDs() bool { return s != nil && s.rigIDs }
 
-// isRigID is the pattern ^[a-z][a-z0-9-]*$ of spec/envelope.md section 5.
+// isRigID is the pattern ^[a-z][a-z0-9-]*$ of docs/spec/envelope.md#rig-ids.
 func isRigID(s string) bool {
 	for i := 0; i < len(s); i++ {
 		c := s[i]

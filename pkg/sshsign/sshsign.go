@@ -33,8 +33,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// A Reason is the outcome of a verification in the words of spec/relay.md
-// section 4.
+// A Reason is the outcome of a verification in the words of docs/signatures.md#reasons.
 type Reason string
 
 // Reasons. Only Good is a pass. Unsigned is told apart because a policy may

@@ -85,7 +85,7 @@ func replace(t *testing.T, raw []byte, old, new string) []byte {
 	return bytes.Replace(raw, []byte(old), []byte(new), 1)
 }
 
-// TestRelayAttacks is rows 14 to 28 of spec/relay.md section 9 as far as the
+// TestRelayAttacks is rows 14 to 28 of docs/spec/relay.md#attacks as far as the
 // signature goes, each with its control.
 func TestRelayAttacks(t *testing.T) {
 	signed := testkeys.SignCommit(message, keyA)

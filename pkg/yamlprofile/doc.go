@@ -1,5 +1,5 @@
-// Package yamlprofile reads the strict YAML 1.2 profile of spec/envelope.md
-// section 4: one mapping, without anchors, aliases, tags, directives, document
+// Package yamlprofile reads the strict YAML 1.2 profile of docs/spec/envelope.md#yaml:
+// one mapping, without anchors, aliases, tags, directives, document
 // markers, merge keys, complex keys and duplicate keys.
 //
 // The front matter of an envelope, the policy file and the client's

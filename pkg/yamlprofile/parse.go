@@ -12,7 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Default limits of spec/envelope.md section 2.
+// Default limits of docs/spec/envelope.md#limits.
 const (
 	DefaultMaxBytes = 65536 // of the document after line ends became LF
 	DefaultMaxDepth = 16    // of nested lists and mappings, the document's mapping being 1
@@ -147,7 +147,7 @@ type parser struct {
 }
 
 // characters refuses what YAML 1.1 and 1.2 readers or terminals take
-// differently: spec/envelope.md section 4, rule 1.
+// differently: docs/spec/envelope.md#yaml, rule 1.
 func (p *parser) characters() error {
 	for i := 0; i < len(p.text); {
 		c := p.text[i]

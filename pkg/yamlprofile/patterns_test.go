@@ -2,7 +2,7 @@ package yamlprofile
 
 import "regexp"
 
-// The rows of spec/envelope.md section 4, as they stand there.
+// The rows of docs/spec/envelope.md#types, as they stand there.
 var (
 	nullPattern   = regexp.MustCompile(`^(~|null|Null|NULL|)$`)
 	boolPattern   = regexp.MustCompile(`^(true|True|TRUE|false|False|FALSE)$`)

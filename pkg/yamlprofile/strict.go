@@ -8,7 +8,7 @@ import (
 )
 
 // strict closes what the library accepts and YAML 1.2 does not: rule 6 of
-// spec/envelope.md section 4. Places come from the library's nodes, the text
+// docs/spec/envelope.md#yaml. Places come from the library's nodes, the text
 // between them is read again.
 func (p *parser) strict(root *yaml.Node) error {
 	p.line = 0 // begin again

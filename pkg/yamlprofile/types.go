@@ -3,7 +3,7 @@ package yamlprofile
 import "strings"
 
 // Resolve returns the kind of a plain scalar by the YAML 1.2 core schema, in
-// the order of spec/envelope.md section 4: Null, Bool, Number or String.
+// the order of docs/spec/envelope.md#types: Null, Bool, Number or String.
 func Resolve(plain string) Kind {
 	switch plain {
 	case "", "~", "null", "Null", "NULL":
@@ -17,7 +17,7 @@ func Resolve(plain string) Kind {
 	return String
 }
 
-// isNumber matches the four number rows of spec/envelope.md section 4.
+// isNumber matches the four number rows of docs/spec/envelope.md#types.
 func isNumber(s string) bool {
 	if rest, ok := strings.CutPrefix(s, "0o"); ok {
 		return rest != "" && skip(rest, isOctal) == len(rest)

@@ -28,6 +28,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // Run judges what the event around it asks for and returns the exit code: 0
@@ -128,7 +129,7 @@ func (s *step) judge(ctx context.Context) error {
 		s.check.Default = "refs/heads/" + span.Branch
 	}
 	if span.Kind == Proposal {
-		s.check.Judge.Gate = policy.PullRequest
+		s.check.Judge.Gate = rules.PullRequest
 	}
 	return s.lookUp(ctx, repo, span)
 }
@@ -178,7 +179,7 @@ func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span Span) error 
 	if err != nil {
 		return err
 	}
-	r := policy.Range{Ref: span.Ref, New: head, History: true}
+	r := rules.Range{Ref: span.Ref, New: head, History: true}
 	switch span.Kind {
 	case Proposal:
 		base, err := s.commit(ctx, repo, span.Base, "base")
@@ -250,13 +251,13 @@ func (s *step) update(ctx context.Context, repo *gitrepo.Repo, span Span, old, a
 	if err := d.Open([]change.RefUpdate{u}); err != nil {
 		return err
 	}
-	err = d.Each(ctx, []change.RefUpdate{u}, func(r policy.Range) error { return s.judgeRange(ctx, repo, r) })
+	err = d.Each(ctx, []change.RefUpdate{u}, func(r rules.Range) error { return s.judgeRange(ctx, repo, r) })
 	s.report.Refs, s.report.Notes = d.Refs, append(s.report.Notes, d.Notes...)
 	return err
 }
 
 // judgeRange judges a range, its schema being that of the commit before it.
-func (s *step) judgeRange(ctx context.Context, repo *gitrepo.Repo, r policy.Range) (err error) {
+func (s *step) judgeRange(ctx context.Context, repo *gitrepo.Repo, r rules.Range) (err error) {
 	c := s.check
 	base := r.New
 	if len(r.Exclude) == 0 {

@@ -1,7 +1,7 @@
 // Package hooks holds the gates that git itself calls: one file per hook, and
 // the installer that puts them in place. A hook knows its own input (argument
 // words, lines on standard input, the index) and nothing of rules: it turns
-// that input into a change, lets pkg/policy judge it, and tells the result
+// that input into a change, lets pkg/rules judge it, and tells the result
 // through internal/report.
 //
 // Hooks only read. They write nothing to index, work tree, refs or objects,

@@ -19,6 +19,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // Names lists the hooks that Run knows.
@@ -37,15 +38,15 @@ func Run(ctx context.Context, name string, env *Env) int {
 	server := false
 	switch name {
 	case "pre-commit":
-		g.kind, run = policy.PreCommit, (*gate).preCommit
+		g.kind, run = rules.PreCommit, (*gate).preCommit
 	case "commit-msg":
-		g.kind, run = policy.PreCommit, (*gate).commitMsg
+		g.kind, run = rules.PreCommit, (*gate).commitMsg
 	case "pre-push":
-		g.kind, run = policy.PrePush, (*gate).prePush
+		g.kind, run = rules.PrePush, (*gate).prePush
 	case "pre-receive":
-		g.kind, run, server = policy.PreReceive, (*gate).preReceive, true
+		g.kind, run, server = rules.PreReceive, (*gate).preReceive, true
 	case "update":
-		g.kind, run, server = policy.Update, (*gate).update, true
+		g.kind, run, server = rules.Update, (*gate).update, true
 	default:
 		fmt.Fprintf(env.Stderr, "rig-hook: no hook is called %s\n", finding.Quote(name))
 		return report.ExitUndecided
@@ -65,7 +66,7 @@ func Run(ctx context.Context, name string, env *Env) int {
 type gate struct {
 	env     *Env
 	name    string
-	kind    policy.Gate
+	kind    rules.Gate
 	started time.Time
 
 	args    []string // words after the flags
@@ -76,7 +77,7 @@ type gate struct {
 
 	repo   *gitrepo.Repo
 	loader *policy.Loader
-	judge  *policy.Judge
+	judge  *rules.Judge
 	pol    *policy.Policy // of the gate: what is protected, how long, how much is printed
 	source string         // of the ref updates, where a pre-push got no lines
 	report report.Report
@@ -168,7 +169,7 @@ func (g *gate) within(ctx context.Context, run func(*gate, context.Context) erro
 	} else if errors.Is(err, context.Canceled) {
 		err = &policy.Undecided{Message: "the check was interrupted before it was done", Cause: err}
 	}
-	g.report.Problem, g.report.Hint = err, Hint(g.env, g.repo, g.kind == policy.PreReceive || g.kind == policy.Update, err)
+	g.report.Problem, g.report.Hint = err, Hint(g.env, g.repo, g.kind == rules.PreReceive || g.kind == rules.Update, err)
 }
 
 // work opens the repository and runs a hook.
@@ -196,12 +197,12 @@ func (g *gate) open(ctx context.Context) (err error) {
 		}
 	}
 	g.loader = NewLoader(g.repo)
-	if g.kind == policy.PreCommit || g.kind == policy.PrePush {
+	if g.kind == rules.PreCommit || g.kind == rules.PrePush {
 		if g.loader.Own, err = OwnPolicy(g.repo); err != nil {
 			return err
 		}
 	}
-	g.judge = &policy.Judge{Repo: g.repo, Gate: g.kind, Now: g.env.Now()}
+	g.judge = &rules.Judge{Repo: g.repo, Gate: g.kind, Now: g.env.Now()}
 	g.report.Fail = finding.Error
 	return nil
 }
@@ -258,7 +259,7 @@ func (g *gate) use(p *policy.Policy) {
 // Nonces returns the nonce index of a repository.
 func Nonces(repo *gitrepo.Repo, p *policy.Policy) *history.Index {
 	x := &history.Index{Repo: repo, Dir: filepath.Join(repo.CommonDir(), "rigward")}
-	p.Index(x)
+	rules.IndexBy(p, x)
 	return x
 }
 
@@ -294,7 +295,7 @@ func (g *gate) door(at Receiver, updates []change.RefUpdate) (*Door, error) {
 }
 
 // through lets the updates come through the door.
-func (g *gate) through(ctx context.Context, d *Door, updates []change.RefUpdate, judge func(policy.Range) error) error {
+func (g *gate) through(ctx context.Context, d *Door, updates []change.RefUpdate, judge func(rules.Range) error) error {
 	err := d.Each(ctx, updates, judge)
 	g.report.Refs, g.report.Notes = d.Refs, append(g.report.Notes, d.Notes...)
 	return err

@@ -9,7 +9,7 @@ import (
 	"github.com/rigward/rigward/internal/change"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // gerritHooks are the hooks of Gerrit's hooks plugin that can refuse. Gerrit
@@ -24,7 +24,7 @@ var gerritFlags = []string{"--project", "--refname", "--uploader", "--uploader-u
 // follow. The repository is the one that GIT_DIR or the current directory
 // names. The exit code is that of Run.
 func RunGerrit(ctx context.Context, env *Env) int {
-	g := &gate{env: env, name: "update", kind: policy.Update, started: env.Now(), report: report.Report{Gate: "gerrit"}, timeout: serverTimeout, format: "text"}
+	g := &gate{env: env, name: "update", kind: rules.Update, started: env.Now(), report: report.Report{Gate: "gerrit"}, timeout: serverTimeout, format: "text"}
 	u, err := gerritUpdate(env.Args)
 	if err != nil {
 		g.report.Problem = err

@@ -7,6 +7,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // A GuardedRef is what holds on a ref.
@@ -31,7 +32,7 @@ func NewDoor(ctx context.Context, repo *gitrepo.Repo) (*Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Door{Receiver: at, Repo: repo, Loader: NewLoader(repo), Judge: &policy.Judge{Repo: repo}}
+	d := &Door{Receiver: at, Repo: repo, Loader: NewLoader(repo), Judge: &rules.Judge{Repo: repo}}
 	if !repo.Bare() {
 		d.Judged = nil
 		if d.Loader.Own, err = OwnPolicy(repo); err != nil {

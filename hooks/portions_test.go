@@ -16,8 +16,8 @@ import (
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/relay"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // tangled writes a history of two lines of commits that merge now and then, with
@@ -132,7 +132,7 @@ func tangled(t *testing.T, r *gittest.Repo, seed uint64, commits int) {
 // TestPortions: what is found in a history does not depend on how much of it is
 // held at a time.
 func TestPortions(t *testing.T) {
-	rules := map[string]bool{}
+	told := map[string]bool{}
 	for seed := range uint64(2) {
 		r := gittest.New(t, gittest.Options{})
 		tangled(t, r, seed, 120)
@@ -152,9 +152,9 @@ func TestPortions(t *testing.T) {
 				rep := &report.Report{}
 				c := hooks.NewChecker(&hooks.Env{Now: func() time.Time { return time.Unix(gittest.Epoch, 0).AddDate(0, 1, 0) }}, repo, rep)
 				c.Judge.Portion, c.Bundles = portion, false
-				g := policy.Range{New: main, History: true, First: true}
+				g := rules.Range{New: main, History: true, First: true}
 				if !all {
-					g = policy.Range{New: main, Exclude: []string{third}, History: true}
+					g = rules.Range{New: main, Exclude: []string{third}, History: true}
 				}
 				if err := c.Range(t.Context(), g); err != nil {
 					t.Fatal(err)
@@ -174,14 +174,14 @@ func TestPortions(t *testing.T) {
 					t.Fatalf("%d commits, %d envelopes", rep.Commits, rep.Envelopes)
 				}
 				for _, f := range rep.Findings {
-					rules[f.Rule] = true
+					told[f.Rule] = true
 				}
 			}
 		}
 	}
 	// The histories hold what depends on earlier commits.
 	for _, rule := range []string{"append-only", "relay-nonce", "relay-reply", "references", "thread-closed", "divergence", "envelope-path", "envelope-parse", "relay-frozen"} {
-		if !rules[rule] {
+		if !told[rule] {
 			t.Errorf("nothing is found by %s", rule)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // preCommit judges what is staged, as the index that git names holds it. Words
@@ -28,7 +29,7 @@ func (g *gate) preCommit(ctx context.Context) error {
 }
 
 // staged reads the index and what of HEAD is needed to judge it.
-func (g *gate) staged(ctx context.Context) (s policy.Staged, err error) {
+func (g *gate) staged(ctx context.Context) (s rules.Staged, err error) {
 	branch, head, err := g.repo.HEAD()
 	if err != nil {
 		return s, err
@@ -92,7 +93,7 @@ func (g *gate) published(ctx context.Context, branch string) ([]string, error) {
 
 // named adds the index entries of the paths on the command line. A path that
 // is not in the index cannot be judged, and is no pass.
-func (g *gate) named(_ context.Context, s *policy.Staged) error {
+func (g *gate) named(_ context.Context, s *rules.Staged) error {
 	at := map[string]gitrepo.IndexEntry{}
 	for _, e := range s.Entries {
 		at[e.Path] = e

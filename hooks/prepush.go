@@ -7,6 +7,7 @@ import (
 	"github.com/rigward/rigward/internal/change"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // prePush judges what a push will bring, as the server will: every ref line,
@@ -38,7 +39,7 @@ func (g *gate) prePush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = g.through(ctx, d, updates, func(r policy.Range) error {
+	err = g.through(ctx, d, updates, func(r rules.Range) error {
 		if err := g.judge.Range(ctx, r); err != nil {
 			return err
 		}

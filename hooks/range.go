@@ -11,6 +11,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // A Checker judges commits that are in a repository already, range by range:
@@ -18,7 +19,7 @@ import (
 type Checker struct {
 	Repo    *gitrepo.Repo
 	Loader  *policy.Loader
-	Judge   *policy.Judge // with Gate Check
+	Judge   *rules.Judge // with Gate Check
 	Report  *report.Report
 	Draw    bool   // fill Report.Threads
 	Now     bool   // judge a whole history by the policy of Head, not of the time
@@ -34,7 +35,7 @@ func NewChecker(env *Env, repo *gitrepo.Repo, rep *report.Report) *Checker {
 	return &Checker{
 		Repo: repo, Report: rep, Bundles: true,
 		Loader: NewLoader(repo),
-		Judge:  &policy.Judge{Repo: repo, Gate: policy.Check, Now: env.Now()},
+		Judge:  &rules.Judge{Repo: repo, Gate: rules.Check, Now: env.Now()},
 	}
 }
 
@@ -42,7 +43,7 @@ func NewChecker(env *Env, repo *gitrepo.Repo, rep *report.Report) *Checker {
 // signers are those of the range; where it has none, they come from the commit
 // before it: from r.Old, else the first of r.Exclude; a whole history is judged
 // by those of the time. An error means that it could not be decided.
-func (c *Checker) Range(ctx context.Context, r policy.Range) (err error) {
+func (c *Checker) Range(ctx context.Context, r rules.Range) (err error) {
 	base := r.Old
 	if base == "" && len(r.Exclude) > 0 {
 		base = r.Exclude[0]
@@ -57,7 +58,7 @@ func (c *Checker) Range(ctx context.Context, r policy.Range) (err error) {
 				if err != nil {
 					return err
 				}
-				c.Judge.Eras = policy.ErasFrom(from.Tree)
+				c.Judge.Eras = rules.ErasFrom(from.Tree)
 			}
 		}
 		r.From = base

@@ -10,6 +10,7 @@ import (
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // preReceive judges all refs of a push together, before any of them moves.
@@ -55,7 +56,7 @@ func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 	if err := g.pushCert(d.Policy, d.Trust); err != nil {
 		return err
 	}
-	if err := g.through(ctx, d, updates, func(r policy.Range) error { return g.judge.Range(ctx, r) }); err != nil {
+	if err := g.through(ctx, d, updates, func(r rules.Range) error { return g.judge.Range(ctx, r) }); err != nil {
 		return err
 	}
 	g.save()
@@ -88,7 +89,7 @@ func (g *gate) save() {
 
 // pushCert judges the push certificate where the policy requires one.
 func (g *gate) pushCert(p *policy.Policy, trust *policy.Trust) error {
-	if !p.PushCert || g.kind != policy.PreReceive {
+	if !p.PushCert || g.kind != rules.PreReceive {
 		return nil
 	}
 	add := func(message, hint string) {

@@ -15,6 +15,7 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // TestEachRefByItsOwnPolicy: what one ref's policy leaves out is told for
@@ -30,7 +31,7 @@ func TestEachRefByItsOwnPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer repo.Close()
-	j := &policy.Judge{Repo: repo, Gate: policy.PreReceive, Now: time.Unix(r.Now, 0)}
+	j := &rules.Judge{Repo: repo, Gate: rules.PreReceive, Now: time.Unix(r.Now, 0)}
 	lax, err := policy.Decode([]byte("version: 1\nrules: {envelope-schema: off, envelope-date: off, envelope-parse: off}\n"), policy.FromServer)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +41,7 @@ func TestEachRefByItsOwnPolicy(t *testing.T) {
 		name string
 		p    *policy.Policy
 	}{{"refs/heads/lax", lax}, {"refs/heads/strict", policy.Default()}} {
-		err := j.Range(t.Context(), policy.Range{Ref: ref.name, Old: base, New: tip, Exclude: []string{base}, History: true, Policy: ref.p, Trust: policy.Untrusting("none")})
+		err := j.Range(t.Context(), rules.Range{Ref: ref.name, Old: base, New: tip, Exclude: []string{base}, History: true, Policy: ref.p, Trust: policy.Untrusting("none")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,8 +230,8 @@ func TestHintsBelowRoot(t *testing.T) {
 	defer repo.Close()
 	p := policy.Default()
 	p.Root = "threads"
-	j := &policy.Judge{Repo: repo, Gate: policy.Check}
-	if err := j.Range(t.Context(), policy.Range{Old: base, New: tip, Exclude: []string{base}, Policy: p, Trust: policy.Untrusting("none")}); err != nil {
+	j := &rules.Judge{Repo: repo, Gate: rules.Check}
+	if err := j.Range(t.Context(), rules.Range{Old: base, New: tip, Exclude: []string{base}, Policy: p, Trust: policy.Untrusting("none")}); err != nil {
 		t.Fatal(err)
 	}
 	if len(j.Findings) != 1 || j.Findings[0].Hint != "git mv -- threads/t-one/con.md threads/t-one/NAME.md" {
@@ -283,8 +284,8 @@ func TestDivergenceOfAnOctopus(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer repo.Close()
-	j := &policy.Judge{Repo: repo, Gate: policy.Check}
-	if err := j.Range(t.Context(), policy.Range{Old: base, New: strings.TrimSpace(r.Ref("HEAD")), Exclude: []string{base}, Policy: policy.Default(), Trust: policy.Untrusting("none")}); err != nil {
+	j := &rules.Judge{Repo: repo, Gate: rules.Check}
+	if err := j.Range(t.Context(), rules.Range{Old: base, New: strings.TrimSpace(r.Ref("HEAD")), Exclude: []string{base}, Policy: policy.Default(), Trust: policy.Untrusting("none")}); err != nil {
 		t.Fatal(err)
 	}
 	pairs := 0
@@ -318,8 +319,8 @@ func TestDivergenceOfManyEnvelopes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer repo.Close()
-	j := &policy.Judge{Repo: repo, Gate: policy.Check}
-	if err := j.Range(t.Context(), policy.Range{Old: base, New: strings.TrimSpace(r.Run("rev-parse", "HEAD")), Exclude: []string{base}, Policy: policy.Default(), Trust: policy.Untrusting("none")}); err != nil {
+	j := &rules.Judge{Repo: repo, Gate: rules.Check}
+	if err := j.Range(t.Context(), rules.Range{Old: base, New: strings.TrimSpace(r.Run("rev-parse", "HEAD")), Exclude: []string{base}, Policy: policy.Default(), Trust: policy.Untrusting("none")}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(j.Findings); n != 21 || !strings.HasSuffix(j.Findings[20].Message, "too many to compare all") {
@@ -392,8 +393,8 @@ func TestDivergenceOfManyMerges(t *testing.T) {
 	}
 	defer repo.Close()
 	w := &walker{Repo: repo}
-	j := &policy.Judge{Repo: w, Gate: policy.Check}
-	if err := j.Range(t.Context(), policy.Range{Old: base, New: strings.TrimSpace(r.Run("rev-parse", "merged")), Exclude: []string{base}, Policy: policy.Default(), Trust: policy.Untrusting("none")}); err != nil {
+	j := &rules.Judge{Repo: w, Gate: rules.Check}
+	if err := j.Range(t.Context(), rules.Range{Old: base, New: strings.TrimSpace(r.Run("rev-parse", "merged")), Exclude: []string{base}, Policy: policy.Default(), Trust: policy.Untrusting("none")}); err != nil {
 		t.Fatal(err)
 	}
 	if len(j.Findings) != 60 || w.bases != 50 {
@@ -431,8 +432,8 @@ func TestThawAmongOldRelays(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := &walker{Repo: repo}
-		j := &policy.Judge{Repo: w, Gate: policy.Check}
-		if err := j.Range(t.Context(), policy.Range{Old: tip, New: next, Exclude: []string{tip}, Policy: p, Trust: policy.Untrusting("none")}); err != nil {
+		j := &rules.Judge{Repo: w, Gate: rules.Check}
+		if err := j.Range(t.Context(), rules.Range{Old: tip, New: next, Exclude: []string{tip}, Policy: p, Trust: policy.Untrusting("none")}); err != nil {
 			t.Fatal(err)
 		}
 		if (len(j.Findings) == 0) != thawed || len(j.Findings) == 1 && j.Findings[0].Rule != "relay-frozen" || w.walks > 2 {

@@ -13,6 +13,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // WriteReports writes a report into files; relative names are relative to dir.
@@ -61,7 +62,7 @@ func writeBelow(dir, name string, data []byte) error {
 
 // addThreads adds to a report what a judged range brings to each thread. A
 // drawing is no verdict: where it fails, the report gets a note.
-func addThreads(ctx context.Context, repo *gitrepo.Repo, r policy.Range, rep *report.Report) {
+func addThreads(ctx context.Context, repo *gitrepo.Repo, r rules.Range, rep *report.Report) {
 	threads, notes, err := Threads(ctx, repo, r)
 	if err != nil {
 		notes = append(notes, "the threads are not drawn: "+err.Error())

@@ -14,6 +14,7 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // Limits of what Threads collects.
@@ -30,7 +31,7 @@ const (
 // It is for reports, and judges nothing: what is no envelope is left out. At
 // most 50 threads of 200 turns and 1000 diverging pairs are collected; notes
 // say what is left out beyond the Cut and Untold of each thread.
-func Threads(ctx context.Context, repo *gitrepo.Repo, r policy.Range) (threads []report.Thread, notes []string, err error) {
+func Threads(ctx context.Context, repo *gitrepo.Repo, r rules.Range) (threads []report.Thread, notes []string, err error) {
 	t := &turns{repo: repo, policy: r.Policy, threads: map[string]*threadTurns{}, bounds: map[string]int{}, before: map[string]mask{}}
 	var revs []gitrepo.Rev
 	for rev, err := range repo.RevList(ctx, []string{r.New}, r.Exclude, gitrepo.RevListOptions{Reverse: true}) {

@@ -15,6 +15,7 @@ import (
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // TestThreads: what a range adds to a thread, and whom it answers, names and
@@ -44,7 +45,7 @@ func TestThreads(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer repo.Close()
-		threads, notes, err := hooks.Threads(context.Background(), repo, policy.Range{New: tip, Exclude: []string{upstream}, Policy: policy.Default()})
+		threads, notes, err := hooks.Threads(context.Background(), repo, rules.Range{New: tip, Exclude: []string{upstream}, Policy: policy.Default()})
 		if err != nil || len(notes) > 0 {
 			t.Fatal(err, notes)
 		}
@@ -111,7 +112,7 @@ func TestThreadsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer repo.Close()
-	threads, notes, err := hooks.Threads(context.Background(), repo, policy.Range{New: w.clone.Ref("HEAD"), Exclude: []string{base}, Policy: policy.Default()})
+	threads, notes, err := hooks.Threads(context.Background(), repo, rules.Range{New: w.clone.Ref("HEAD"), Exclude: []string{base}, Policy: policy.Default()})
 	if err != nil || len(threads) != 50 || len(notes) != 1 || !strings.HasPrefix(notes[0], "11 further threads") {
 		t.Fatal(len(threads), notes, err)
 	}
@@ -141,7 +142,7 @@ func TestDivergenceIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer repo.Close()
-	threads, _, err := hooks.Threads(context.Background(), repo, policy.Range{New: w.clone.Ref("HEAD"), Exclude: []string{base}, Policy: policy.Default()})
+	threads, _, err := hooks.Threads(context.Background(), repo, rules.Range{New: w.clone.Ref("HEAD"), Exclude: []string{base}, Policy: policy.Default()})
 	if err != nil || len(threads) != 1 {
 		t.Fatal(len(threads), err)
 	}

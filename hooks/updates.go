@@ -12,6 +12,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // A Receiver is what a gate knows of the repository that gets a push.
@@ -73,7 +74,7 @@ type Door struct {
 	Receiver
 	Repo   *gitrepo.Repo
 	Loader *policy.Loader
-	Judge  *policy.Judge // gets the findings on refs
+	Judge  *rules.Judge // gets the findings on refs
 	// Free lets the commits of refs be judged that are not protected.
 	Free bool
 
@@ -138,7 +139,7 @@ func (d *Door) Open(updates []change.RefUpdate) (err error) {
 
 // Each calls judge with the range that each update brings, if it brings one
 // that is to be judged. It ends with the first error.
-func (d *Door) Each(ctx context.Context, updates []change.RefUpdate, judge func(policy.Range) error) error {
+func (d *Door) Each(ctx context.Context, updates []change.RefUpdate, judge func(rules.Range) error) error {
 	for _, u := range updates {
 		if err := d.update(ctx, u, judge); err != nil {
 			return err
@@ -161,7 +162,7 @@ func (d *Door) Guard(ref string) (protected bool, why string) {
 	return d.Policy.Guard(ref, d.head())
 }
 
-func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(policy.Range) error) (err error) {
+func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(rules.Range) error) (err error) {
 	if d.Own {
 		if u.Ref, err = d.target(u.Ref); err != nil {
 			return err
@@ -172,7 +173,7 @@ func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(policy
 	if u.Delete() || !guarded && !d.Free {
 		return nil
 	}
-	r := policy.Range{Ref: u.Ref, History: true, Policy: d.Policy, Trust: d.Trust, From: d.HeadID}
+	r := rules.Range{Ref: u.Ref, History: true, Policy: d.Policy, Trust: d.Trust, From: d.HeadID}
 	if r.New, err = d.commit(u.New); err != nil {
 		return err
 	}

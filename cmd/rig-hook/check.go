@@ -13,6 +13,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // check judges commits that are in the repository already: a range, a whole
@@ -88,7 +89,7 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *re
 	if err != nil {
 		return err
 	}
-	var ranges []policy.Range
+	var ranges []rules.Range
 	switch {
 	case f.has("--stdin"):
 		return judgeUpdates(ctx, env, c)
@@ -123,8 +124,8 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *re
 // whole is the range of all that HEAD has, but for what is taken as it is: the
 // history of the commit that --baseline names, and of those that a server's own
 // policy names.
-func whole(ctx context.Context, repo *gitrepo.Repo, l *policy.Loader, f flags, head string) (r policy.Range, err error) {
-	r = policy.Range{New: head, History: true, First: true}
+func whole(ctx context.Context, repo *gitrepo.Repo, l *policy.Loader, f flags, head string) (r rules.Range, err error) {
+	r = rules.Range{New: head, History: true, First: true}
 	p, _, err := l.AtCommit(head)
 	if err != nil {
 		return r, err
@@ -178,13 +179,13 @@ func judgeUpdates(ctx context.Context, env *hooks.Env, c *hooks.Checker) error {
 		return err
 	}
 	c.Report.Fail = d.Policy.FailLevel
-	err = d.Each(ctx, updates, func(r policy.Range) error { return c.Range(ctx, r) })
+	err = d.Each(ctx, updates, func(r rules.Range) error { return c.Range(ctx, r) })
 	c.Report.Refs, c.Report.Notes = d.Refs, append(c.Report.Notes, d.Notes...)
 	return err
 }
 
 // named turns BASE..HEAD, BASE...HEAD or nothing (the upstream) into a range.
-func named(ctx context.Context, repo *gitrepo.Repo, words []string, head string) (r policy.Range, err error) {
+func named(ctx context.Context, repo *gitrepo.Repo, words []string, head string) (r rules.Range, err error) {
 	word := "@{upstream}..HEAD"
 	if len(words) == 1 {
 		word = words[0]

@@ -36,11 +36,12 @@ var below = map[string][]string{
 	"internal/change":       {"pkg/finding"},
 	"internal/report":       {"pkg/finding"},
 	"internal/history":      {"pkg/finding", "pkg/envelope", "pkg/gitrepo"},
-	"pkg/policy":            {"pkg/finding", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/bundle", "pkg/bundle/…", "internal/history", "pkg/gitrepo", "internal/change", "schemas"},
-	"internal/controlplane": {"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/gitrepo", "pkg/policy"},
-	"internal/drift":        {"pkg/finding", "internal/portable", "pkg/gitrepo", "internal/gittree", "pkg/policy", "internal/report", "pkg/bundle", "pkg/bundle/…"},
-	"internal/verdict":      {"pkg/finding", "pkg/sshsign", "internal/history", "pkg/gitrepo", "pkg/policy"},
-	"internal/bridge":       {"pkg/finding", "internal/verdict", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "internal/userschema", "pkg/relay", "pkg/sshsign", "internal/history", "pkg/gitrepo", "internal/change", "pkg/policy", "internal/report", "schemas"},
+	"pkg/policy":            {"pkg/finding", "pkg/yamlprofile", "pkg/envelope", "pkg/sshsign", "pkg/gitrepo", "schemas"},
+	"pkg/rules":             {"pkg/finding", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/policy", "internal/history", "pkg/gitrepo", "internal/change"},
+	"internal/controlplane": {"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/gitrepo", "pkg/policy", "pkg/rules"},
+	"internal/drift":        {"pkg/finding", "internal/portable", "pkg/gitrepo", "internal/gittree", "pkg/policy", "pkg/rules", "internal/report", "pkg/bundle", "pkg/bundle/…"},
+	"internal/verdict":      {"pkg/finding", "pkg/sshsign", "internal/history", "pkg/gitrepo", "pkg/policy", "pkg/rules"},
+	"internal/bridge":       {"pkg/finding", "internal/verdict", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "internal/userschema", "pkg/relay", "pkg/sshsign", "internal/history", "pkg/gitrepo", "internal/change", "pkg/policy", "pkg/rules", "internal/report", "schemas"},
 	"hooks":                 {"pkg/…", "internal/…", "schemas"},
 	"action":                {"pkg/…", "internal/…", "hooks", "schemas"},
 	"cmd/…":                 {"pkg/…", "internal/…", "hooks", "action", "schemas", "cmd/internal/…"},
@@ -124,7 +125,7 @@ func TestDependenciesPointOneWay(t *testing.T) {
 		}
 		if slices.ContainsFunc(pure, func(q string) bool { return name == q || strings.HasPrefix(name, q+"/") }) {
 			for _, d := range p.Deps {
-				if d, ours := strings.CutPrefix(d, module); ours && slices.Contains([]string{"pkg/gitrepo", "internal/history", "pkg/policy", "internal/change", "hooks"}, d) {
+				if d, ours := strings.CutPrefix(d, module); ours && slices.Contains([]string{"pkg/gitrepo", "internal/history", "pkg/policy", "pkg/rules", "internal/change", "hooks"}, d) {
 					t.Errorf("%s depends on %s, and is to be pure", name, d)
 				}
 			}
@@ -135,7 +136,7 @@ func TestDependenciesPointOneWay(t *testing.T) {
 // TestArrowsCanFail shows that the rule refuses what it is there to refuse.
 func TestArrowsCanFail(t *testing.T) {
 	for name, i := range map[string]string{
-		"pkg/envelope": "pkg/gitrepo", "pkg/finding": "internal/report", "pkg/gitrepo": "pkg/policy", "pkg/policy": "hooks",
+		"pkg/envelope": "pkg/gitrepo", "pkg/finding": "internal/report", "pkg/gitrepo": "pkg/policy", "pkg/policy": "pkg/rules", "pkg/rules": "hooks",
 		"pkg/bundle/rig": "pkg/gitrepo", "internal/report": "pkg/policy", "hooks": "cmd/rig-hook", "pkg/brand-new": "pkg/finding",
 	} {
 		if len(arrows(name, []string{module + i})) == 0 {

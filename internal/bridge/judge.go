@@ -12,6 +12,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // ownPolicy is the client's own policy in git's common directory; it can only
@@ -98,7 +99,7 @@ func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted stri
 	if err != nil {
 		return nil, err
 	}
-	r := policy.Range{Ref: t.ref, Old: base, New: tip, History: true, First: base == "", Policy: p, Trust: trust}
+	r := rules.Range{Ref: t.ref, Old: base, New: tip, History: true, First: base == "", Policy: p, Trust: trust}
 	if base != "" {
 		r.Exclude = []string{base}
 	}
@@ -112,7 +113,7 @@ func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted stri
 			r.Old = bases[0]
 		}
 	}
-	j := &policy.Judge{Repo: w.repo, Gate: policy.PrePush, Nonces: &history.Index{
+	j := &rules.Judge{Repo: w.repo, Gate: rules.PrePush, Nonces: &history.Index{
 		// The hooks' own index is read where there is one, and not written.
 		Repo: w.repo, Dir: filepath.Join(w.repo.CommonDir(), "rigward"), Envelope: p.Candidate,
 	}}
@@ -125,7 +126,7 @@ func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted stri
 		if err != nil {
 			return nil, err
 		}
-		j.OfTheTime, j.Eras = l.Accepted, policy.ErasFrom(tree)
+		j.OfTheTime, j.Eras = l.Accepted, rules.ErasFrom(tree)
 	}
 	err = j.Range(ctx, r)
 	finding.Sort(j.Findings)

@@ -16,7 +16,7 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // What status says of a thread follows from the thread's directory alone, and
@@ -409,7 +409,7 @@ func (w *work) glances(names, ids []string) ([]*glance, error) {
 	var batch []*file
 	bytes := 0
 	flush := func() {
-		policy.Parallel(len(batch), func(i int) {
+		rules.Parallel(len(batch), func(i int) {
 			f := batch[i]
 			f.m = blobMessage(names[f.thread], f.name, f.o)
 			f.o = gitrepo.Object{}

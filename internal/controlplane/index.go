@@ -11,6 +11,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 	"github.com/rigward/rigward/pkg/sshsign"
 )
 
@@ -422,7 +423,7 @@ func (x *Indexer) scan(ctx context.Context, s *span, chunk int, fn func(batch []
 				trusted[i] = keys{signers, revoked}
 			}
 		}
-		policy.Parallel(len(batch), func(i int) { batch[i].read(format, trusted[i].s, trusted[i].r) })
+		rules.Parallel(len(batch), func(i int) { batch[i].read(format, trusted[i].s, trusted[i].r) })
 		err := fn(batch, at)
 		batch = nil
 		return err

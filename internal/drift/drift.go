@@ -16,6 +16,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // rule is the id of what this package finds itself.
@@ -52,7 +53,7 @@ type Judge struct {
 // bundle, of at most 256 MiB, and a file of the source of that size; each
 // build reads at most 1 GiB. The error is *policy.Undecided where a sentence
 // for people is known.
-func (j *Judge) Range(ctx context.Context, r policy.Range) error {
+func (j *Judge) Range(ctx context.Context, r rules.Range) error {
 	if r.Policy == nil || len(r.Policy.Bundles) == 0 {
 		return nil
 	}
@@ -100,7 +101,7 @@ func (j *Judge) Range(ctx context.Context, r policy.Range) error {
 type side struct {
 	*Judge
 	ctx     context.Context
-	r       policy.Range
+	r       rules.Range
 	tip     *gitrepo.Commit
 	base    *gitrepo.Commit // nil without one
 	trusted string          // tree whose Rye keys are trusted, "" for none

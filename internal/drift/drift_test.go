@@ -18,6 +18,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 var rigFiles = map[string]string{
@@ -72,7 +73,7 @@ func judgeIn(t *testing.T, ctx context.Context, r *gittest.Repo, base, tip strin
 	j := &Judge{Repo: repo, Now: time.Unix(r.Now, 0), Temp: temp}
 	p := policy.Default()
 	p.Bundles = bs
-	rg := policy.Range{New: r.Run("rev-parse", tip), Policy: p, Trust: policy.Untrusting("nowhere")}
+	rg := rules.Range{New: r.Run("rev-parse", tip), Policy: p, Trust: policy.Untrusting("nowhere")}
 	if base != "" {
 		rg.Exclude = []string{r.Run("rev-parse", base)}
 	}
@@ -125,7 +126,7 @@ func commitBundle(t *testing.T, r *gittest.Repo, b policy.Bundle) string {
 	return put(r, map[string]string{b.Output: string(data)})
 }
 
-func rules(fs []finding.Finding) string {
+func rulesOf(fs []finding.Finding) string {
 	var out []string
 	for _, f := range fs {
 		out = append(out, f.Rule+" "+f.Path)
@@ -157,7 +158,7 @@ func TestReport(t *testing.T) {
 			t.Parallel()
 			r := start(t, tt.files)
 			j := must(t, r, "", "HEAD", tt.b)
-			if rules(j.Findings) != "bundle-drift "+tt.b.Output || !j.Bundles[0].Drift || j.Bundles[0].Committed != "" {
+			if rulesOf(j.Findings) != "bundle-drift "+tt.b.Output || !j.Bundles[0].Drift || j.Bundles[0].Committed != "" {
 				t.Fatalf("without a bundle: %v, %+v", j.Findings, j.Bundles)
 			}
 			commitBundle(t, r, tt.b)
@@ -168,7 +169,7 @@ func TestReport(t *testing.T) {
 			}
 			put(r, map[string]string{tt.text: "New text\n"})
 			j = must(t, r, "HEAD~1", "HEAD", tt.b)
-			if rules(j.Findings) != "bundle-drift "+tt.b.Output || j.Findings[0].Severity != finding.Error || !strings.Contains(j.Findings[0].Hint, "rig-bundle create ") {
+			if rulesOf(j.Findings) != "bundle-drift "+tt.b.Output || j.Findings[0].Severity != finding.Error || !strings.Contains(j.Findings[0].Hint, "rig-bundle create ") {
 				t.Fatalf("forgotten: %v", j.Findings)
 			}
 			if made := "dist/agent-bundle-demo-1.0.0-linux-amd64-musl.tar.gz"; tt.b.Format == "agent" && !strings.HasSuffix(j.Findings[0].Hint, " && mv "+made+" dist/demo.tar.gz && rm "+made+".sha256, then commit it") {
@@ -246,7 +247,7 @@ func TestNotDeterministic(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, stable := range []bool{true, false} {
-		s := &side{Judge: &Judge{Repo: repo, Temp: t.TempDir()}, ctx: t.Context(), tip: c, r: policy.Range{Policy: policy.Default()}}
+		s := &side{Judge: &Judge{Repo: repo, Temp: t.TempDir()}, ctx: t.Context(), tip: c, r: rules.Range{Policy: policy.Default()}}
 		var f builder = &agentBuilder{side: s, b: agentBundle}
 		if !stable {
 			f = unstable{f}
@@ -325,7 +326,7 @@ func TestLevels(t *testing.T) {
 		p := policy.Default()
 		p.Bundles, p.Levels = []policy.Bundle{agentBundle}, map[string]finding.Severity{"bundle-drift": level}
 		j := &Judge{Repo: repo, Temp: t.TempDir()}
-		if err := j.Range(t.Context(), policy.Range{New: r.Ref("HEAD"), Policy: p}); err != nil {
+		if err := j.Range(t.Context(), rules.Range{New: r.Ref("HEAD"), Policy: p}); err != nil {
 			t.Fatal(err)
 		}
 		if finding.Worst(j.Findings) != level || len(j.Bundles) != 1 || !j.Bundles[0].Drift {

@@ -62,7 +62,7 @@ func TestStrays(t *testing.T) {
 			if c.more == nil {
 				before := r.Ref("HEAD")
 				if j := must(t, r, before, r.Commit("More", map[string]string{"more.txt": "x"}), c.b); len(j.Findings) > 0 {
-					t.Errorf("found again: %s", rules(j.Findings))
+					t.Errorf("found again: %s", rulesOf(j.Findings))
 				}
 			}
 		})

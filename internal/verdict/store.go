@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // A store keeps records in files that are sorted by thread, so that those of
@@ -35,7 +35,7 @@ type store struct {
 
 type manifest struct {
 	Tip      string // whose history is judged
-	Eras     []policy.Era
+	Eras     []rules.Era
 	Now      int // the era after Tip
 	Segments []segment
 	Signers  []signer

@@ -4,7 +4,7 @@
 // A Book is made for a view of the history: the commit that is accepted (the
 // default branch as the remote has it), what the branch's upstream has, and
 // HEAD. The accepted history is judged of the time, by what was accepted
-// before each commit (see policy.Era); what lies beyond it is judged as a push
+// before each commit (see rules.Era); what lies beyond it is judged as a push
 // onto it would be, so that a branch's own signers never speak for it.
 //
 // What was judged is kept in the git directory, and can be deleted at any
@@ -28,6 +28,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 	"github.com/rigward/rigward/pkg/sshsign"
 )
 
@@ -193,7 +194,7 @@ func (b *Book) base(ctx context.Context) error {
 			*s = store{dir: s.dir, key: s.key}
 		}
 	}
-	r := policy.Range{Old: s.Tip, New: tip, History: true, First: s.Tip == "", Policy: policy.Default(), Trust: policy.Untrusting("")}
+	r := rules.Range{Old: s.Tip, New: tip, History: true, First: s.Tip == "", Policy: policy.Default(), Trust: policy.Untrusting("")}
 	if s.Tip != "" {
 		r.Exclude = []string{s.Tip}
 	}
@@ -203,7 +204,7 @@ func (b *Book) base(ctx context.Context) error {
 	j := b.judge()
 	j.OfTheTime, j.Eras = b.o.Loader.Accepted, s.Eras
 	var out []record
-	j.Told = func(v policy.Verdict) { out = b.add(out, v) }
+	j.Told = func(v rules.Verdict) { out = b.add(out, v) }
 	if err := j.Range(ctx, r); err != nil {
 		return err
 	}
@@ -226,7 +227,7 @@ func (b *Book) base(ctx context.Context) error {
 
 // malformed is why nothing is decided behind a commit that two readers could
 // take for two different ones.
-func malformed(j *policy.Judge) error {
+func malformed(j *rules.Judge) error {
 	u := &policy.Undecided{Message: "a commit of the history is malformed", Hint: "git fsck --no-dangling"}
 	for _, f := range j.Findings {
 		if strings.HasPrefix(f.Message, "malformed commit") {
@@ -271,7 +272,7 @@ func (b *Book) beyond(ctx context.Context) error {
 			s.Ahead.Unpushed = append(s.Ahead.Unpushed, rev.ID)
 		}
 	}
-	era := policy.Era{}
+	era := rules.Era{}
 	if s.Now < len(s.Eras) {
 		era = s.Eras[s.Now]
 	}
@@ -281,8 +282,8 @@ func (b *Book) beyond(ctx context.Context) error {
 	}
 	j := b.judge()
 	var out []record
-	j.Told = func(v policy.Verdict) { out = b.add(out, v) }
-	if err := j.Range(ctx, policy.Range{Old: v.Accepted, From: v.Accepted, New: v.Head, Exclude: exclude[:1], Policy: p, Trust: t}); err != nil {
+	j.Told = func(v rules.Verdict) { out = b.add(out, v) }
+	if err := j.Range(ctx, rules.Range{Old: v.Accepted, From: v.Accepted, New: v.Head, Exclude: exclude[:1], Policy: p, Trust: t}); err != nil {
 		return err
 	}
 	if j.Commits < j.Total {
@@ -298,8 +299,8 @@ func (b *Book) beyond(ctx context.Context) error {
 	return nil
 }
 
-func (b *Book) judge() *policy.Judge {
-	return &policy.Judge{Repo: b.o.Repo, Gate: policy.Check, Now: b.o.Now, Used: b.used}
+func (b *Book) judge() *rules.Judge {
+	return &rules.Judge{Repo: b.o.Repo, Gate: rules.Check, Now: b.o.Now, Used: b.used}
 }
 
 // few finds out whether a range is small enough to be judged now.
@@ -327,7 +328,7 @@ func (b *Book) few(ctx context.Context, include, exclude []string) error {
 }
 
 // add makes records of a verdict.
-func (b *Book) add(out []record, v policy.Verdict) []record {
+func (b *Book) add(out []record, v rules.Verdict) []record {
 	dir, name := split(v.Path)
 	r := record{key: dir, name: name, blob: v.Blob, commit: v.Commit, why: place(&b.store.Reasons, v.Undecided)}
 	r.signer = place(&b.store.Signers, signer{v.Principal, v.Fingerprint})

@@ -30,9 +30,14 @@ type Loader struct {
 	trusts      map[string]*Trust
 }
 
+// A treeReader finds what a tree has at a path.
+type treeReader interface {
+	EntryAt(root, path string) (gitrepo.TreeEntry, bool, error)
+}
+
 // loaderRepo is what a Loader needs of a repository. *gitrepo.Repo is one.
 type loaderRepo interface {
-	EntryAt(root, path string) (gitrepo.TreeEntry, bool, error)
+	treeReader
 	Blob(id string, limit int64) ([]byte, error)
 	Commit(id string) (*gitrepo.Commit, error)
 	ConfigLast(key string) (value string, set bool, err error)
@@ -131,7 +136,7 @@ func (l *Loader) policy(tree string) (*Policy, error) {
 	if l.server != nil {
 		return l.server, nil
 	}
-	id, err := fileIn(l.Repo, tree, policyPath)
+	id, err := FileIn(l.Repo, tree, Path)
 	if err != nil {
 		return nil, err
 	}
@@ -142,9 +147,9 @@ func (l *Loader) policy(tree string) (*Policy, error) {
 	if id != "" {
 		data, err := l.Repo.Blob(id, MaxPolicyBytes)
 		if err != nil {
-			return nil, undecided("the policy file "+policyPath+" cannot be read", err)
+			return nil, undecided("the policy file "+Path+" cannot be read", err)
 		}
-		if p, err = DecodeFile(data, FromRepository, policyPath); err != nil {
+		if p, err = DecodeFile(data, FromRepository, Path); err != nil {
 			return nil, err
 		}
 	}
@@ -163,10 +168,9 @@ func (l *Loader) tighten(p *Policy) *Policy {
 	return p.Tighten(l.Own)
 }
 
-// fileIn returns the blob of a regular file in a tree, "" if there is none.
-func fileIn(repo interface {
-	EntryAt(root, path string) (gitrepo.TreeEntry, bool, error)
-}, tree, path string) (string, error) {
+// FileIn returns the id of the blob of a regular file in a tree, "" if there is
+// none. Anything else at the path is an Undecided.
+func FileIn(repo treeReader, tree, path string) (string, error) {
 	if tree == "" {
 		return "", nil
 	}
@@ -184,7 +188,7 @@ func (l *Loader) trust(p *Policy, tree string, own []string) (*Trust, error) {
 	revoked := ""
 	var err error
 	if p.Revoked != "" {
-		if revoked, err = fileIn(l.Repo, tree, p.Revoked); err != nil {
+		if revoked, err = FileIn(l.Repo, tree, p.Revoked); err != nil {
 			return nil, err
 		}
 	}
@@ -195,7 +199,7 @@ func (l *Loader) trust(p *Policy, tree string, own []string) (*Trust, error) {
 	signers := "file:" + name
 	var unusable error // told when a signature must be judged, not before
 	if name == "" {
-		if signers, unusable = fileIn(l.Repo, tree, p.Signers); unusable != nil {
+		if signers, unusable = FileIn(l.Repo, tree, p.Signers); unusable != nil {
 			var u *Undecided
 			if !errors.As(unusable, &u) {
 				return nil, unusable
@@ -275,9 +279,9 @@ func (l *Loader) ownRevoked(p *Policy) (files []string, err error) {
 // listed returns where the policy of a tree says that the revocation file lies,
 // whatever stands for that policy; "" if it names none or cannot be read.
 func (l *Loader) listed(tree string) (string, error) {
-	id, err := fileIn(l.Repo, tree, policyPath)
+	id, err := FileIn(l.Repo, tree, Path)
 	if err != nil || id == "" {
-		return "", unlessUndecided(err)
+		return "", UnlessUndecided(err)
 	}
 	data, err := l.Repo.Blob(id, MaxPolicyBytes)
 	if errors.Is(err, gitrepo.ErrTooLarge) {
@@ -314,4 +318,49 @@ func undecided(message string, cause error) *Undecided {
 		message += ": no such file"
 	}
 	return &Undecided{Message: message, Hint: gitrepo.Hint(cause), Cause: cause}
+}
+
+// Accepted names the files by which commits are judged: those of a tree, save
+// the paths at which a refused commit has put something else.
+type Accepted struct {
+	Tree string                       // "" for none
+	Kept map[string]gitrepo.TreeEntry // by path; without an ID: no file
+}
+
+// Accepted is At for what was accepted.
+func (l *Loader) Accepted(a Accepted) (*Policy, *Trust, error) {
+	if len(a.Kept) == 0 {
+		return l.At(a.Tree)
+	}
+	if l.policies == nil {
+		l.policies = map[string]*Policy{}
+	}
+	if l.trusts == nil {
+		l.trusts = map[string]*Trust{}
+	}
+	own := *l
+	own.Repo = keeper{l.Repo, a}
+	return own.At(a.Tree)
+}
+
+// A keeper shows what was accepted as if it were the tree.
+type keeper struct {
+	loaderRepo
+	Accepted
+}
+
+func (k keeper) EntryAt(root, path string) (gitrepo.TreeEntry, bool, error) {
+	if e, ok := k.Kept[path]; ok && root == k.Tree {
+		return e, e.ID != "", nil
+	}
+	return k.loaderRepo.EntryAt(root, path)
+}
+
+// Entry returns what was accepted at a path; without an ID: nothing.
+func (a Accepted) Entry(repo treeReader, path string) (gitrepo.TreeEntry, error) {
+	if e, ok := a.Kept[path]; ok || a.Tree == "" {
+		return e, nil
+	}
+	e, _, err := repo.EntryAt(a.Tree, path)
+	return e, err
 }

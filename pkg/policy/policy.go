@@ -1,6 +1,6 @@
-// Package policy keeps the rules: the registry with its severities, the policy
-// file, and the evaluation of a change, rule by rule, over the pure packages
-// envelope, relay and sshsign. It knows no hook and no output format.
+// Package policy says what a repository demands: the policy file over its
+// defaults, how bad a violation of each rule is, which refs are protected, which
+// paths are envelopes, and who may sign. Package rules judges by it.
 package policy
 
 import (
@@ -126,10 +126,10 @@ func (p *Policy) Level(rule string) finding.Severity {
 	return finding.Error
 }
 
-// apply maps a finding's severity by the policy; ok is false if the rule is
+// Apply maps a finding's severity by the policy; ok is false if the rule is
 // off. A rule may produce a finding below its default (a missing body_hash is
 // a warning): raising the rule raises it, and lowering never raises.
-func (p *Policy) apply(f finding.Finding) (finding.Finding, bool) {
+func (p *Policy) Apply(f finding.Finding) (finding.Finding, bool) {
 	level, named := p.Levels[f.Rule]
 	if !named {
 		if r, ok := RuleByID(f.Rule); ok && r.Default == finding.Off {
@@ -190,14 +190,40 @@ func (p *Policy) Guard(ref, head string) (protected bool, why string) {
 	case head == "" && !listed && strings.HasPrefix(ref, "refs/heads/"):
 		// Better too much than nothing.
 		return true, "no default branch is known, so every branch may be it"
-	case matchAny(p.AllowRefs, ref):
+	}
+	switch p.OtherRef(ref) {
+	case RefAllowed:
 		return false, "allow-refs names it"
-	case matchAny(neverFree, ref):
+	case RefNeverFree:
 		return false, "no push may touch it: allow-refs does not name it"
-	case p.OtherRefsDeny:
+	case RefDenied:
 		return false, "no push may touch it: other-refs is deny"
 	}
 	return false, "protect does not name it"
+}
+
+// An OtherRef is what a policy says of a ref that is not protected.
+type OtherRef int
+
+// What a policy may say of another ref.
+const (
+	RefFree      OtherRef = iota // nothing, so that pushes may touch it
+	RefAllowed                   // allow-refs names it
+	RefNeverFree                 // it would change what others see of commits, and allow-refs does not name it
+	RefDenied                    // other-refs is deny, and allow-refs does not name it
+)
+
+// OtherRef returns what the policy says of a ref that is not protected.
+func (p *Policy) OtherRef(ref string) OtherRef {
+	switch {
+	case matchAny(p.AllowRefs, ref):
+		return RefAllowed
+	case matchAny(neverFree, ref):
+		return RefNeverFree
+	case p.OtherRefsDeny:
+		return RefDenied
+	}
+	return RefFree
 }
 
 // neverFree are refs that change what others see of commits.

@@ -1,4 +1,4 @@
-package policy
+package rules
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/sshsign"
 )
 
@@ -24,58 +25,13 @@ import (
 type Era struct {
 	From   int    // the era before, -1 if this is the first
 	Commit string // that began it, "" for the first, in which nobody is trusted
-	Files  Accepted
+	Files  policy.Accepted
 	Torn   []int // the eras of the sides that trust different people; nil: none
 }
 
 // ErasFrom are the eras of a history of which all that came before counts as
 // accepted: one, with the files of that tree.
-func ErasFrom(tree string) []Era { return []Era{{From: -1, Files: Accepted{Tree: tree}}} }
-
-// Accepted names the files by which commits are judged: those of a tree, save
-// the paths at which a refused commit has put something else.
-type Accepted struct {
-	Tree string                       // "" for none
-	Kept map[string]gitrepo.TreeEntry // by path; without an ID: no file
-}
-
-// Accepted is At for what was accepted.
-func (l *Loader) Accepted(a Accepted) (*Policy, *Trust, error) {
-	if len(a.Kept) == 0 {
-		return l.At(a.Tree)
-	}
-	if l.policies == nil {
-		l.policies = map[string]*Policy{}
-	}
-	if l.trusts == nil {
-		l.trusts = map[string]*Trust{}
-	}
-	own := *l
-	own.Repo = keeper{l.Repo, a}
-	return own.At(a.Tree)
-}
-
-// A keeper shows what was accepted as if it were the tree.
-type keeper struct {
-	loaderRepo
-	Accepted
-}
-
-func (k keeper) EntryAt(root, path string) (gitrepo.TreeEntry, bool, error) {
-	if e, ok := k.Kept[path]; ok && root == k.Tree {
-		return e, e.ID != "", nil
-	}
-	return k.loaderRepo.EntryAt(root, path)
-}
-
-// entry returns what was accepted at a path; without an ID: nothing.
-func (a Accepted) entry(repo Repo, path string) (gitrepo.TreeEntry, error) {
-	if e, ok := a.Kept[path]; ok || a.Tree == "" {
-		return e, nil
-	}
-	e, _, err := repo.EntryAt(a.Tree, path)
-	return e, err
-}
+func ErasFrom(tree string) []Era { return []Era{{From: -1, Files: policy.Accepted{Tree: tree}}} }
 
 // eras are those of one range.
 type eras struct {
@@ -90,8 +46,8 @@ type eras struct {
 
 // A ruleSet is what counts in an era.
 type ruleSet struct {
-	policy *Policy
-	trust  *Trust
+	policy *policy.Policy
+	trust  *policy.Trust
 }
 
 // beginEras finds the eras of what lies just outside the range.
@@ -166,11 +122,11 @@ func (j *Judge) set(era int32) (*ruleSet, error) {
 }
 
 // Read reads what counts in an era.
-func (e Era) Read(read func(Accepted) (*Policy, *Trust, error)) (*Policy, *Trust, error) {
+func (e Era) Read(read func(policy.Accepted) (*policy.Policy, *policy.Trust, error)) (*policy.Policy, *policy.Trust, error) {
 	p, t, err := read(e.Files)
 	if err == nil && e.Torn != nil {
-		t = NewTrust("", func() ([]byte, []RevocationFile, error) {
-			return nil, nil, &Undecided{
+		t = policy.NewTrust("", func() ([]byte, []policy.RevocationFile, error) {
+			return nil, nil, &policy.Undecided{
 				Message: "commit " + short(e.Commit) + " joins two histories that trust different signers, and nobody whom both trust has signed it",
 				Hint:    "let somebody whom both sides trust commit the signers file again: git commit -S",
 			}
@@ -198,7 +154,7 @@ func (j *Judge) ofTheTime(c *commit) error {
 	if err != nil {
 		return err
 	}
-	c.moves = e.torn[c.n] || slices.ContainsFunc(c.diffs[c.main].Changes, func(ch gitrepo.Change) bool { return own.policy.trustPath(ch.Path) })
+	c.moves = e.torn[c.n] || slices.ContainsFunc(c.diffs[c.main].Changes, func(ch gitrepo.Change) bool { return own.policy.Guards(ch.Path) })
 	if e.by != nil && e.by[c.n] >= 0 {
 		if own, err = j.set(e.by[c.n]); err != nil {
 			return err
@@ -266,16 +222,16 @@ func (j *Judge) passed(c *commit, refused bool) error {
 	if !accepted {
 		return nil
 	}
-	files := Accepted{Tree: c.obj.Tree}
+	files := policy.Accepted{Tree: c.obj.Tree}
 	own, err := j.set(before)
 	if err != nil {
 		return err
 	}
-	for _, path := range own.policy.trustPaths() {
+	for _, path := range own.policy.TrustPaths() {
 		if touches(c.diffs[c.main].Changes, path) {
 			continue
 		}
-		was, err := e.list[before].Files.entry(j.Repo, path)
+		was, err := e.list[before].Files.Entry(j.Repo, path)
 		if err != nil {
 			return err
 		}
@@ -372,15 +328,6 @@ func (e *eras) settle(w *walk) (again bool) {
 		e.by = by
 	}
 	return again
-}
-
-// trustPaths returns the paths of policy, signers and revocation file.
-func (p *Policy) trustPaths() []string {
-	paths := []string{policyPath, p.Signers}
-	if p.Revoked != "" {
-		paths = append(paths, p.Revoked)
-	}
-	return paths
 }
 
 // moves tells whether what comes after a commit may be judged by what it brings.
@@ -487,5 +434,5 @@ func (j *Judge) tell(found []finding.Finding) {
 
 // place is where a rule stands in the registry.
 func place(id string) int {
-	return slices.IndexFunc(rules[:], func(r Rule) bool { return r.ID == id })
+	return slices.IndexFunc(policy.Rules(), func(r policy.Rule) bool { return r.ID == id })
 }

@@ -1,4 +1,4 @@
-package policy
+package rules
 
 import (
 	"crypto/sha256"
@@ -13,6 +13,7 @@ import (
 	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
 )
 
 // A fact is what later commits need to know of an envelope.
@@ -152,8 +153,8 @@ func (f *fact) detail() *details {
 
 // thread returns what is known of a thread directory, reading what was there
 // before the range when it is first asked for.
-func (j *Judge) thread(p *Policy, name string) (*thread, error) {
-	dir := p.under(name)
+func (j *Judge) thread(p *policy.Policy, name string) (*thread, error) {
+	dir := p.Under(name)
 	if t := j.threads[dir]; t != nil {
 		return t, nil
 	}
@@ -209,7 +210,7 @@ func (j *Judge) thread(p *Policy, name string) (*thread, error) {
 	bytes := 0
 	flush := func() {
 		envs := make([]*envelope.Envelope, len(objs))
-		Parallel(len(objs), func(i int) { envs[i] = p.parseAccepted(objs[i].Data) })
+		Parallel(len(objs), func(i int) { envs[i] = p.ParseAccepted(objs[i].Data) })
 		for i, o := range objs {
 			put(o.ID, o.Data, envs[i])
 		}
@@ -308,7 +309,7 @@ func hashFold(fold string) uint64 {
 
 // belowFolded cuts the policy's root off a folded path; ok tells whether a file
 // system could take the path for an envelope's.
-func (p *Policy) belowFolded(fold string) (rest string, ok bool) {
+func belowFolded(p *policy.Policy, fold string) (rest string, ok bool) {
 	rest = fold
 	if p.Root != "" {
 		if rest, ok = strings.CutPrefix(fold, portable.Fold(p.Root)+"/"); !ok {
@@ -320,7 +321,7 @@ func (p *Policy) belowFolded(fold string) (rest string, ok bool) {
 
 // oddDirectories finds, once, the directories that a file system could take for
 // one of another name beside or above the threads, by their folded paths.
-func (j *Judge) oddDirectories(p *Policy) error {
+func (j *Judge) oddDirectories(p *policy.Policy) error {
 	if j.oddDirs != nil {
 		return nil
 	}
@@ -347,7 +348,7 @@ func (j *Judge) oddDirectories(p *Policy) error {
 }
 
 // oddDirectory makes such a directory known.
-func (j *Judge) oddDirectory(p *Policy, root, name string) {
+func (j *Judge) oddDirectory(p *policy.Policy, root, name string) {
 	dir := path.Join(root, name)
 	fold := portable.Fold(dir)
 	if j.oddSeen[dir] {
@@ -386,14 +387,6 @@ func (j *Judge) roots(tree, root string) ([]string, error) {
 		dirs = next
 	}
 	return dirs, nil
-}
-
-// under puts the policy's root before a path.
-func (p *Policy) under(path string) string {
-	if p.Root == "" {
-		return path
-	}
-	return p.Root + "/" + path
 }
 
 // remember makes a commit's envelopes known to the commits that follow.

@@ -1,4 +1,7 @@
-package policy
+// Package rules judges a change by what a policy demands, rule by rule, over the
+// pure packages envelope, relay and sshsign. The files are named as the rules.
+// It knows no hook and no output format.
+package rules
 
 import (
 	"cmp"
@@ -12,12 +15,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rigward/rigward/internal/change"
 	"github.com/rigward/rigward/internal/history"
 	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/sshsign"
 )
 
@@ -76,7 +79,7 @@ type Judge struct {
 	// OfTheTime, if set, reads policy and trust: each commit is then judged by
 	// those that were accepted before it came, not by those of the range. See
 	// era. Loader.Accepted is one.
-	OfTheTime func(Accepted) (*Policy, *Trust, error)
+	OfTheTime func(policy.Accepted) (*policy.Policy, *policy.Trust, error)
 	// Eras are those that the history before the range went through, oldest
 	// first, where OfTheTime is set and the range excludes one commit whose
 	// history was judged before; Range adds those of the range.
@@ -155,8 +158,8 @@ type Range struct {
 	// occur.
 	NonceTips []string
 
-	Policy *Policy
-	Trust  *Trust
+	Policy *policy.Policy
+	Trust  *policy.Trust
 	// From is the commit whose files Policy and Trust are: the default branch's
 	// before the push. "" stands for Old.
 	From string
@@ -188,7 +191,7 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 // pass judges a range once.
 func (j *Judge) pass(ctx context.Context, r Range) error {
 	if j.Nonces != nil {
-		r.Policy.Index(j.Nonces)
+		IndexBy(r.Policy, j.Nonces)
 	}
 	if err := j.begin(ctx, r); err != nil {
 		return err
@@ -216,7 +219,7 @@ func (j *Judge) pass(ctx context.Context, r Range) error {
 			n = max(n, len(d.Changes))
 		}
 		if changes += n; changes > r.Policy.MaxChanges && j.Gate != Check {
-			return &Undecided{Message: fmt.Sprintf("more than %d paths change (limits.changes)", r.Policy.MaxChanges), Hint: "push fewer commits at a time"}
+			return &policy.Undecided{Message: fmt.Sprintf("more than %d paths change (limits.changes)", r.Policy.MaxChanges), Hint: "push fewer commits at a time"}
 		}
 		batch = append(batch, c)
 		bytes += len(s.Raw)
@@ -254,10 +257,10 @@ func (j *Judge) pass(ctx context.Context, r Range) error {
 	return j.nonces(ctx, r)
 }
 
-// Index makes a nonce index take for envelopes what the policy does.
-func (p *Policy) Index(x *history.Index) {
+// IndexBy makes a nonce index take for envelopes what the policy does.
+func IndexBy(p *policy.Policy, x *history.Index) {
 	scope, front := p.Root+"\x00"+strings.Join(p.Ignore, "\x00"), p.AcceptedLimits().Frontmatter
-	if front != acceptedFrontmatter {
+	if front != policy.Default().AcceptedLimits().Frontmatter {
 		scope += fmt.Sprintf("\x00%d", front)
 	}
 	x.Use(scope, p.Candidate, front)
@@ -273,27 +276,6 @@ const (
 // maxAhead is how many blobs are read together with the commits that bring them.
 const maxAhead = 8192
 
-// An Undecided says why no decision is possible, and what repairs that.
-type Undecided struct {
-	Message string
-	Hint    string
-	Cause   error
-}
-
-func (e *Undecided) Error() string { return e.Message }
-
-// Unwrap returns the cause.
-func (e *Undecided) Unwrap() error { return e.Cause }
-
-// HintOf returns the command that repairs what err tells, "" if none is known.
-func HintOf(err error) string {
-	var u *Undecided
-	if errors.As(err, &u) && u.Hint != "" {
-		return u.Hint
-	}
-	return gitrepo.Hint(err)
-}
-
 // begin forgets the range before and finds the commits of this one, with what
 // lies just outside.
 func (j *Judge) begin(ctx context.Context, r Range) error {
@@ -305,10 +287,10 @@ func (j *Judge) begin(ctx context.Context, r Range) error {
 			roots = append(roots, rev)
 		}
 		if j.walk.len() > r.Policy.MaxCommits && j.Gate != Check {
-			return &Undecided{Message: fmt.Sprintf("more than %d commits are new (limits.commits)", r.Policy.MaxCommits), Hint: "push fewer commits at a time"}
+			return &policy.Undecided{Message: fmt.Sprintf("more than %d commits are new (limits.commits)", r.Policy.MaxCommits), Hint: "push fewer commits at a time"}
 		}
 		if j.walk.weight > maxWeight {
-			return &Undecided{Message: "the commits merge too many different older commits to be judged together", Hint: "push fewer commits at a time"}
+			return &policy.Undecided{Message: "the commits merge too many different older commits to be judged together", Hint: "push fewer commits at a time"}
 		}
 		return nil
 	}
@@ -378,8 +360,8 @@ type Staged struct {
 	Changes   []gitrepo.Change
 	Entries   []gitrepo.IndexEntry // the whole index
 	Published []string             // commits that other clones may have
-	Policy    *Policy
-	Trust     *Trust
+	Policy    *policy.Policy
+	Trust     *policy.Trust
 }
 
 // Index judges what is about to be committed.
@@ -528,8 +510,8 @@ const (
 
 // add maps a finding by the policy and keeps or counts it, unless its rule is
 // off.
-func (j *Judge) add(p *Policy, f finding.Finding) {
-	if f, ok := p.apply(f); ok {
+func (j *Judge) add(p *policy.Policy, f finding.Finding) {
+	if f, ok := p.Apply(f); ok {
 		j.keep(f)
 	}
 }
@@ -553,39 +535,6 @@ func (j *Judge) keep(f finding.Finding) {
 	j.Findings = append(j.Findings, f)
 }
 
-// Ref judges what a push does to a ref that is not protected, and deletions.
-// It tells whether the ref's commits are to be judged as a Range. head is the
-// full name of the default branch, "" if it is not known.
-func (j *Judge) Ref(p *Policy, u change.RefUpdate, head string) bool {
-	f := finding.Finding{Severity: finding.Error, Ref: u.Ref}
-	protected := p.Protected(u.Ref, head)
-	switch {
-	case protected && u.Delete():
-		f.Rule = "fast-forward"
-		f.Message = "a protected ref is deleted"
-		f.Hint = "take it out of the policy's protect list first"
-		if u.Ref == head || head == "" {
-			f.Hint = "let another branch be the default first; on the server: git symbolic-ref HEAD refs/heads/<branch>"
-		}
-		j.add(p, f)
-		return false
-	case protected:
-		return true
-	case matchAny(p.AllowRefs, u.Ref):
-	case matchAny(neverFree, u.Ref):
-		f.Rule = "other-refs"
-		f.Message = "refs below refs/replace and refs/notes change what others see of commits, expected none"
-		f.Hint = "name the ref in the policy's allow-refs"
-		j.add(p, f)
-	case p.OtherRefsDeny:
-		f.Rule = "other-refs"
-		f.Message = "the policy denies refs that are not protected (other-refs: deny)"
-		f.Hint = "name the ref in the policy's allow-refs"
-		j.add(p, f)
-	}
-	return false
-}
-
 // Parallel calls fn for 0 … n-1 on all cores, and returns when all calls have.
 func Parallel(n int, fn func(int)) {
 	workers := min(runtime.GOMAXPROCS(0), (n+15)/16)
@@ -606,14 +555,28 @@ func Parallel(n int, fn func(int)) {
 	wg.Wait()
 }
 
-// envelopeLimits are the policy's, in the terms of package envelope.
-func (p *Policy) envelopeLimits() envelope.Limits {
-	return envelope.Limits{File: p.MaxFile, Frontmatter: p.MaxFrontmatter}
-}
-
 func (j *Judge) format() sshsign.ObjectFormat {
 	if j.Repo.ObjectFormat() == "sha256" {
 		return sshsign.SHA256
 	}
 	return sshsign.SHA1
+}
+
+func short(id string) string {
+	if len(id) > 12 {
+		return id[:12]
+	}
+	if id == "" {
+		return "--root"
+	}
+	return id
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
 }

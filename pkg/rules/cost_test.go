@@ -1,4 +1,4 @@
-package policy
+package rules
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
 )
 
 // TestManyPathsOfOneCommit: what is found of each path of a commit costs no
@@ -19,7 +20,7 @@ func TestManyPathsOfOneCommit(t *testing.T) {
 		changes[i] = gitrepo.Change{Path: fmt.Sprintf("t-one/%06d.md", i), OldMode: gitrepo.ModeFile, OldID: fmt.Sprintf("%040x", i+1), NewMode: gitrepo.ModeFile, NewID: blob}
 	}
 	begin := time.Now()
-	c := &commit{n: -1, id: blob, obj: &gitrepo.Commit{}, policy: Default(), parents: []string{parent}, diffs: []gitrepo.Diff{{Parent: parent, Changes: changes}}}
+	c := &commit{n: -1, id: blob, obj: &gitrepo.Commit{}, policy: policy.Default(), parents: []string{parent}, diffs: []gitrepo.Diff{{Parent: parent, Changes: changes}}}
 	c.introduce(false)
 	for _, e := range c.entries {
 		for old := range c.changesAt(e.path) {

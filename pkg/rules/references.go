@@ -1,4 +1,4 @@
-package policy
+package rules
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
 )
 
 // A reference is one item of an envelope's references, to be looked up when
@@ -17,7 +18,7 @@ type reference struct {
 	path      string
 	line, col int
 	text      string
-	policy    *Policy
+	policy    *policy.Policy
 }
 
 // collect notes the references of the envelopes that a commit brings, and
@@ -132,4 +133,36 @@ func (j *Judge) references(ctx context.Context, r Range) error {
 func (j *Judge) cut() (bool, error) {
 	shallow, err := j.Repo.Shallow()
 	return len(shallow) > 0, err
+}
+
+// treeOf returns the tree of the commit that an abbreviated id names; "" if it
+// is unknown or ambiguous.
+func (j *Judge) treeOf(prefix string) (string, error) {
+	ids, err := j.commitsOf(prefix)
+	if err != nil || len(ids) != 1 {
+		return "", err
+	}
+	c, err := j.Repo.Commit(ids[0])
+	if err != nil {
+		return "", err
+	}
+	return c.Tree, nil
+}
+
+func (j *Judge) commitsOf(prefix string) ([]string, error) {
+	ids, err := j.Repo.ResolvePrefix(prefix)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	types, err := j.Repo.Has(ids)
+	if err != nil {
+		return nil, err
+	}
+	var commits []string
+	for i, id := range ids {
+		if types[i] == "commit" {
+			commits = append(commits, id)
+		}
+	}
+	return commits, nil
 }

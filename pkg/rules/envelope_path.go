@@ -1,13 +1,15 @@
-package policy
+package rules
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
 )
 
 // clientConfig is where clients keep their configuration, which no commit has.
@@ -24,7 +26,7 @@ func (j *Judge) guardedNames(_ context.Context, r Range, c *commit) error {
 		if ch.Deleted() || g.trust(ch.Path) {
 			continue
 		}
-		if name, odd := c.policy.besideThreads(ch.Path); odd {
+		if name, odd := besideThreads(c.policy, ch.Path); odd {
 			if err := j.oddDirectories(c.policy); err != nil {
 				return err
 			}
@@ -38,7 +40,7 @@ func (j *Judge) guardedNames(_ context.Context, r Range, c *commit) error {
 		if ch.Deleted() || !c.policy.Candidate(ch.Path) {
 			continue
 		}
-		if err := g.thread(c.policy.threadOf(ch.Path), ch.Path); err != nil {
+		if err := g.thread(c.policy.ThreadOf(ch.Path), ch.Path); err != nil {
 			return err
 		}
 	}
@@ -52,9 +54,9 @@ func (j *Judge) guardedNames(_ context.Context, r Range, c *commit) error {
 				continue
 			}
 			var err error
-			if name, odd := c.policy.besideThreads(ch.Path); odd {
+			if name, odd := besideThreads(c.policy, ch.Path); odd {
 				err = g.directory(name, ch.Path, false)
-			} else if rest, ok := c.policy.below(ch.Path); ok && c.policy.Candidate(ch.Path) {
+			} else if rest, ok := c.policy.Below(ch.Path); ok && c.policy.Candidate(ch.Path) {
 				dir, _, _ := cutSlash(rest)
 				err = g.thread(dir, ch.Path)
 			}
@@ -85,7 +87,7 @@ func (g *guard) refuse(rule, path, message string) {
 func (g *guard) trust(path string) bool {
 	p := g.c.policy
 	rule := "signers-change"
-	for i, guarded := range []string{policyPath, clientConfig, p.Signers, p.Revoked, p.Root} {
+	for i, guarded := range []string{policy.Path, clientConfig, p.Signers, p.Revoked, p.Root} {
 		if guarded == "" {
 			continue
 		}
@@ -132,7 +134,7 @@ func takenFor(path, guarded string) (whole string, exact bool) {
 // besideThreads returns the component of a path that stands where the names of
 // threads do; odd tells that some file system could take it for another one,
 // which has the form of a thread's name.
-func (p *Policy) besideThreads(path string) (name string, odd bool) {
+func besideThreads(p *policy.Policy, path string) (name string, odd bool) {
 	rest := path
 	if p.Root != "" {
 		var ok bool
@@ -166,7 +168,7 @@ func (g *guard) directory(name, path string, brought bool) error {
 			return false, err
 		}
 		if !brought {
-			ok, err := g.together(p.under(name), thread)
+			ok, err := g.together(p.Under(name), thread)
 			if err != nil || ok {
 				return false, err
 			}
@@ -217,13 +219,13 @@ func (g *guard) thread(thread, path string) error {
 		g.dirSeen[thread] = true
 		g.dirNames.Add(thread)
 	}
-	dir := p.under(thread)
+	dir := p.Under(thread)
 	others := g.oddDirs[portable.Fold(dir)]
 	for name := range g.oddNames.Twins(thread) {
-		others = append(others[:len(others):len(others)], p.under(name))
+		others = append(others[:len(others):len(others)], p.Under(name))
 	}
 	for _, other := range others {
-		name := strings.TrimPrefix(other, p.under(""))
+		name := strings.TrimPrefix(other, p.Under(""))
 		if other == dir || g.told[name+"/"+thread] {
 			continue
 		}
@@ -313,7 +315,7 @@ func (g *guard) allNames() error {
 		}
 	}
 	for dir := range g.threads {
-		if name, ok := strings.CutPrefix(dir, p.under("")); ok && !seen[name] {
+		if name, ok := strings.CutPrefix(dir, p.Under("")); ok && !seen[name] {
 			seen[name] = true
 			names.Add(name)
 		}
@@ -322,11 +324,150 @@ func (g *guard) allNames() error {
 		if ch.Deleted() || !p.Candidate(ch.Path) {
 			continue
 		}
-		if name := p.threadOf(ch.Path); !seen[name] {
+		if name := p.ThreadOf(ch.Path); !seen[name] {
 			seen[name] = true
 			names.Add(name)
 		}
 	}
 	g.dirNames, g.dirSeen = names, seen
 	return nil
+}
+
+// strange tells of names that are no envelopes' and have an envelope for a twin.
+func (j *Judge) strange(r Range, c *commit, strangers []stranger) error {
+	for _, s := range strangers {
+		other, err := j.twin(c, s.thread, s.path)
+		if err != nil {
+			return err
+		}
+		if c.policy.Candidate(other) {
+			j.twins(r, c, s.path, other)
+		}
+	}
+	return nil
+}
+
+// joined tells of twins that a merge brings together: each came by a side of
+// its own, and no side has both.
+func (j *Judge) joined(ctx context.Context, r Range, c *commit) error {
+	if len(c.diffs) < 2 {
+		return nil
+	}
+	told := map[string]bool{} // by path
+	for _, ch := range c.brought {
+		told[ch.Path] = true
+	}
+	var lacks []map[string]bool // what each parent has not of the merge, once it is needed
+	for _, d := range c.diffs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for _, ch := range d.Changes {
+			if !ch.Added() || told[ch.Path] || !c.policy.Candidate(ch.Path) {
+				continue
+			}
+			t, err := j.thread(c.policy, c.policy.ThreadOf(ch.Path))
+			if err != nil {
+				return err
+			}
+			if !t.is {
+				continue // no thread
+			}
+			other, err := j.twin(c, t, ch.Path)
+			if err != nil {
+				return err
+			}
+			if other == "" || told[other] {
+				continue
+			}
+			if lacks == nil {
+				for _, d := range c.diffs {
+					paths := map[string]bool{}
+					for _, ch := range d.Changes {
+						if ch.Added() {
+							paths[ch.Path] = true
+						}
+					}
+					lacks = append(lacks, paths)
+				}
+			}
+			if !slices.ContainsFunc(lacks, func(paths map[string]bool) bool { return !paths[ch.Path] && !paths[other] }) {
+				told[ch.Path], told[other] = true, true
+				j.twins(r, c, ch.Path, other)
+			}
+		}
+	}
+	return nil
+}
+
+func (j *Judge) twins(r Range, c *commit, path, other string) {
+	if other == "" {
+		return
+	}
+	f := envelope.Twin(other)
+	f.Path, f.Commit, f.Ref = path, c.id, r.Ref
+	j.add(c.policy, f)
+}
+
+// A stranger is a path that is no envelope's, but would be if names were
+// folded.
+type stranger struct {
+	path   string
+	thread *thread
+}
+
+// noteNames makes the names that a commit brings known, each to the thread that
+// a file system could put it in, and returns those that are no envelopes.
+func (j *Judge) noteNames(c *commit) (strangers []stranger, err error) {
+	for _, ch := range c.brought {
+		if ch.Deleted() {
+			continue
+		}
+		p, ok := ch.Path, c.policy.Candidate(ch.Path)
+		rest, _ := c.policy.Below(p)
+		if !ok {
+			var place bool
+			if p, place = envelopePlace(c.policy, ch.Path); !place {
+				continue
+			}
+			rest, _ = belowFolded(c.policy, portable.Fold(p))
+		}
+		name, _, _ := cutSlash(rest)
+		t, err := j.thread(c.policy, name)
+		if err != nil {
+			return nil, err
+		}
+		t.note(p)
+		if !ok && ch.Added() {
+			strangers = append(strangers, stranger{p, t})
+		}
+	}
+	return strangers, nil
+}
+
+// envelopePlace returns the begin of a path that has as many components as an
+// envelope's; ok tells whether a file system could take it for one. A directory
+// takes an envelope's place as a file does.
+func envelopePlace(p *policy.Policy, path string) (place string, ok bool) {
+	if strings.IndexByte(path, '\\') >= 0 {
+		place = path
+	} else {
+		n := 2
+		if p.Root != "" {
+			n += 1 + strings.Count(p.Root, "/")
+		}
+		for i := range len(path) + 1 {
+			if i == len(path) || path[i] == '/' {
+				if n--; n == 0 {
+					place = path[:i]
+					break
+				}
+			}
+		}
+	}
+	if place == "" {
+		return "", false
+	}
+	_, ok = belowFolded(p, portable.Fold(place))
+	return place, ok
 }

@@ -1,4 +1,4 @@
-package policy
+package rules
 
 import (
 	"bytes"
@@ -9,11 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/relay"
 	"github.com/rigward/rigward/pkg/sshsign"
 )
@@ -33,8 +32,8 @@ type commit struct {
 	published    []string                     // trees that other clones may have; for the index only
 	publishedIDs []string                     // their commits
 
-	policy *Policy
-	trust  *Trust
+	policy *policy.Policy
+	trust  *policy.Trust
 
 	brought    []gitrepo.Change    // differ from every parent
 	entries    []*entry            // of brought, those at envelope paths; of a wide commit, of the portion at hand
@@ -77,41 +76,6 @@ type entry struct {
 func (j *Judge) newCommit(s *gitrepo.Scanned, r Range) *commit {
 	n, _ := j.walk.find(s.ID)
 	return &commit{obj: s.Commit, id: s.ID, n: n, parents: s.Parents, diffs: s.Diffs, blobs: s.Blobs, policy: r.Policy, trust: r.Trust}
-}
-
-// Candidate tells whether a path is one at which an envelope may lie
-// (spec/envelope.md section 1, and the policy's root and ignore).
-func (p *Policy) Candidate(path string) bool {
-	_, ok := p.below(path)
-	return ok && !p.ignored(path)
-}
-
-// below cuts the policy's root off a path; ok tells whether the rest has the
-// form of an envelope path.
-func (p *Policy) below(path string) (rest string, ok bool) {
-	rest = path
-	if p.Root != "" {
-		if rest, ok = strings.CutPrefix(path, p.Root+"/"); !ok {
-			return "", false
-		}
-	}
-	return rest, envelope.IsEnvelopePath(rest)
-}
-
-// threadOf returns the thread directory of an envelope path.
-func (p *Policy) threadOf(path string) string {
-	rest, _ := p.below(path)
-	thread, _, _ := strings.Cut(rest, "/")
-	return thread
-}
-
-func (p *Policy) ignored(path string) bool {
-	for _, glob := range p.Ignore {
-		if ok, _ := doublestar.Match(glob, path); ok {
-			return true
-		}
-	}
-	return false
 }
 
 // introduce finds what the commit itself brings: paths that differ from every
@@ -159,7 +123,7 @@ func (c *commit) entriesOf(changes []gitrepo.Change) []*entry {
 		if ch.Deleted() || !c.policy.Candidate(ch.Path) {
 			continue
 		}
-		rest, _ := c.policy.below(ch.Path)
+		rest, _ := c.policy.Below(ch.Path)
 		thread, name, _ := strings.Cut(rest, "/")
 		e := &entry{path: ch.Path, thread: thread, name: name, mode: ch.NewMode, blob: ch.NewID, added: true}
 		if o, ok := c.blobs[ch.NewID]; ok && !errors.Is(o.Err, gitrepo.ErrMissing) {
@@ -318,9 +282,9 @@ func (e *entry) parse(c *commit, extra func(*envelope.Envelope) []finding.Findin
 		e.findings = []finding.Finding{{Rule: envelope.RuleParse, Severity: finding.Error, Line: 1, Col: 1,
 			Message: fmt.Sprintf("the file has %d bytes, at most %d are allowed", e.size, p.MaxFile)}}
 	} else {
-		e.env, e.findings = envelope.Parse(e.data, envelope.Options{Limits: p.envelopeLimits(), Path: e.path, Mode: uint32(e.mode)})
+		e.env, e.findings = envelope.Parse(e.data, envelope.Options{Limits: p.EnvelopeLimits(), Path: e.path, Mode: uint32(e.mode)})
 	}
-	if e.env == nil && e.mode.IsFile() && e.data != nil && !p.locks(envelope.RuleParse) {
+	if e.env == nil && e.mode.IsFile() && e.data != nil && !p.Locks(envelope.RuleParse) {
 		// Who lets it pass though it is too large must not let a relay pass unread.
 		var more []finding.Finding
 		if e.env, more = envelope.Parse(e.data, envelope.Options{Limits: p.AcceptedLimits(), Path: e.path, Mode: uint32(e.mode)}); e.env != nil {

@@ -1,0 +1,75 @@
+package policy
+
+import (
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/rigward/rigward/pkg/envelope"
+)
+
+// Path is where a repository keeps its policy.
+const Path = ".bridge/policy.yaml"
+
+// Guards reports whether a path is that of the policy, the signers or the
+// revocations: whoever changes it changes who is trusted.
+func (p *Policy) Guards(path string) bool {
+	return path == Path || path == p.Signers || p.Revoked != "" && path == p.Revoked
+}
+
+// TakesOutside reports whether a path that is no envelope may be changed.
+func (p *Policy) TakesOutside(path string) bool { return !p.OutsideDeny || p.Ignored(path) }
+
+// Candidate tells whether a path is one at which an envelope may lie
+// (spec/envelope.md section 1, and the policy's root and ignore).
+func (p *Policy) Candidate(path string) bool {
+	_, ok := p.Below(path)
+	return ok && !p.Ignored(path)
+}
+
+// Below cuts the policy's root off a path; ok tells whether the rest has the
+// form of an envelope path.
+func (p *Policy) Below(path string) (rest string, ok bool) {
+	rest = path
+	if p.Root != "" {
+		if rest, ok = strings.CutPrefix(path, p.Root+"/"); !ok {
+			return "", false
+		}
+	}
+	return rest, envelope.IsEnvelopePath(rest)
+}
+
+// ThreadOf returns the thread directory of an envelope path.
+func (p *Policy) ThreadOf(path string) string {
+	rest, _ := p.Below(path)
+	thread, _, _ := strings.Cut(rest, "/")
+	return thread
+}
+
+// Ignored reports whether the policy says that a path is never an envelope
+// (envelopes.ignore).
+func (p *Policy) Ignored(path string) bool {
+	for _, glob := range p.Ignore {
+		if ok, _ := doublestar.Match(glob, path); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Under puts the policy's root before a path.
+func (p *Policy) Under(path string) string {
+	if p.Root == "" {
+		return path
+	}
+	return p.Root + "/" + path
+}
+
+// TrustPaths returns the paths of policy, signers and revocation file.
+func (p *Policy) TrustPaths() []string {
+	paths := []string{Path, p.Signers}
+	if p.Revoked != "" {
+		paths = append(paths, p.Revoked)
+	}
+	return paths
+}

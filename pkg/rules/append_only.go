@@ -1,0 +1,102 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
+
+// appendOnly judges each change against each parent: an accepted envelope that
+// a parent has stays as it is. In the index, what counts is what is published:
+// until then an envelope may be rewritten.
+func (j *Judge) appendOnly(ctx context.Context, r Range, c *commit) error {
+	told := map[string]bool{}
+	for _, d := range c.diffs {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var moved map[string]string // paths that are added, by blob; nil: not asked yet
+		for _, ch := range d.Changes {
+			if ch.Added() || told[ch.Path] {
+				continue
+			}
+			hint := "write a new envelope instead; to take the change back: git rebase --interactive " + short(d.Parent)
+			if c.obj == nil {
+				source, err := j.publishedIn(c, ch)
+				if err != nil {
+					return err
+				}
+				if source == "" {
+					continue
+				}
+				hint = "write a new envelope instead; to take the change back: git restore --source=" + short(source) + " --staged --worktree -- " + finding.Word(ch.Path)
+			} else if was, err := j.replaces(c.policy, ch); err != nil {
+				return err
+			} else if !was {
+				continue
+			}
+			if len(c.diffs) > 1 {
+				told[ch.Path] = true
+			}
+			if ch.Deleted() && moved == nil {
+				moved = additions(d.Changes)
+			}
+			j.add(c.policy, finding.Finding{
+				Rule: "append-only", Severity: finding.Error, Path: ch.Path, Commit: c.id, Ref: r.Ref,
+				Message: "an accepted envelope is " + how(ch, moved[ch.OldID]), Hint: hint,
+			})
+		}
+	}
+	return nil
+}
+
+// publishedIn returns a published commit that has an accepted envelope at the
+// path, with another content or mode than the index, "" if none does.
+func (j *Judge) publishedIn(c *commit, ch gitrepo.Change) (string, error) {
+	if !c.policy.Candidate(ch.Path) {
+		return "", nil
+	}
+	for i, tree := range c.published {
+		e, ok, err := j.Repo.EntryAt(tree, ch.Path)
+		if err != nil {
+			return "", err
+		}
+		if !ok || e.ID == ch.NewID && e.Mode == ch.NewMode {
+			continue
+		}
+		if was, err := j.accepted(c.policy, ch.Path, e.Mode, e.ID); err != nil || was {
+			return c.publishedIDs[i], err
+		}
+	}
+	return "", nil
+}
+
+// additions returns the first path that is added of each blob.
+func additions(changes []gitrepo.Change) map[string]string {
+	paths := map[string]string{}
+	for _, ch := range changes {
+		if _, known := paths[ch.NewID]; ch.Added() && !known {
+			paths[ch.NewID] = ch.Path
+		}
+	}
+	return paths
+}
+
+// how says in words what happens to a path; moved is where its content went.
+func how(ch gitrepo.Change, moved string) string {
+	switch {
+	case ch.Deleted() && moved != "":
+		return "moved to " + finding.Quote(moved)
+	case ch.Deleted():
+		return "deleted"
+	case ch.NewMode == gitrepo.ModeSymlink && ch.OldMode != ch.NewMode:
+		return "replaced by a symbolic link"
+	case ch.NewMode == gitrepo.ModeGitlink && ch.OldMode != ch.NewMode:
+		return "replaced by a submodule"
+	case ch.OldID == ch.NewID:
+		return fmt.Sprintf("changed in mode from %s to %s", ch.OldMode, ch.NewMode)
+	}
+	return "changed in place"
+}

@@ -1,0 +1,264 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+func cutSlash(path string) (dir, rest string, ok bool) { return strings.Cut(path, "/") }
+
+// maxPairs is how many divergences of one merge are named one by one, maxCompared
+// how many pairs of envelopes, with what they refer to, are looked at for them.
+// maxBases is of how many merges of a range it is said since when: git takes a
+// process for each, and long where histories cross often.
+const (
+	maxPairs    = 20
+	maxCompared = 1 << 17
+	maxBases    = 50
+)
+
+// divergence names, at a merge, the envelopes of one thread that were written
+// on two sides without knowledge of each other.
+func (j *Judge) divergence(ctx context.Context, r Range, c *commit) error {
+	if len(c.diffs) < 2 {
+		return nil
+	}
+	news, err := j.newToSides(ctx, c)
+	if err != nil {
+		return err
+	}
+	d := diverged{told: map[[2]int]sides{}}
+	pairs, base := 0, ""
+	for _, name := range sortedKeys(news) {
+		for theirs, ours := range d.pairs(news[name]) {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			d.compared += len(theirs.refs()) + len(ours.refs())
+			if knew, err := j.knew(theirs.fact, ours.fact); err != nil {
+				return err
+			} else if knew {
+				continue
+			}
+			if pairs++; pairs > maxPairs {
+				continue
+			}
+			if base == "" && j.bases < maxBases {
+				j.bases++
+				at := d.apart(theirs, ours)
+				if base, err = j.since(ctx, c.parents[at.has], c.parents[at.lacks]); err != nil {
+					return err
+				}
+			}
+			j.add(c.policy, finding.Finding{
+				Rule: "divergence", Severity: finding.Warning, Path: theirs.path, Commit: c.id, Ref: r.Ref,
+				Message: fmt.Sprintf("%s wrote this and %s wrote %s without knowledge of each other%s",
+					finding.QuoteMax(theirs.from, 60), finding.QuoteMax(ours.from, 60), finding.Quote(ours.path), base),
+				Hint: "answer both: rig-bridge send with --ref for each",
+			})
+		}
+	}
+	rest := ""
+	if pairs > maxPairs {
+		rest = fmt.Sprintf("%d more pairs of envelopes were written without knowledge of each other", pairs-maxPairs)
+	}
+	if d.compared > maxCompared {
+		rest = cmp.Or(rest, "envelopes were written on both sides") + "; there are too many to compare all"
+	}
+	if rest != "" {
+		j.add(c.policy, finding.Finding{Rule: "divergence", Severity: finding.Warning, Commit: c.id, Ref: r.Ref, Message: rest})
+	}
+	return nil
+}
+
+// since says from where on two sides went apart.
+func (j *Judge) since(ctx context.Context, a, b string) (string, error) {
+	ids, err := j.Repo.MergeBases(ctx, a, b)
+	if err != nil {
+		return "", err
+	}
+	if len(ids) == 0 {
+		return ", since no common commit", nil
+	}
+	return ", since commit " + short(ids[0]), nil
+}
+
+// A newFact is an envelope that a merge has and some of its parents lack.
+type newFact struct {
+	*fact
+	lacks []int32 // these parents, sorted
+	group int     // the same for all with the same parents
+}
+
+// newToSides returns, by thread, the envelopes that a merge takes from some of
+// its parents, in the order in which the parents that lack them show them.
+func (j *Judge) newToSides(ctx context.Context, c *commit) (map[string][]*newFact, error) {
+	brought := map[string]bool{}
+	for _, ch := range c.brought {
+		brought[ch.Path] = true
+	}
+	type file struct {
+		path string
+		blob oid
+	}
+	news := map[string][]*newFact{}
+	found := map[file]*newFact{}         // nil: not an envelope that can be read
+	facts := map[string]map[file]*fact{} // of threads of which much is new
+	for i, d := range c.diffs {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		for _, ch := range d.Changes {
+			if !ch.Added() || brought[ch.Path] || !c.policy.Candidate(ch.Path) {
+				continue
+			}
+			at := file{ch.Path, oidOf(ch.NewID)}
+			n, known := found[at]
+			if !known {
+				name := c.policy.ThreadOf(ch.Path)
+				t, err := j.thread(c.policy, name)
+				if err != nil {
+					return nil, err
+				}
+				if facts[name] == nil && len(d.Changes) > smallThread {
+					facts[name] = make(map[file]*fact, len(t.facts))
+					for _, f := range slices.Backward(t.facts) {
+						facts[name][file{f.path, f.blob}] = f
+					}
+				}
+				f := facts[name][at]
+				if facts[name] == nil {
+					if k := slices.IndexFunc(t.facts, func(f *fact) bool { return f.path == at.path && f.blob == at.blob }); k >= 0 {
+						f = t.facts[k]
+					}
+				}
+				if f != nil {
+					n = &newFact{fact: f}
+					news[name] = append(news[name], n)
+				}
+				found[at] = n
+			}
+			if n != nil {
+				n.lacks = append(n.lacks, int32(i))
+			}
+		}
+	}
+	groups := map[string]int{}
+	for _, list := range news {
+		for _, n := range list {
+			key := fmt.Sprint(n.lacks)
+			if _, known := groups[key]; !known {
+				groups[key] = len(groups)
+			}
+			n.group = groups[key]
+		}
+	}
+	return news, nil
+}
+
+// A diverged finds pairs of envelopes of which neither side knew the other.
+type diverged struct {
+	compared int
+	told     map[[2]int]sides // by groups
+}
+
+// sides are two parents of a merge: one has an envelope that the other lacks,
+// and lacks one that the other has. Without them, has is lacks.
+type sides struct{ lacks, has int32 }
+
+// pairs yields the envelopes of a thread that came apart: some parent has the
+// one and lacks the other, and some parent has the other and lacks the one. So
+// what one side of an octopus knew of another is not named because a third
+// lacks both. Of each pair that one comes first that the earlier parent lacks.
+func (d *diverged) pairs(news []*newFact) iter.Seq2[*newFact, *newFact] {
+	return func(yield func(theirs, ours *newFact) bool) {
+		for i, a := range news {
+			for _, b := range news[i+1:] {
+				if d.compared > maxCompared {
+					return
+				}
+				d.compared++
+				if a.fact == b.fact {
+					continue
+				}
+				at := d.apart(a, b)
+				switch {
+				case at.lacks == at.has:
+					continue
+				case at.lacks < at.has:
+					if !yield(a, b) {
+						return
+					}
+				case !yield(b, a):
+					return
+				}
+			}
+		}
+	}
+}
+
+// apart returns the first parent that lacks a and has b, and the first that
+// has a and lacks b.
+func (d *diverged) apart(a, b *newFact) sides {
+	if a.group == b.group {
+		return sides{}
+	}
+	key := [2]int{a.group, b.group}
+	at, known := d.told[key]
+	if !known {
+		d.compared += (len(a.lacks) + len(b.lacks)) / 8
+		lacks, okA := firstWithout(a.lacks, b.lacks)
+		has, okB := firstWithout(b.lacks, a.lacks)
+		if okA && okB {
+			at = sides{lacks, has}
+		}
+		d.told[key] = at
+	}
+	return at
+}
+
+// firstWithout returns the first of a that is not in b; both are sorted.
+func firstWithout(a, b []int32) (int32, bool) {
+	for _, v := range a {
+		for len(b) > 0 && b[0] < v {
+			b = b[1:]
+		}
+		if len(b) == 0 || b[0] != v {
+			return v, true
+		}
+	}
+	return 0, false
+}
+
+// knew tells whether one of two envelopes shows that it knew the other: by
+// in_reply_to, or by a reference to a commit that holds it.
+func (j *Judge) knew(a, b *fact) (bool, error) {
+	if a.hash != (oid{}) && b.reply == a.hash || b.hash != (oid{}) && a.reply == b.hash {
+		return true, nil
+	}
+	for _, p := range [][2]*fact{{a, b}, {b, a}} {
+		for _, ref := range p[0].refs() {
+			tree, known := j.holds[ref]
+			if !known {
+				var err error
+				if tree, err = j.treeOf(ref); err != nil {
+					return false, err
+				}
+				j.holds[ref] = tree
+			}
+			if tree == "" {
+				continue
+			}
+			if ok, err := j.present(p[1], tree); ok || err != nil {
+				return ok, err
+			}
+		}
+	}
+	return false, nil
+}

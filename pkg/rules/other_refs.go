@@ -1,0 +1,41 @@
+package rules
+
+import (
+	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/policy"
+)
+
+// Ref judges what a push does to a ref that is not protected, and deletions.
+// It tells whether the ref's commits are to be judged as a Range. head is the
+// full name of the default branch, "" if it is not known.
+func (j *Judge) Ref(p *policy.Policy, u change.RefUpdate, head string) bool {
+	f := finding.Finding{Severity: finding.Error, Ref: u.Ref}
+	protected := p.Protected(u.Ref, head)
+	switch {
+	case protected && u.Delete():
+		f.Rule = "fast-forward"
+		f.Message = "a protected ref is deleted"
+		f.Hint = "take it out of the policy's protect list first"
+		if u.Ref == head || head == "" {
+			f.Hint = "let another branch be the default first; on the server: git symbolic-ref HEAD refs/heads/<branch>"
+		}
+		j.add(p, f)
+		return false
+	case protected:
+		return true
+	}
+	switch p.OtherRef(u.Ref) {
+	case policy.RefNeverFree:
+		f.Rule = "other-refs"
+		f.Message = "refs below refs/replace and refs/notes change what others see of commits, expected none"
+		f.Hint = "name the ref in the policy's allow-refs"
+		j.add(p, f)
+	case policy.RefDenied:
+		f.Rule = "other-refs"
+		f.Message = "the policy denies refs that are not protected (other-refs: deny)"
+		f.Hint = "name the ref in the policy's allow-refs"
+		j.add(p, f)
+	}
+	return false
+}

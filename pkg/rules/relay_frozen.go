@@ -1,0 +1,210 @@
+package rules
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+)
+
+// frozen judges relay-frozen (spec/relay.md section 8): nothing but ACKs and
+// the freezer's own words enters a thread while a freeze holds.
+func (j *Judge) frozen(ctx context.Context, r Range, c *commit, e *entry) error {
+	if c.policy.Level("relay-frozen") == finding.Off || e.env.Type == "ACK" {
+		return nil
+	}
+	freezes, err := j.freezes(c, e.thread)
+	if err != nil {
+		return err
+	}
+	var holds *freeze
+	for i := range freezes {
+		z := &freezes[i]
+		if z.from == e.env.From {
+			continue
+		}
+		if err := j.hold(ctx, c, e.thread, z); err != nil {
+			return err
+		}
+		if z.holds {
+			holds = z
+			break
+		}
+	}
+	if holds == nil {
+		return nil
+	}
+	line, col := e.env.Place("type")
+	j.add(c.policy, finding.Finding{Rule: "relay-frozen", Severity: finding.Error, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref,
+		Message: fmt.Sprintf("%s froze the thread with %s until %s", finding.QuoteMax(holds.from, 60), finding.Quote(holds.path), holds.until.UTC().Format(time.RFC3339)),
+		Hint:    "wait for the decision, or send an ACK"})
+	return nil
+}
+
+// A freeze is a fact that freezes its thread, as a commit sees it.
+type freeze struct {
+	*fact
+	until        time.Time
+	asked, holds bool // holds says nothing before it was asked for
+}
+
+// freezes returns what may freeze a thread when c comes, the longest first.
+func (j *Judge) freezes(c *commit, name string) ([]freeze, error) {
+	if list, known := c.freezes[name]; known {
+		return list, nil
+	}
+	t, err := j.thread(c.policy, name)
+	if err != nil {
+		return nil, err
+	}
+	now := j.Now
+	if c.obj != nil && !j.Gate.server() {
+		now = committed(c.obj)
+	}
+	var list []freeze
+	for _, z := range t.facts {
+		if !z.freezes {
+			continue
+		}
+		if end := z.more.attested.Add(time.Duration(c.policy.FreezeMinutes) * time.Minute); !now.After(end) {
+			list = append(list, freeze{fact: z, until: end})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b freeze) int { return b.until.Compare(a.until) })
+	if c.freezes == nil {
+		c.freezes = map[string][]freeze{}
+	}
+	c.freezes[name] = list
+	return list, nil
+}
+
+// hold finds out, once, whether a freeze holds for c: it lies in its history,
+// and no thaw of it does.
+func (j *Judge) hold(ctx context.Context, c *commit, name string, z *freeze) error {
+	if z.asked {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if z.asked = true; !j.before(c, z.fact) {
+		return nil
+	}
+	t, err := j.thread(c.policy, name)
+	if err != nil {
+		return err
+	}
+	thawed, err := j.thawed(ctx, c, t, z.fact)
+	z.holds = !thawed
+	return err
+}
+
+// thawed tells whether the history of c holds a relay by the same sender that
+// is no freeze and knew z.
+func (j *Judge) thawed(ctx context.Context, c *commit, t *thread, z *fact) (bool, error) {
+	for _, f := range t.facts {
+		if !f.valid || !f.relay || f.freezes || f.from != z.from {
+			continue
+		}
+		if !j.before(c, f) {
+			continue
+		}
+		if knew, err := j.after(ctx, f, z); knew || err != nil {
+			return knew, err
+		}
+	}
+	return false, nil
+}
+
+// after tells whether z is in the history of the commit that brought f.
+func (j *Judge) after(ctx context.Context, f, z *fact) (bool, error) {
+	switch {
+	case f.commit >= 0 && z.commit >= 0:
+		return j.walk.ancestor(z.commit, f.commit), nil
+	case f.commit < 0 && z.commit >= 0:
+		return false, nil // f was there before the range, z came with it
+	case f.commit < 0:
+		// A freeze that counts is young, f may be as old as the history: what
+		// was there when z came did not come after it.
+		with, err := j.broughtBy(ctx, z)
+		if err != nil {
+			return false, err
+		}
+		c, err := j.Repo.Commit(with)
+		if err != nil {
+			return false, err
+		}
+		if older, err := j.present(f, c.Tree); older || err != nil {
+			return false, err
+		}
+	}
+	from := ""
+	if f.commit >= 0 {
+		from = j.walk.id(f.commit)
+	} else {
+		var err error
+		if from, err = j.broughtBy(ctx, f); err != nil {
+			return false, err
+		}
+	}
+	gc, err := j.Repo.Commit(from)
+	if err != nil {
+		return false, err
+	}
+	for _, p := range gc.Parents {
+		pc, err := j.Repo.Commit(p)
+		if err != nil {
+			return false, err
+		}
+		if ok, err := j.present(z, pc.Tree); ok || err != nil {
+			return ok, err
+		}
+	}
+	return false, nil
+}
+
+// broughtBy finds, once, the commit outside the range that brought a fact's
+// path. It walks back from the range, and is used only for what is recent.
+func (j *Judge) broughtBy(ctx context.Context, f *fact) (string, error) {
+	if f.detail().brought != "" {
+		return f.more.brought, nil
+	}
+	tips := j.walk.boundIDs()
+	slices.Sort(tips)
+	for rev, err := range j.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{}) {
+		if err != nil {
+			return "", err
+		}
+		c, err := j.Repo.Commit(rev.ID)
+		if err != nil {
+			return "", err
+		}
+		if ok, err := j.present(f, c.Tree); err != nil || !ok {
+			if err != nil {
+				return "", err
+			}
+			continue
+		}
+		first := true
+		for _, p := range rev.Parents {
+			pc, err := j.Repo.Commit(p)
+			if err != nil {
+				return "", err
+			}
+			ok, err := j.present(f, pc.Tree)
+			if err != nil {
+				return "", err
+			}
+			first = first && !ok
+		}
+		if first {
+			f.more.brought = rev.ID
+			return rev.ID, nil
+		}
+	}
+	return "", &policy.Undecided{Message: "the commit that brought " + finding.Quote(f.path) + " is not in the history"}
+}

@@ -1,0 +1,149 @@
+package rules
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rigward/rigward/internal/history"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/policy"
+)
+
+// A nonceUse is a nonce that the range brings.
+type nonceUse struct {
+	nonce, path, blob string
+	commit            int32 // in the walk
+	line, col         int
+	policy            *policy.Policy
+	told              bool // that the nonce was used before
+}
+
+// maxSameNonce is with how many others of the range each use of a nonce is
+// compared.
+const maxSameNonce = 16
+
+// maxBrought is how many nonces of a push the index takes over from it. A push
+// with more is read when the next one asks.
+const maxBrought = 1 << 16
+
+// nonces judges that each nonce of the range is unique in the history of the
+// new tip, or of all protected refs (spec/relay.md section 3).
+func (j *Judge) nonces(ctx context.Context, r Range) error {
+	uses := j.uses
+	j.uses = nil
+	tips := j.walk.boundIDs()
+	if j.Nonces != nil {
+		defer func() {
+			if len(j.brought) < maxBrought {
+				j.Nonces.Advance(r.New, tips, j.brought, j.nonced)
+			}
+		}()
+	}
+	if len(uses) == 0 {
+		return nil
+	}
+	add := func(u nonceUse, path, commit string) {
+		where := finding.Quote(path)
+		if commit != "" {
+			where += " of commit " + short(commit)
+		}
+		j.add(u.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: u.path, Line: u.line, Col: u.col, Commit: j.walk.id(u.commit), Ref: r.Ref,
+			Message: "the nonce was used before, by " + where, Hint: "relay again with a fresh nonce: rig-bridge relay"})
+	}
+	if r.Policy.NonceRefs {
+		for _, u := range uses {
+			j.claims = append(j.claims, claim{u, r.Ref, j.walk.id(u.commit)})
+		}
+	}
+	byNonce := map[string][]*nonceUse{}
+	tell := func(u, other *nonceUse) {
+		if !u.told { // once, however many others there are
+			u.told = true
+			add(*u, other.path, j.walk.id(other.commit))
+		}
+	}
+	for i := range uses {
+		u := &uses[i]
+		for _, other := range byNonce[u.nonce] {
+			if other.path == u.path && other.blob == u.blob {
+				continue // one envelope that two branches brought
+			}
+			tell(u, other)
+			if !j.walk.ancestor(other.commit, u.commit) {
+				tell(other, u)
+			}
+		}
+		if len(byNonce[u.nonce]) < maxSameNonce {
+			byNonce[u.nonce] = append(byNonce[u.nonce], u)
+		}
+	}
+	if j.Nonces == nil && j.Used != nil {
+		found, err := j.Used(sortedKeys(byNonce))
+		if err != nil {
+			return err
+		}
+		tellUses(uses, found, add)
+	}
+	if j.Nonces == nil {
+		return nil
+	}
+	all := slices.Concat(tips, r.NonceTips)
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if len(all) == 0 {
+		return nil
+	}
+	found, err := j.Nonces.Find(ctx, sortedKeys(byNonce), all)
+	if err != nil {
+		return err
+	}
+	tellUses(uses, found, add)
+	return nil
+}
+
+func tellUses(uses []nonceUse, found map[string][]history.Hit, add func(u nonceUse, path, commit string)) {
+	for _, u := range uses {
+		for _, hit := range found[u.nonce] {
+			if hit.Path != u.path || hit.Blob != u.blob {
+				add(u, hit.Path, hit.Commit)
+				break
+			}
+		}
+	}
+}
+
+// A claim is a nonce that must be new among all protected refs.
+type claim struct {
+	nonceUse
+	ref, id string // of what brings it
+}
+
+// Claim takes the nonces that the ranges bring, where they must be new among all
+// protected refs, before any of these moves: two pushes at the same instant do
+// not see each other's. dir is where claims are kept. An error means that it is
+// not known whether another push takes them.
+func (j *Judge) Claim(dir string) error {
+	if len(j.claims) == 0 {
+		return nil
+	}
+	of := map[history.Claim]claim{}
+	var all []history.Claim
+	for _, c := range j.claims {
+		h := history.Claim{Nonce: c.nonce, Path: c.path, Blob: c.blob}
+		if _, known := of[h]; !known {
+			of[h] = c
+			all = append(all, h)
+		}
+	}
+	taken, err := history.Take(dir, j.Now, all)
+	if err != nil {
+		return &policy.Undecided{Message: "whether another push uses the same nonce at this moment cannot be known: the claims of nonces cannot be written",
+			Hint: "let the user of the hooks write to " + finding.Path(dir), Cause: err}
+	}
+	for _, h := range taken {
+		c := of[h]
+		j.add(c.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: c.path, Line: c.line, Col: c.col, Commit: c.id, Ref: c.ref,
+			Message: "another push uses the nonce at this moment, for another envelope", Hint: "relay again with a fresh nonce: rig-bridge relay"})
+	}
+	return nil
+}

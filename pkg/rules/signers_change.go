@@ -1,0 +1,257 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/sshsign"
+	"github.com/rigward/rigward/pkg/yamlprofile"
+)
+
+// trustChanges returns the paths of policy, signers and revocation file that a
+// commit changes. A merge changes them, too, if it takes them from another side
+// than the one that the ref comes from: so a list could be rolled back. If no
+// side comes from there, those count that have most of the accepted history.
+func (j *Judge) trustChanges(ctx context.Context, c *commit) (paths []string, err error) {
+	some := slices.ContainsFunc(c.parents, j.fromTrusted)
+	for i, d := range c.diffs {
+		skip := false
+		switch {
+		case len(c.diffs) == 1 || !slices.ContainsFunc(d.Changes, func(ch gitrepo.Change) bool { return c.policy.Guards(ch.Path) }):
+		case j.OfTheTime != nil:
+			skip = i != c.main
+		case some:
+			skip = !j.fromTrusted(c.parents[i])
+		default:
+			if skip, err = j.outdated(ctx, c, i); err != nil {
+				return nil, err
+			}
+		}
+		if skip {
+			continue
+		}
+		for _, ch := range d.Changes {
+			if c.policy.Guards(ch.Path) && !slices.Contains(paths, ch.Path) {
+				paths = append(paths, ch.Path)
+			}
+		}
+	}
+	return paths, nil
+}
+
+// outdated tells whether another parent of a merge has all the accepted history
+// that parent i has, and more.
+func (j *Judge) outdated(ctx context.Context, c *commit, i int) (bool, error) {
+	for k := range c.parents {
+		within, err := j.acceptedWithin(ctx, c.parents[i], c.parents[k])
+		if err != nil {
+			return false, err
+		}
+		if !within {
+			continue
+		}
+		if back, err := j.acceptedWithin(ctx, c.parents[k], c.parents[i]); err != nil || !back {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// maxBoundPairs is how many pairs of commits acceptedWithin compares at most.
+const maxBoundPairs = 64
+
+// acceptedWithin tells whether the accepted history of commit a is a part of
+// that of commit b. If it would take long to find out, it is taken for none.
+func (j *Judge) acceptedWithin(ctx context.Context, a, b string) (bool, error) {
+	bounds := func(id string) []int32 {
+		n, _ := j.walk.find(id)
+		return j.walk.sets[j.walk.setOf(n)]
+	}
+	as, bs := bounds(a), bounds(b)
+	if len(as)*len(bs) > maxBoundPairs {
+		return false, nil
+	}
+	for _, x := range as {
+		found := slices.Contains(bs, x)
+		for _, y := range bs {
+			if found {
+				break
+			}
+			var err error
+			if found, err = j.Repo.IsAncestor(ctx, j.walk.bounds[x].id, j.walk.bounds[y].id); err != nil {
+				return false, err
+			}
+		}
+		if !found {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// fromTrusted tells whether a parent is the commit whose policy and signers
+// count, or descends from it.
+func (j *Judge) fromTrusted(parent string) bool {
+	n, ok := j.walk.find(parent)
+	return ok && slices.ContainsFunc(j.walk.sets[j.walk.setOf(n)], func(b int32) bool { return j.walk.bounds[b].trusted })
+}
+
+// trustedBounds finds the commits just outside the range that are or contain
+// the one whose policy and signers count. Only merges ask.
+func (j *Judge) trustedBounds(ctx context.Context, r Range) error {
+	w := j.walk
+	if r.Old != "" && (r.From == "" || r.From == r.Old) {
+		for i := range w.bounds {
+			w.bounds[i].trusted = w.bounds[i].id == r.Old // what does not contain it lies below it
+		}
+		return nil
+	}
+	if r.From == "" || !w.merges() {
+		return nil
+	}
+	for i := range w.bounds {
+		ok, err := j.Repo.IsAncestor(ctx, r.From, w.bounds[i].id)
+		if err != nil {
+			return err
+		}
+		w.bounds[i].trusted = ok
+	}
+	return nil
+}
+
+// trustFiles judges that policy, signers and revocation files can be read: the
+// next push is judged by them.
+func (j *Judge) trustFiles(_ context.Context, r Range, c *commit) error {
+	for _, ch := range c.brought {
+		if ch.Deleted() || !c.policy.Guards(ch.Path) {
+			continue
+		}
+		add := func(line, col int, message, hint string) {
+			j.add(c.policy, finding.Finding{Rule: "signers-change", Severity: finding.Error, Path: ch.Path, Line: line, Col: col, Commit: c.id, Ref: r.Ref, Message: message, Hint: hint})
+		}
+		if !ch.NewMode.IsFile() {
+			add(0, 0, fmt.Sprintf("an entry of mode %s, expected a regular file", ch.NewMode), "")
+			continue
+		}
+		limit := int64(policy.MaxTrustBytes)
+		if ch.Path == policy.Path {
+			limit = policy.MaxPolicyBytes
+		}
+		data, large, err := j.blob(ch.NewID, limit)
+		if err != nil {
+			return err
+		}
+		switch ch.Path {
+		case policy.Path:
+			_, err = policy.Decode(data, policy.FromRepository)
+		case c.policy.Signers:
+			_, err = sshsign.ParseSigners(data)
+		default:
+			_, err = sshsign.ParseRevocations(data)
+		}
+		var y *yamlprofile.Error
+		var p *sshsign.ParseError
+		switch {
+		case large:
+			add(0, 0, fmt.Sprintf("more than %d bytes", limit), "")
+		case errors.As(err, &y):
+			add(y.Line, y.Col, y.Message, y.Hint)
+		case errors.As(err, &p):
+			add(p.Line, p.Col, p.Message, p.Hint)
+		case err != nil:
+			add(0, 0, finding.Clean(err.Error()), "")
+		}
+	}
+	return nil
+}
+
+// blob reads a blob of at most limit bytes; large tells of more.
+func (j *Judge) blob(id string, limit int64) (data []byte, large bool, err error) {
+	err = j.Repo.Objects([]string{id}, limit, func(o gitrepo.Object) error {
+		if large = errors.Is(o.Err, gitrepo.ErrTooLarge); large {
+			return nil
+		}
+		data = o.Data
+		return o.Err
+	})
+	return data, large, err
+}
+
+// revocations judges that the revocation file that a commit's own policy names
+// is there and can be read, where the commit changes one of the two: without it
+// nothing signed could be decided any more.
+func (j *Judge) revocations(_ context.Context, r Range, c *commit) error {
+	changes := c.diffs[0].Changes
+	if c.obj == nil || len(changes) == c.envelopes {
+		return nil // the index; envelopes alone
+	}
+	changed := func(path string) bool { return touches(changes, path) }
+	p := c.policy
+	if !p.Server {
+		id, err := policy.FileIn(j.Repo, c.obj.Tree, policy.Path)
+		if err != nil || id == "" {
+			return policy.UnlessUndecided(err)
+		}
+		data, large, err := j.blob(id, policy.MaxPolicyBytes)
+		if err != nil {
+			return err
+		}
+		// What is wrong with it trustFiles tells, of the commit that brings it.
+		if p, err = policy.Decode(data, policy.FromRepository); large || err != nil {
+			return nil
+		}
+	}
+	if p.Revoked == "" || !changed(p.Revoked) && (p.Server || !changed(policy.Path)) {
+		return nil
+	}
+	why := ""
+	id, err := policy.FileIn(j.Repo, c.obj.Tree, p.Revoked)
+	switch {
+	case policy.UnlessUndecided(err) != nil:
+		return err
+	case err == nil && id == "":
+		why = "is missing"
+	case p.Revoked == c.policy.Revoked && touches(c.brought, p.Revoked):
+		return nil // trustFiles has looked at it
+	case err != nil:
+		why = "is no regular file"
+	default:
+		data, large, err := j.blob(id, policy.MaxTrustBytes)
+		if err != nil {
+			return err
+		}
+		if large {
+			why = fmt.Sprintf("has more than %d bytes", policy.MaxTrustBytes)
+		} else if _, err := sshsign.ParseRevocations(data); err != nil {
+			why = "cannot be read: " + finding.Clean(err.Error())
+		}
+	}
+	if why != "" {
+		j.add(c.policy, finding.Finding{Rule: "signers-change", Severity: finding.Error, Path: p.Revoked, Commit: c.id, Ref: r.Ref,
+			Message: "the policy names this revocation file, which " + why + ": nothing signed could be decided any more",
+			Hint:    "commit the policy together with the file: rig-hook keys revoke KEY writes it; or take the key revoked out of the policy"})
+	}
+	return nil
+}
+
+func touches(changes []gitrepo.Change, path string) bool {
+	return slices.ContainsFunc(changes, func(ch gitrepo.Change) bool { return ch.Path == path })
+}
+
+// bootstrap refuses, at a server, policy and signers files where nobody is
+// trusted yet, unless the server says that it takes them.
+func (j *Judge) bootstrap(c *commit, add func(rule, message, hint string)) {
+	if c.trust.Exists() || j.Bootstrap {
+		return
+	}
+	for _, path := range c.trustPaths {
+		add("signers-change", "nobody is trusted yet who could sign for a change of "+finding.Quote(path),
+			"on the server, for the push that brings it: git config rigward.bootstrap true")
+		return
+	}
+}

@@ -32,7 +32,7 @@ exit:  0 clean, 1 differences found, 2 cannot decide
 `
 
 // hookTime is how long a write may take that somebody waits for
-// (spec/controlplane.md).
+// (docs/spec/controlplane.md).
 const hookTime = 2 * time.Second
 
 // Main runs the program. Args[0] is the name it was called by; it is the one

@@ -26,7 +26,7 @@ type question struct {
 	sql   bool
 }
 
-// object begins every JSON object (spec/cli.md section 2).
+// object begins every JSON object (docs/spec/client.md#output).
 type object struct {
 	SchemaVersion string `json:"schema_version"`
 	Op            string `json:"op"`

@@ -3,7 +3,7 @@
 // relayed what for whom.
 //
 // Git is the archive and the truth. Everything here is derived from it
-// (spec/controlplane.md): a row of bridge_messages is one envelope of a commit
+// (docs/spec/controlplane.md): a row of bridge_messages is one envelope of a commit
 // and one of its recipients, a row of bridge_message_events is what the history
 // then did to it. Both are functions of the commits that can be reached from
 // the refs of a repository, in whatever order and portions they came; so a

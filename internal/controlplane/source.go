@@ -237,8 +237,8 @@ func (l *landed) read(f sshsign.ObjectFormat, s *sshsign.Signers, r *sshsign.Rev
 	l.found, l.obj = nil, nil
 }
 
-// freezes returns until when a message freezes its thread (spec/relay.md
-// section 8), "" if it does not or the policy does not know freezes.
+// freezes returns until when a message freezes its thread (docs/spec/relay.md#freeze),
+// "" if it does not or the policy does not know freezes.
 func freezes(e *envelope.Envelope, p *policy.Policy) string {
 	if p.Level("relay-frozen") == finding.Off || !isFreeze(e) || !strings.HasSuffix(e.From, envelope.RelaySuffix) {
 		return ""

@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -209,6 +210,35 @@ func TestDeepSources(t *testing.T) {
 			}
 		})
 	}
+	t.Run("rye", func(t *testing.T) {
+		r := newRyeRun(t)
+		r.key("own.pem")
+		for _, generation := range []string{"object_hash", "head"} {
+			for depth, want := range map[int]string{
+				240: "0 created", 250: "1 limit-exceeded", 300: "1 limit-path", 1100: "1 limit-path", // 512 bytes are the limit of a path
+			} {
+				status, text, _ := strings.Cut(want, " ")
+				name := fmt.Sprintf("%s%d", generation, depth)
+				root, err := os.OpenRoot(r.dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				below := name + "/.ai/knowledge/" + strings.Repeat("d/", depth)
+				if err = root.MkdirAll(below, 0o755); err == nil {
+					err = root.WriteFile(below+"x.md", []byte("x\n"), 0o644)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				args := []string{"create", "--format", "rye", name, "--id", "notes", "--version", "1.0.0", "--generation", generation, "--key", "own.pem", "--sign-items"}
+				r.want(int(status[0]-'0'), text, args...)
+				if err := root.RemoveAll(name); err != nil {
+					t.Fatal(err)
+				}
+				root.Close()
+			}
+		}
+	})
 }
 
 // A faulty reference is named as such without --format; a path that is not there

@@ -265,3 +265,59 @@ func TestRyeSecondSigner(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 }
+
+// TestUntrustedKeyHint plays what the hint of untrusted-key says: it is a whole
+// command, after which the bundle verifies.
+func TestUntrustedKeyHint(t *testing.T) {
+	r := newRyeRun(t)
+	r.key("theirs.pem")
+	r.put("a b/.ai/knowledge/notes.md", "text\n")
+	r.want(0, "created", "create", "--format", "rye", "a b", "--id", "notes", "--version", "1.0.0", "--key", "theirs.pem", "--sign-items")
+	hint := func(args ...string) string {
+		t.Helper()
+		status, _, errs := r.run(args...)
+		_, rest, ok := strings.Cut(errs, "\nhint: ")
+		text, _, _ := strings.Cut(rest, "\n")
+		if status != 1 || !ok {
+			t.Fatalf("%q: status %d, no hint: %s", args, status, errs)
+		}
+		return text
+	}
+	play := func(status int, text, command string) {
+		t.Helper()
+		out, err := exec.Command("sh", "-c", "set -- "+command+"\nprintf '%s\\0' \"$@\"").Output()
+		if err != nil {
+			t.Fatal(command, err)
+		}
+		words := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
+		if words[0] != "rig-bundle" {
+			t.Fatalf("%q is no command of rig-bundle", command)
+		}
+		r.want(status, text, words[1:]...)
+	}
+
+	got := hint("verify", "a b", "--format", "rye") // nobody has the key
+	before, own, ok := strings.Cut(strings.TrimSuffix(got, ")"), " (OWN.pem is your own key, which is trusted once: ")
+	_, add, ok2 := strings.Cut(before, ", then: ")
+	if !ok || !ok2 {
+		t.Fatal(got)
+	}
+	name := strings.Fields(add)[3]
+	r.key("OWN.pem")
+	r.env["HOME"] = filepath.Join(r.dir, "theirs")
+	r.want(0, "added", "trust", "add", "--key", "theirs.pem")
+	doc, err := os.ReadFile(filepath.Join(r.dir, "theirs/.ai/config/keys/trusted", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.env["HOME"] = filepath.Join(r.dir, "mine")
+	r.put(name, string(doc))
+	play(0, "added", own)
+	play(0, "added", add)
+	play(0, "trust user", "rig-bundle verify 'a b' --format rye")
+
+	r.env["HOME"] = filepath.Join(r.dir, "empty")
+	r.put("a b/.ai/config/keys/trusted/"+name, string(doc)) // the bundle brings it
+	r.want(0, "created", "create", "--format", "rye", "a b", "--id", "notes", "--version", "1.0.0", "--key", "theirs.pem", "--sign-items")
+	play(0, "trust pinned", hint("verify", "a b", "--format", "rye"))
+}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/bundle/rye"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -33,6 +34,11 @@ func (c *call) tell(r *bundle.Result, text func()) (int, error) {
 func (c *call) print1(r *bundle.Result, text func()) int {
 	c.release()
 	r.Finish()
+	for _, f := range r.Findings {
+		if f.Code == rye.UntrustedKey && strings.HasPrefix(f.Hint, "--") { // a flag for the command as it was given
+			f.Hint = c.again() + " " + f.Hint
+		}
+	}
 	switch {
 	case c.has("--json"):
 		r.File = bundle.EscapeLine(r.File)
@@ -69,6 +75,15 @@ func (c *call) verdict(r *bundle.Result) {
 	if r.TarDigest != (bundle.Digest{}) {
 		c.print("  tar digest  %s", r.TarDigest)
 	}
+}
+
+// again is the command as it was given, for a shell.
+func (c *call) again() string {
+	s := "rig-bundle"
+	for _, a := range c.Args {
+		s += " " + finding.Word(a)
+	}
+	return s
 }
 
 func rejected(r *bundle.Result, name string) string {

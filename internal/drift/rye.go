@@ -91,6 +91,11 @@ func (s *side) judgeRye(b policy.Bundle, rep *report.Bundle) error {
 	if verdict.Manifest != nil {
 		s.names(policy.Bundle{Version: b.Version}, b.Output, &verdict.Result)
 	}
+	for _, f := range verdict.Findings {
+		if f.Code == rye.UntrustedKey && verdict.Signer != nil && b.Signer == "" {
+			f.Hint = "first let the policy name the key, for the bundle whose output is " + finding.Path(b.Output) + ": signer: " + *verdict.Signer
+		}
+	}
 	s.addAll(root(b.Source), verdict.Findings, s.ryeRepair(b, verdict))
 	if s.pointers(b, src) || len(verdict.Findings) > 0 {
 		rep.Drift = true

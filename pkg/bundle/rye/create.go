@@ -1,6 +1,7 @@
 package rye
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"fmt"
@@ -26,7 +27,7 @@ type CreateOptions struct {
 	Key         ed25519.PrivateKey // signs the manifest
 	Keys        *Keyring           // supplies the keys of items that others signed; trust is not asked
 	SignItems   bool               // (re)sign every item that has a signature format
-	Head        bool               // make a bundle of the HEAD generation, see [CreateHead]
+	Head        bool               // make a bundle of the HEAD generation
 	Publisher   string             // with Head: owner in a PUBLISHER_TRUST.toml beside .ai, "" for none
 }
 
@@ -60,11 +61,17 @@ var leftOutFolders = []string{"__pycache__", ".venv", "node_modules", ".git", "d
 func Create(ctx context.Context, t bundle.Source, o CreateOptions) (*Creation, error) {
 	t = bundle.WithContext(ctx, t)
 	c := &creator{t: t, o: o, out: &Creation{Result: bundle.NewResult("create"), Status: "created", ID: o.ID, Signed: []string{}, LeftOut: []string{}, Items: map[string][]byte{}}}
-	if err := c.create(); err != nil {
+	if c.o.Keys == nil {
+		c.o.Keys = &Keyring{Bundle: t}
+	}
+	create := c.create
+	if o.Head {
+		create = c.createHead
+	}
+	if err := create(); err != nil {
 		return nil, err
 	}
 	out := c.out
-	out.Name, out.Version = o.ID, o.Version
 	if len(c.faults) > 0 {
 		out = &Creation{Result: out.Result, Status: "refused", ID: o.ID, Signed: []string{}, LeftOut: []string{}}
 		out.Notes = []bundle.Note{}
@@ -74,11 +81,17 @@ func Create(ctx context.Context, t bundle.Source, o CreateOptions) (*Creation, e
 	return out, nil
 }
 
+// made takes the manifest that was made, and its body.
+func (c *creator) made(m *Manifest, f lineFormat, body []byte) {
+	out := c.out
+	out.Manifest, out.Path, out.ID, out.Name, out.Version, out.Files = m, m.path(), m.ID, m.ID, m.Version, len(m.Entries)
+	out.Digest = m.digest()
+	out.Identity, out.Signed = identity(out.Digest), append(out.Signed, slices.Sorted(maps.Keys(out.Items))...)
+	out.Text = append([]byte(signatureLine(f, body, c.o.Key, c.o.Time)), body...)
+}
+
 func (c *creator) create() error {
-	o, t := c.o, c.t
-	if c.o.Keys == nil {
-		c.o.Keys = &Keyring{Bundle: t}
-	}
+	o := c.o
 	if !ValidID(o.ID) {
 		c.add(bundle.Faultf(BundleIDInvalid, "", "the bundle id %s %s", finding.QuoteMax(o.ID, 200), idGrammar))
 	}
@@ -130,7 +143,16 @@ type creator struct {
 	sums      map[string]string // with unchecked: SHA-256 by path
 }
 
-func (c *creator) add(fs ...*bundle.Finding) { c.faults = append(c.faults, fs...) }
+func (c *creator) add(fs ...*bundle.Finding) {
+	for _, f := range fs {
+		if f != nil {
+			c.faults = append(c.faults, f)
+		}
+	}
+}
+
+// sourceLimits bound the paths of every source that a bundle is made from.
+var sourceLimits = bundle.DefaultLimits()
 
 // folder lists one of the top folders.
 func (c *creator) folder(top string) error {
@@ -151,12 +173,15 @@ func (c *creator) folder(top string) error {
 			}
 			return nil
 		}
-		switch it.Kind {
-		case bundle.KindDir:
-			if len(p) > maxWalk {
-				c.add(bundle.Faultf(LimitExceeded, "", "the path of the folder %s has %d bytes, no file in it can be listed", finding.QuoteMax(p, 60), len(p)))
+		if f := sourceLimits.CheckPath(p); f != nil {
+			c.add(f)
+			if it.Kind == bundle.KindDir {
 				return fs.SkipDir
 			}
+			return nil
+		}
+		switch it.Kind {
+		case bundle.KindDir:
 			if slices.Contains(leftOutFolders, it.Name) {
 				c.out.LeftOut = append(c.out.LeftOut, p+"/")
 				return fs.SkipDir
@@ -178,25 +203,12 @@ func (c *creator) file(p string, it bundle.Item) error {
 		c.add(f)
 		return nil
 	}
-	data, err := readFile(c.t, p, it.Size, MaxFile)
-	if err != nil {
-		return err
-	}
-	if data == nil {
-		c.add(bundle.Faultf(LimitExceeded, p, "the file has more than %d bytes", MaxFile))
-		return nil
-	}
 	f, ok := itemFormat(p)
-	if c.o.SignItems && ok && signableName(p) {
-		signed, fault := Sign(p, data, TypeOf(p), c.o.Key, c.o.Time)
-		if fault != nil {
-			c.add(fault)
-			return nil
-		}
-		if string(signed) != string(data) {
-			c.out.Items[p] = signed
-			data = signed
-		}
+	data, err := c.content(p, it, c.o.SignItems && ok && signableName(p), func(data []byte) ([]byte, *bundle.Finding) {
+		return Sign(p, data, TypeOf(p), c.o.Key, c.o.Time)
+	})
+	if data == nil {
+		return err
 	}
 	sum := hexSum(data)
 	if c.unchecked {
@@ -216,16 +228,31 @@ func (c *creator) file(p string, it bundle.Item) error {
 		}
 		e.InlineSigned = fault == nil
 		if fault != nil && fault.Code != ItemUnsigned {
-			fault.Path = p
-			c.add(fault)
+			c.add(at(p, fault)...)
 		}
 	}
 	c.entries = append(c.entries, e)
 	return nil
 }
 
-// signed checks the signature line of an item against the signer's key,
-// whoever that is: the manifest will say that the item is signed.
+// content reads a file and signs it anew, if that is asked for; nil after a
+// fault.
+func (c *creator) content(p string, it bundle.Item, anew bool, sign func([]byte) ([]byte, *bundle.Finding)) ([]byte, error) {
+	data, err := readFile(c.t, p, it.Size, MaxFile)
+	if err == nil && data == nil {
+		c.add(tooLarge(p))
+	}
+	if data == nil || !anew {
+		return data, err
+	}
+	signed, fault := sign(data)
+	if c.add(fault); fault == nil && !bytes.Equal(signed, data) {
+		c.out.Items[p] = signed
+	}
+	return signed, nil
+}
+
+// signed checks the signature line of an item.
 func (c *creator) signed(p string, data []byte, f lineFormat) (*bundle.Finding, error) {
 	t := TypeOf(p)
 	if t == Asset {
@@ -235,20 +262,26 @@ func (c *creator) signed(p string, data []byte, f lineFormat) (*bundle.Finding, 
 	if fault != nil || c.unchecked {
 		return fault, nil
 	}
+	return c.signedBy(s.line)
+}
+
+// signedBy checks a signature against the signer's key, whoever that is: the
+// manifest will say that the item is signed.
+func (c *creator) signedBy(l *Line) (*bundle.Finding, error) {
 	key := c.o.Key.Public().(ed25519.PublicKey)
-	if s.line.Fingerprint != Fingerprint(key) {
+	if l.Fingerprint != fingerprintLike(key, l.Fingerprint) {
 		var err error
-		if key, err = c.o.Keys.bytes(s.line.Fingerprint); err != nil {
+		if key, err = c.o.Keys.bytes(l.Fingerprint); err != nil {
 			return nil, err
 		}
 		if key == nil {
-			fault = bundle.Faultf(UntrustedKey, p, "the item is signed by %s, whose key is nowhere to check the signature with", s.line.Fingerprint)
-			fault.Hint = "--trust-fingerprint ed25519:KEY names the key, --sign-items signs the item anew"
-			return fault, nil
+			f := bundle.Faultf(UntrustedKey, "", "the item is signed by %s, whose key is nowhere to check the signature with", l.Fingerprint)
+			f.Hint = "--trust-fingerprint ed25519:BASE64 # names the key; --sign-items signs the item anew"
+			return f, nil
 		}
 	}
-	if !s.line.verifies(key) {
-		return bundle.Faultf(SignatureInvalid, p, "the signature is not that of the key %s over this text", s.line.Fingerprint), nil
+	if !l.verifies(key) {
+		return bundle.Faultf(SignatureInvalid, "", "the signature is not that of the key %s over this text", l.Fingerprint), nil
 	}
 	return nil, nil
 }
@@ -273,15 +306,10 @@ func (c *creator) finish() error {
 		c.add(bundle.Faultf(code, path.Dir(p), "a link stands on the way to the manifest"))
 	}
 	body, fault := m.emit()
-	if fault != nil {
-		c.add(fault)
-	}
-	if len(c.faults) > 0 {
+	if c.add(fault); len(c.faults) > 0 {
 		return nil
 	}
-	c.out.Manifest, c.out.Path, c.out.Digest, c.out.Files = m, p, m.Digest, len(m.Entries)
-	c.out.Identity, c.out.Signed = identity(m.Digest), append(c.out.Signed, slices.Sorted(maps.Keys(c.out.Items))...)
-	c.out.Text = append([]byte(signatureLine(hashLine, body, c.o.Key, c.o.Time)), body...)
+	c.made(m, hashLine, body)
 	if len(c.out.Text) > MaxManifest {
 		c.add(bundle.Faultf(LimitExceeded, p, "the manifest has %d bytes, the limit is %d", len(c.out.Text), MaxManifest))
 	}

@@ -101,7 +101,7 @@ func (v *verifier) readEntries(m *Manifest, out []checked, queue chan<- reading)
 			}
 			switch r := (reading{e, data, c}); {
 			case data == nil:
-				c.faults = append(c.faults, e.at(LimitExceeded, "the file has more than %d bytes", MaxFile))
+				c.faults = append(c.faults, tooLarge(e.Path))
 			case len(data) >= largeFile:
 				v.compute(r)
 			default:
@@ -159,8 +159,7 @@ func (c *checked) judge(e *Entry, data []byte) {
 	default:
 		s, fault := readText(data, f, TypeOf(e.Path), isKeyDocument(e.Path))
 		if fault != nil {
-			fault.Path = e.Path
-			c.faults = append(c.faults, fault)
+			c.faults = append(c.faults, at(e.Path, fault)...)
 			return
 		}
 		c.line = s.line
@@ -173,12 +172,7 @@ func (c *checked) verify(e *Entry, keys *Keyring) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range faults {
-		if f.Path == "" {
-			f.Path = e.Path
-		}
-	}
-	c.faults = append(c.faults, faults...)
+	c.faults = append(c.faults, at(e.Path, faults...)...)
 	c.line = nil
 	return nil
 }

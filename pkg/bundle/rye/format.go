@@ -55,9 +55,6 @@ func (f *Format) create(ctx context.Context, src bundle.Input) (*Creation, error
 	}
 	o := f.New
 	o.ID, o.Keys = f.ID, f.Keyed(src).Keys
-	if o.Head {
-		return CreateHead(ctx, src.Tree, o)
-	}
 	return Create(ctx, src.Tree, o)
 }
 

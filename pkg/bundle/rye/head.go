@@ -17,39 +17,23 @@ const (
 // runHead verifies a bundle of the HEAD generation (spec/ryebundle.md section
 // 12), which lists no files: every one must carry a signature of its own.
 func (v *verifier) runHead() error {
-	body, err := v.authenticate(headManifest, lineFormat{prefix: "#", head: true})
+	body, err := v.authenticate(headManifest, headHashLine)
 	if body == nil || err != nil {
 		return err
 	}
-	root, deep, faults := parseYAML(body)
-	if len(faults) == 0 {
-		faults = headShape(root)
-	}
-	if len(faults) == 0 && deep {
-		faults = []*bundle.Finding{bundle.Faultf(LimitExceeded, "", "the manifest nests YAML collections more than %d deep", MaxNesting)}
-	}
-	var name, version string
-	if len(faults) == 0 {
-		name, version = child(root, "name").Value, child(root, "version").Value
-		if !ValidID(name) {
-			faults = []*bundle.Finding{bundle.Faultf(BundleIDInvalid, "", "the name %s %s", finding.QuoteMax(name, 200), idGrammar)}
-		}
-	}
+	m, faults := parseHead(body, headManifest)
 	if len(faults) > 0 {
-		for _, f := range faults {
-			f.Path = headManifest
-		}
 		v.add(faults...)
 		return nil
 	}
 	v.r.Note(NoFileList, headManifest, "this generation lists no files: whether signed items were lost, added or swapped cannot be seen")
-	if v.o.ID != "" && name != v.o.ID {
-		faults = append(faults, bundle.Faultf(BundleIDMismatch, headManifest, "the manifest is that of %s, expected %s", finding.QuoteMax(name, 200), finding.QuoteMax(v.o.ID, 200)))
+	if v.o.ID != "" && m.ID != v.o.ID {
+		faults = append(faults, bundle.Faultf(BundleIDMismatch, headManifest, "the manifest is that of %s, expected %s", finding.QuoteMax(m.ID, 200), finding.QuoteMax(v.o.ID, 200)))
 	}
-	if !bundle.IsVersion(version) {
-		faults = append(faults, bundle.Faultf(VersionInvalid, headManifest, "the version %s is not SemVer 2.0.0, as 1.0.0 would be", finding.QuoteMax(version, 80)))
+	if !bundle.IsVersion(m.Version) {
+		faults = append(faults, bundle.Faultf(VersionInvalid, headManifest, "the version %s is not SemVer 2.0.0, as 1.0.0 would be", finding.QuoteMax(m.Version, 80)))
 	}
-	v.r.Name, v.r.Version = name, version
+	v.r.Name, v.r.Version = m.ID, m.Version
 	v.r.ManifestValid = len(faults) == 0
 	v.add(faults...)
 	return walkFiles(v.t, ".ai", bundle.Item{Name: ".ai", Kind: bundle.KindDir}, func(p string, it bundle.Item) error {
@@ -73,49 +57,63 @@ func (v *verifier) runHead() error {
 	})
 }
 
-// headShape checks that the manifest has a name and a version.
-func headShape(root *yaml.Node) (faults []*bundle.Finding) {
-	for _, key := range []string{"name", "version"} {
-		if n := child(root, key); n == nil || n.Kind != yaml.ScalarNode {
+// parseHead reads the body of a HEAD manifest, which stands at p: its name, its
+// version and its description.
+func parseHead(body []byte, p string) (*Manifest, []*bundle.Finding) {
+	root, deep, faults := parseYAML(body)
+	m := &Manifest{head: true}
+	for key, to := range map[string]*string{"name": &m.ID, "version": &m.Version, "description": &m.Description} {
+		n := child(root, key)
+		if n != nil && n.Kind == yaml.ScalarNode {
+			*to = n.Value
+		} else if key != "description" && len(faults) == 0 {
 			f := bundle.Faultf(ManifestMalformed, "", "the manifest has no text %s", key)
 			f.Field = key
 			faults = append(faults, f)
 		}
 	}
-	return faults
+	switch {
+	case len(faults) > 0:
+	case deep:
+		faults = []*bundle.Finding{bundle.Faultf(LimitExceeded, "", "the manifest nests YAML collections more than %d deep", MaxNesting)}
+	case !ValidID(m.ID):
+		faults = []*bundle.Finding{bundle.Faultf(BundleIDInvalid, "", "the name %s %s", finding.QuoteMax(m.ID, 200), idGrammar)}
+	}
+	return m, at(p, faults...)
+}
+
+// headFormat returns the signature format of a file of a HEAD bundle, or why it
+// cannot be one.
+func headFormat(p string, it bundle.Item) (f lineFormat, fault *bundle.Finding) {
+	if fault := headPathFault(p); fault != nil {
+		return f, fault
+	}
+	f, ok := headFormatOf(p)
+	switch {
+	case it.Kind == bundle.KindSymlink:
+		fault = bundle.Faultf(SymlinkFound, p, "a link stands where a bundle may have files and folders only")
+	case it.Kind != bundle.KindFile:
+		fault = bundle.Faultf(NotRegularFile, p, "only regular files can be part of a bundle")
+	case !ok:
+		fault = bundle.Faultf(NoSignatureFormat, p, "every file of this generation must be signed, but one with the extension %s cannot be", finding.Quote(extension(p)))
+	}
+	return f, fault
 }
 
 // headItem verifies one file of a HEAD bundle.
 func (v *verifier) headItem(p string, it bundle.Item) ([]*bundle.Finding, error) {
-	one := func(code, format string, args ...any) ([]*bundle.Finding, error) {
-		return []*bundle.Finding{bundle.Faultf(code, p, format, args...)}, nil
-	}
-	if fault := headPathFault(p); fault != nil {
+	f, fault := headFormat(p, it)
+	if fault != nil {
 		return []*bundle.Finding{fault}, nil
-	}
-	switch {
-	case it.Kind == bundle.KindSymlink:
-		return one(SymlinkFound, "a link stands where a bundle may have files and folders only")
-	case it.Kind != bundle.KindFile:
-		return one(NotRegularFile, "only regular files can be signed")
-	}
-	f, ok := headFormatOf(p)
-	if !ok {
-		return one(NoSignatureFormat, "every file of this generation must be signed, but one with the extension %s cannot be", finding.Quote(extension(p)))
 	}
 	data, err := readFile(v.t, p, it.Size, MaxFile)
 	if err != nil {
 		return nil, err
 	}
 	if data == nil {
-		return one(LimitExceeded, "the file has more than %d bytes", MaxFile)
+		return []*bundle.Finding{tooLarge(p)}, nil
 	}
 	v.r.hashes[p] = hexSum(data)
 	_, _, faults, err := verifyText(data, f, TypeOf(p), false, v.o.Keys)
-	for _, f := range faults {
-		if f.Path == "" {
-			f.Path = p
-		}
-	}
-	return faults, err
+	return at(p, faults...), err
 }

@@ -2,16 +2,13 @@ package rye
 
 import (
 	"bytes"
-	"context"
 	"crypto/ed25519"
 	"encoding/base64"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
@@ -57,6 +54,9 @@ func headPathFault(p string) *bundle.Finding {
 	if f := pathUnsafe(p); f != nil {
 		return f
 	}
+	if f := sourceLimits.CheckPath(p); f != nil {
+		return f
+	}
 	if len(p) > MaxPath {
 		return bundle.Faultf(LimitExceeded, p, "the path has %d bytes, the limit is %d", len(p), MaxPath)
 	}
@@ -83,8 +83,7 @@ func headBody(source []byte, o CreateOptions) (id, version string, body []byte, 
 	}
 	if source != nil {
 		root, deep, bad := parseYAML(source)
-		for _, f := range bad {
-			f.Path = headSource
+		for _, f := range at(headSource, bad...) {
 			if f.Line > 0 {
 				f.Line-- // it has no signature line
 			}
@@ -162,194 +161,83 @@ func scalarNode(s string) *yaml.Node {
 	return n
 }
 
-// CreateHead makes the signed manifest of a bundle of the HEAD generation from
+// createHead makes the signed manifest of a bundle of the HEAD generation from
 // .ai/manifest.source.yaml, if there is one, and from what the options say
 // instead of it. Every file below .ai carries a signature of its own: SignItems
 // writes them.
-func CreateHead(ctx context.Context, t bundle.Source, o CreateOptions) (*Creation, error) {
-	t = bundle.WithContext(ctx, t)
-	out := &Creation{Result: bundle.NewResult("create"), Status: "created", ID: o.ID, Signed: []string{}, LeftOut: []string{}, Items: map[string][]byte{}, Path: headManifest}
-	refuse := func(faults []*bundle.Finding) (*Creation, error) {
-		out := &Creation{Result: out.Result, Status: "refused", ID: o.ID, Signed: []string{}, LeftOut: []string{}}
-		out.Fail(addHints(faults)...)
-		out.Finish()
-		return out, nil
-	}
-	if o.Keys == nil {
-		o.Keys = &Keyring{Bundle: t}
-	}
-	source, fault, err := readSmall(t, headSource, MaxManifest)
+func (c *creator) createHead() error {
+	source, fault, err := readSmall(c.t, headSource, MaxManifest)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if fault != nil {
-		return refuse(asList(fault))
+	var body []byte
+	m := &Manifest{head: true}
+	if c.add(fault); fault == nil {
+		var faults []*bundle.Finding
+		m.ID, m.Version, body, faults = headBody(source, c.o)
+		c.add(faults...)
 	}
-	id, version, body, faults := headBody(source, o)
-	if len(faults) > 0 {
-		return refuse(faults)
+	if len(c.faults) > 0 {
+		return nil
 	}
-	files, err := headFiles(t, func(dir string) { out.LeftOut = append(out.LeftOut, dir) },
-		func(name string) { out.Note(bundle.NoteIgnoredFile, name, bundle.MacFile) })
+	files, err := headFiles(c.t, func(dir string) { c.out.LeftOut = append(c.out.LeftOut, dir) },
+		func(name string) { c.out.Note(bundle.NoteIgnoredFile, name, bundle.MacFile) })
 	if err != nil {
-		return nil, err
+		return err
 	}
-	m := &Manifest{ID: id, Version: version, head: true}
-	c := &creator{t: t, o: o, out: out}
 	for _, f := range files {
 		e, err := c.headItem(f)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		m.Entries = append(m.Entries, e)
 	}
 	if c.add(checkHeadTree(m.paths())...); len(m.Entries) == 0 {
 		c.add(bundle.Faultf(FilesEmpty, "", "there is no file below .ai that a bundle could have"))
 	}
-	if len(m.Entries) > MaxEntries {
-		c.add(bundle.Faultf(LimitExceeded, "", "the bundle has %d files, the limit is %d", len(m.Entries), MaxEntries))
-	}
 	if len(c.faults) > 0 {
-		return refuse(c.faults)
+		return nil
 	}
-	out.Manifest, out.ID, out.Name, out.Version, out.Files = m, id, id, version, len(m.Entries)
-	out.Digest = m.digest()
-	out.Identity, out.Signed = identity(out.Digest), append(out.Signed, slices.Sorted(maps.Keys(out.Items))...)
-	out.Text = append([]byte(headSignature(lineFormat{prefix: "#", head: true}, body, o.Key, o.Time)), body...)
-	if o.Publisher != "" {
-		out.Trust = PublisherDocument(o.Key.Public().(ed25519.PublicKey), o.Publisher)
+	if c.o.Publisher != "" {
+		c.out.Trust = PublisherDocument(c.o.Key.Public().(ed25519.PublicKey), c.o.Publisher)
 	}
-	out.Finish()
-	return out, nil
+	c.made(m, headHashLine, body)
+	return nil
 }
 
-// checkHeadTree judges the paths of a HEAD bundle against each other.
+// checkHeadTree judges the number of a HEAD bundle's files, and their paths
+// against each other.
 func checkHeadTree(paths []string) (faults []*bundle.Finding) {
-	var names []bundle.Name
-	for _, p := range paths {
-		names = append(names, bundle.Name{Path: p, Type: bundle.File})
+	if faults = collisions(paths); len(paths) > MaxEntries {
+		faults = append(faults, bundle.Faultf(LimitExceeded, "", "the bundle has %d files, the limit is %d", len(paths), MaxEntries))
 	}
-	return collisions(names)
+	return faults
 }
 
 // headItem checks the signature of one file, or writes it.
 func (c *creator) headItem(f headFile) (e Entry, err error) {
 	e.Path = f.path
-	if fault := headPathFault(f.path); fault != nil {
+	format, fault := headFormat(f.path, f.item)
+	if fault != nil {
 		c.add(fault)
 		return e, nil
 	}
-	format, ok := headFormatOf(f.path)
-	switch {
-	case f.item.Kind == bundle.KindSymlink:
-		c.add(bundle.Faultf(SymlinkFound, f.path, "a link stands where a bundle may have files and folders only"))
-		return e, nil
-	case f.item.Kind != bundle.KindFile:
-		c.add(bundle.Faultf(NotRegularFile, f.path, "only regular files can be part of a bundle"))
-		return e, nil
-	case !ok:
-		c.add(bundle.Faultf(NoSignatureFormat, f.path, "every file of this generation must be signed, but one with the extension %s cannot be", finding.Quote(extension(f.path))))
-		return e, nil
-	}
-	data, err := readFile(c.t, f.path, f.item.Size, MaxFile)
-	if err != nil {
-		return e, err
-	}
+	data, err := c.content(f.path, f.item, c.o.SignItems, func(data []byte) ([]byte, *bundle.Finding) {
+		return SignHead(f.path, data, c.o.Key, c.o.Time)
+	})
 	if data == nil {
-		c.add(bundle.Faultf(LimitExceeded, f.path, "the file has more than %d bytes", MaxFile))
-		return e, nil
-	}
-	if c.o.SignItems {
-		signed, fault := SignHead(f.path, data, c.o.Key, c.o.Time)
-		if fault != nil {
-			c.add(fault)
-			return e, nil
-		}
-		if !bytes.Equal(signed, data) {
-			c.out.Items[f.path] = signed
-			data = signed
-		}
+		return e, err
 	}
 	e.SHA256 = hexSum(data)
 	s, fault := readText(data, format, TypeOf(f.path), false)
 	if fault == nil {
-		fault, err = c.headSigner(s.line)
+		fault, err = c.signedBy(s.line)
 	}
-	if fault != nil {
-		fault.Path = f.path
-		if fault.Code == ItemUnsigned {
-			fault.Hint = "--sign-items signs every file with the given key"
-		}
-		c.add(fault)
+	if fault != nil && fault.Code == ItemUnsigned {
+		fault.Hint = "--sign-items signs every file with the given key"
 	}
+	c.add(at(f.path, fault)...)
 	return e, err
-}
-
-// headSigner checks a signature against the signer's key, whoever that is.
-func (c *creator) headSigner(l *Line) (*bundle.Finding, error) {
-	key := c.o.Key.Public().(ed25519.PublicKey)
-	if l.Fingerprint != LongFingerprint(key) {
-		var err error
-		if key, err = c.o.Keys.bytes(l.Fingerprint); err != nil {
-			return nil, err
-		}
-		if key == nil {
-			f := bundle.Faultf(UntrustedKey, "", "the item is signed by %s, whose key is nowhere to check the signature with", l.Fingerprint)
-			f.Hint = "--trust-fingerprint ed25519:KEY names the key, --sign-items signs the item anew"
-			return f, nil
-		}
-	}
-	if !l.verifies(key) {
-		return bundle.Faultf(SignatureInvalid, "", "the signature is not that of the key %s over this text", l.Fingerprint), nil
-	}
-	return nil, nil
-}
-
-// SignHead returns a file with the signature line of the HEAD generation, which
-// replaces one of any generation that stands there. All bytes after the line
-// are covered as they are.
-func SignHead(name string, data []byte, key ed25519.PrivateKey, at time.Time) ([]byte, *bundle.Finding) {
-	f, ok := headFormatOf(name)
-	if !ok {
-		return nil, bundle.Faultf(NoSignatureFormat, name, "a file with the extension %s cannot be signed", finding.Quote(extension(name)))
-	}
-	place := linePlace(data, f)
-	line, whole := cutLine(data[place:])
-	rest := data[place:]
-	switch {
-	case markerOf(line, f) != "" && whole:
-		rest = rest[len(line)+1:]
-	case markerOf(line, f) != "":
-		rest = nil
-	case misplaced(data, place, f):
-		return nil, bundle.Faultf(SignatureMisplaced, name, "a signature line stands where none may stand: remove it before signing")
-	}
-	if isHeadManifestText(rest) {
-		return nil, bundle.Faultf(ManifestMalformed, name, "the text reads as the manifest of a bundle, and whoever signs it signs that bundle: it has name, version and kinds at top level")
-	}
-	out := append([]byte{}, data[:place]...)
-	if place == 0 && f.afterShebang != "" && bytes.HasPrefix(data, []byte(f.afterShebang)) { // a shebang without its line feed
-		out, rest = append(bytes.Clone(data), '\n'), nil
-	}
-	out = append(out, headSignature(f, rest, key, at)...)
-	return append(out, rest...), nil
-}
-
-// isHeadManifestText reports whether a text could stand as the body of a HEAD
-// manifest.
-func isHeadManifestText(text []byte) bool {
-	if !bytes.Contains(text, []byte("name")) || !bytes.Contains(text, []byte("version")) || !bytes.Contains(text, []byte("_kinds")) {
-		return false
-	}
-	root, _, _ := parseYAML(text)
-	return child(root, "name") != nil && child(root, "version") != nil && (child(root, "provides_kinds") != nil || child(root, "requires_kinds") != nil)
-}
-
-// headSignature is the line that signs a text.
-func headSignature(f lineFormat, hashed []byte, key ed25519.PrivateKey, at time.Time) string {
-	hash := hexSum(hashed)
-	return fmt.Sprintf("%s %s%s:%s:%s:%s%s\n", f.prefix, markerHead, at.UTC().Format("2006-01-02T15:04:05Z"), hash,
-		base64.StdEncoding.EncodeToString(ed25519.Sign(key, []byte(hash))), LongFingerprint(key.Public().(ed25519.PublicKey)), f.suffix)
 }
 
 // PublisherDocument is the PUBLISHER_TRUST.toml of a key: what a publisher of
@@ -366,24 +254,12 @@ func readHead(t bundle.Source) (m *Manifest, body []byte, faults []*bundle.Findi
 	if err != nil || fault != nil {
 		return nil, nil, asList(fault), err
 	}
-	s, fault := readManifest(data, lineFormat{prefix: "#", head: true})
+	s, fault := readManifest(data, headHashLine)
 	if fault != nil {
-		fault.Path = headManifest
-		return nil, nil, asList(fault), nil
+		return nil, nil, at(headManifest, fault), nil
 	}
-	root, _, faults := parseYAML(s.hashed)
-	if len(faults) == 0 {
-		faults = headShape(root)
-	}
-	if len(faults) > 0 {
-		for _, f := range faults {
-			f.Path = headManifest
-		}
+	if m, faults = parseHead(s.hashed, headManifest); len(faults) > 0 {
 		return nil, nil, faults, nil
-	}
-	m = &Manifest{ID: child(root, "name").Value, Version: child(root, "version").Value, head: true}
-	if n := child(root, "description"); n != nil {
-		m.Description = n.Value
 	}
 	files, err := headFiles(t, nil, func(string) {})
 	if err != nil {

@@ -30,7 +30,7 @@ func createHead(t testing.TB, dir string, change func(o *CreateOptions)) *Creati
 	if change != nil {
 		change(&o)
 	}
-	c, err := CreateHead(t.Context(), openDir(t, dir), o)
+	c, err := Create(t.Context(), openDir(t, dir), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestHeadRefusals(t *testing.T) {
 // says.
 func headText(name, text string, key []byte) string {
 	f, _ := headFormatOf(name)
-	return headSignature(f, []byte(text), key, when) + text
+	return signatureLine(f, []byte(text), key, when) + text
 }
 
 // TestSignHead signs single files anew, whatever line they carried.
@@ -276,8 +276,7 @@ func FuzzHeadBody(f *testing.F) {
 		if len(faults) > 0 {
 			return
 		}
-		root, deep, bad := parseYAML(body)
-		if len(bad) > 0 || deep || len(headShape(root)) > 0 || child(root, "name").Value != id || child(root, "version").Value != version {
+		if m, bad := parseHead(body, headManifest); len(bad) > 0 || m.ID != id || m.Version != version {
 			t.Errorf("the body %q of %q is refused: %v", body, source, messages(bad))
 		}
 		if _, _, again, faults := headBody(body, CreateOptions{}); len(faults) > 0 || !bytes.Equal(again, body) {
@@ -311,7 +310,7 @@ func TestHeadCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	dir := writeFiles(t, headSourceFiles())
-	if _, err := CreateHead(ctx, openDir(t, dir), CreateOptions{Time: when, Key: ownKey, SignItems: true}); err == nil {
+	if _, err := Create(ctx, openDir(t, dir), CreateOptions{Head: true, Time: when, Key: ownKey, SignItems: true}); err == nil {
 		t.Error("created nevertheless")
 	}
 }

@@ -90,18 +90,12 @@ func Inspect(ctx context.Context, t bundle.Source, id string) (*Inspection, erro
 }
 
 func (in *Inspection) fault(fs ...*bundle.Finding) {
-	for _, f := range fs {
-		if f.Path == "" {
-			f.Path = in.Path
-		}
-		in.Fail(f)
-	}
+	in.Fail(at(in.Path, fs...)...)
 	in.Finish()
 }
 
 func (in *Inspection) read(data []byte, head bool) {
-	f := lineFormat{prefix: "#", head: head}
-	s, fault := readManifest(data, f)
+	s, fault := readManifest(data, lineFormat{prefix: "#", head: head})
 	body := data
 	if s != nil {
 		in.SignerClaim = &Claim{s.line.Fingerprint, s.line.Time, s.line.Hash}
@@ -170,21 +164,14 @@ func readBundle(t bundle.Source, id string) (*Manifest, []byte, []*bundle.Findin
 		return nil, nil, nil, err
 	}
 	if fault != nil {
-		return nil, nil, []*bundle.Finding{fault}, nil
+		return nil, nil, at(p, fault), nil
 	}
 	s, fault := readManifest(data, hashLine)
 	if fault != nil {
-		fault.Path = p
-		return nil, nil, []*bundle.Finding{fault}, nil
+		return nil, nil, at(p, fault), nil
 	}
 	m, faults := parseManifest(s.hashed)
-	if len(faults) > 0 {
-		for _, f := range faults {
-			f.Path = p
-		}
-		return nil, nil, faults, nil
-	}
-	return m, s.hashed, nil, nil
+	return m, s.hashed, at(p, faults...), nil
 }
 
 // manifestFile reads the file of a manifest.

@@ -164,7 +164,7 @@ func kindName(k bundle.Kind) string {
 func (in *installer) into(ctx context.Context, space string) error {
 	s, hasAI, fault, err := openSpace(space)
 	if fault != nil || err != nil {
-		in.add(asList(fault)...)
+		in.add(fault)
 		return err
 	}
 	defer s.Close()
@@ -291,9 +291,6 @@ func (in *installer) headEntries() {
 		m.Entries = append(m.Entries, Entry{Path: path.Join(headRoot(id), p), SHA256: report.hashes[p], InlineSigned: true})
 	}
 	in.add(checkHeadTree(m.paths())...)
-	if len(m.Entries) > MaxEntries {
-		in.add(bundle.Faultf(LimitExceeded, headManifest, "the bundle has %d files, the limit is %d", len(m.Entries), MaxEntries))
-	}
 	report.Manifest = m
 }
 
@@ -432,7 +429,7 @@ func (in *installer) readLocks() (owner map[string]string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if in.add(asList(fault)...); l == nil {
+		if in.add(fault); l == nil {
 			continue
 		}
 		in.add(l.checkPaths()...)

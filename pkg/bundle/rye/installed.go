@@ -79,26 +79,17 @@ func (v *verifier) installed() error {
 // files are judged by the lockfile afterwards, as those of all bundles.
 func (v *verifier) installedHead(l *Lock) error {
 	p := path.Join(headRoot(l.ID), headManifest)
-	body, err := v.authenticate(p, lineFormat{prefix: "#", head: true})
+	body, err := v.authenticate(p, headHashLine)
 	if body == nil || err != nil {
 		return err
 	}
-	root, _, faults := parseYAML(body)
-	if len(faults) == 0 {
-		faults = headShape(root)
+	m, faults := parseHead(body, p)
+	if len(faults) == 0 && m.ID != l.ID {
+		faults = asList(bundle.Faultf(BundleIDMismatch, p, "the manifest is that of %s, expected %s", finding.QuoteMax(m.ID, 200), finding.QuoteMax(l.ID, 200)))
 	}
-	if len(faults) == 0 {
-		if name := child(root, "name").Value; name != l.ID {
-			faults = asList(bundle.Faultf(BundleIDMismatch, "", "the manifest is that of %s, expected %s", finding.QuoteMax(name, 200), finding.QuoteMax(l.ID, 200)))
-		}
+	if v.add(faults...); len(faults) == 0 {
+		v.r.Version, v.r.ManifestValid = m.Version, true
 	}
-	for _, f := range faults {
-		f.Path = p
-	}
-	if v.add(faults...); len(faults) > 0 {
-		return nil
-	}
-	v.r.Version, v.r.ManifestValid = child(root, "version").Value, true
 	return nil
 }
 

@@ -86,10 +86,11 @@ type lineFormat struct {
 }
 
 var (
-	hashLine    = lineFormat{prefix: "#"}
-	toolLine    = lineFormat{prefix: "#", afterShebang: "#!/"}
-	slashLine   = lineFormat{prefix: "//"}
-	commentLine = lineFormat{prefix: "<!--", suffix: " -->"}
+	hashLine     = lineFormat{prefix: "#"}
+	headHashLine = lineFormat{prefix: "#", head: true}
+	toolLine     = lineFormat{prefix: "#", afterShebang: "#!/"}
+	slashLine    = lineFormat{prefix: "//"}
+	commentLine  = lineFormat{prefix: "<!--", suffix: " -->"}
 )
 
 // formatOf returns the signature format of a type and file name by the table of
@@ -136,7 +137,7 @@ func headFormatOf(name string) (f lineFormat, ok bool) {
 	case ".py":
 		return lineFormat{prefix: "#", afterShebang: "#!", head: true}, true
 	case ".yaml", ".yml", ".toml", ".json", ".sh":
-		return lineFormat{prefix: "#", head: true}, true
+		return headHashLine, true
 	case ".js", ".ts", ".mjs", ".cjs":
 		return lineFormat{prefix: "//", head: true}, true
 	case ".md":

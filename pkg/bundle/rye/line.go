@@ -121,7 +121,11 @@ func parseLine(text []byte, f lineFormat) (*Line, *bundle.Finding) {
 // line feed. Legacy lines had == behind the signature or nothing; this one has
 // it, as spec/ryebundle.md section 1 wants it from writers.
 func (l *Line) String() string {
-	return marker + l.Time + ":" + l.Hash + ":" + base64.URLEncoding.EncodeToString(l.Signature) + ":" + l.Fingerprint
+	mark, enc := marker, base64.URLEncoding
+	if l.Head {
+		mark, enc = markerHead, base64.StdEncoding
+	}
+	return mark + l.Time + ":" + l.Hash + ":" + enc.EncodeToString(l.Signature) + ":" + l.Fingerprint
 }
 
 // linePlace returns the offset at which the signature line must stand.

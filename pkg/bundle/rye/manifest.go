@@ -216,19 +216,23 @@ var ownedFolders = []string{"directives", "tools", "knowledge", "config", "trust
 // checkPaths judges the paths of a manifest or a lockfile: each on its own,
 // then those that are safe against each other.
 func checkPaths(paths []string) (faults []*bundle.Finding) {
-	var names []bundle.Name
+	var safe []string
 	for _, p := range paths {
 		if f := checkPath(p); f != nil {
 			faults = append(faults, f)
-			continue
+		} else {
+			safe = append(safe, p)
 		}
-		names = append(names, bundle.Name{Path: p, Type: bundle.File})
 	}
-	return append(faults, collisions(names)...)
+	return append(faults, collisions(safe)...)
 }
 
 // collisions judges safe paths against each other.
-func collisions(names []bundle.Name) (faults []*bundle.Finding) {
+func collisions(paths []string) (faults []*bundle.Finding) {
+	names := make([]bundle.Name, len(paths))
+	for i, p := range paths {
+		names[i] = bundle.Name{Path: p, Type: bundle.File}
+	}
 	for _, f := range bundle.CheckTree(names, portable.FullFold) {
 		f.Code = PathCollision
 		faults = append(faults, f)

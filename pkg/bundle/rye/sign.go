@@ -3,10 +3,12 @@ package rye
 import (
 	"bytes"
 	"crypto/ed25519"
+	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // Sign returns the text of an item with its signature line, which replaces one
@@ -25,45 +27,60 @@ func Sign(name string, data []byte, t Type, key ed25519.PrivateKey, at time.Time
 	if !utf8.Valid(data) {
 		return nil, bundle.Faultf(NotUTF8, name, "the text is not valid UTF-8")
 	}
-	text, fault := withoutLine(translateNewlines(data), f)
+	return f.sign(name, translateNewlines(data), t, key, at)
+}
+
+// SignHead is Sign for the HEAD generation, in which the path alone decides: all
+// bytes after the line are covered as they are.
+func SignHead(name string, data []byte, key ed25519.PrivateKey, at time.Time) ([]byte, *bundle.Finding) {
+	f, ok := headFormatOf(name)
+	if !ok {
+		return nil, bundle.Faultf(NoSignatureFormat, name, "a file with the extension %s cannot be signed", finding.Quote(extension(name)))
+	}
+	return f.sign(name, data, "", key, at)
+}
+
+func (f lineFormat) sign(name string, text []byte, t Type, key ed25519.PrivateKey, when time.Time) ([]byte, *bundle.Finding) {
+	fail := func(fault *bundle.Finding) ([]byte, *bundle.Finding) { return nil, at(name, fault)[0] }
+	text, fault := withoutLine(text, f)
 	if fault != nil {
-		fault.Path = name
-		return nil, fault
+		return fail(fault)
 	}
 	place := linePlace(text, f)
 	if place == 0 && f.afterShebang != "" && bytes.HasPrefix(text, []byte(f.afterShebang)) {
 		text = append(bytes.Clone(text), '\n') // a shebang without its line feed
 		place = len(text)
 	}
-	hashed, fault := hashedText(text, &Line{start: place, end: place}, t)
-	if fault != nil {
-		fault.Path = name
-		return nil, fault
+	hashed, fault := hashedText(text, &Line{start: place, end: place, Head: f.head}, t)
+	switch {
+	case fault != nil:
+		return fail(fault)
+	case f.head && isHeadManifestText(hashed):
+		return fail(bundle.Faultf(ManifestMalformed, "", "the text reads as the manifest of a bundle, and whoever signs it signs that bundle: it has name, version and kinds at top level"))
+	case !f.head && isManifestText(hashed):
+		return fail(bundle.Faultf(ManifestMalformed, "", "the text reads as the manifest of a bundle, and whoever signs it signs that bundle: it has bundle and files at top level"))
 	}
-	if isManifestText(hashed) {
-		return nil, bundle.Faultf(ManifestMalformed, name, "the text reads as the manifest of a bundle, and whoever signs it signs that bundle: it has bundle and files at top level")
-	}
-	out := make([]byte, 0, len(text)+300)
-	out = append(out, text[:place]...)
-	out = append(out, signatureLine(f, hashed, key, at)...)
-	return append(out, text[place:]...), nil
+	return slices.Concat(text[:place], []byte(signatureLine(f, hashed, key, when)), text[place:]), nil
 }
 
 // signatureLine returns the line that signs a hashed text.
 func signatureLine(f lineFormat, hashed []byte, key ed25519.PrivateKey, at time.Time) string {
-	l := &Line{Time: at.UTC().Format("2006-01-02T15:04:05Z"), Hash: hexSum(hashed)}
+	public := key.Public().(ed25519.PublicKey)
+	l := &Line{Time: at.UTC().Format("2006-01-02T15:04:05Z"), Hash: hexSum(hashed), Fingerprint: Fingerprint(public), Head: f.head}
+	if f.head {
+		l.Fingerprint = LongFingerprint(public)
+	}
 	l.Signature = ed25519.Sign(key, []byte(l.Hash))
-	l.Fingerprint = Fingerprint(key.Public().(ed25519.PublicKey))
 	return f.prefix + " " + l.String() + f.suffix + "\n"
 }
 
 // withoutLine removes the line that stands where a signature line belongs and
-// has one of the markers that this generation replaces.
+// has one of the markers that the generation replaces: the HEAD generation all.
 func withoutLine(text []byte, f lineFormat) ([]byte, *bundle.Finding) {
 	place := linePlace(text, f)
 	line, whole := cutLine(text[place:])
 	switch m := markerOf(line, f); {
-	case m == markerHead:
+	case m == markerHead && !f.head:
 		return nil, bundle.Faultf(FormatUnsupported, "", "the item is signed in the format of a newer generation, which can only be read")
 	case m == "" && misplaced(text, place, f):
 		return nil, bundle.Faultf(SignatureMisplaced, "", "a signature line stands where none may stand: remove it before signing")
@@ -86,4 +103,14 @@ func isManifestText(text []byte) bool {
 	}
 	root, _, _ := parseYAML(text)
 	return child(root, "bundle") != nil && child(root, "files") != nil
+}
+
+// isHeadManifestText reports whether a text could stand as the body of a HEAD
+// manifest.
+func isHeadManifestText(text []byte) bool {
+	if !bytes.Contains(text, []byte("name")) || !bytes.Contains(text, []byte("version")) || !bytes.Contains(text, []byte("_kinds")) {
+		return false
+	}
+	root, _, _ := parseYAML(text)
+	return child(root, "name") != nil && child(root, "version") != nil && (child(root, "provides_kinds") != nil || child(root, "requires_kinds") != nil)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"syscall"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
@@ -96,6 +97,25 @@ func readFile(t bundle.Source, name string, size, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	return append(data, rest...), nil
+}
+
+// tooLong reports whether a name is longer than the file system can hold:
+// nothing of that name can be there.
+func tooLong(err error) bool { return errors.Is(err, syscall.ENAMETOOLONG) }
+
+// tooLarge is the fault of a file that is over the limit.
+func tooLarge(p string) *bundle.Finding {
+	return bundle.Faultf(LimitExceeded, p, "the file has more than %d bytes", MaxFile)
+}
+
+// at gives findings that name no path one, and returns them.
+func at(p string, faults ...*bundle.Finding) []*bundle.Finding {
+	for _, f := range faults {
+		if f != nil && f.Path == "" {
+			f.Path = p
+		}
+	}
+	return faults
 }
 
 // load reads the regular file at a path; code is why it cannot, limit-exceeded

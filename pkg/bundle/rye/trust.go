@@ -3,7 +3,6 @@ package rye
 import (
 	"crypto/ed25519"
 	"errors"
-	"path"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
@@ -340,12 +339,13 @@ func (k *Keyring) untrusted(fp string) (*bundle.Finding, error) {
 	for _, p := range k.Pins {
 		if p.key == nil && p.fingerprint == fp {
 			f := bundle.Faultf(UntrustedKey, "", "the signer %s is pinned, but neither a trust store nor the bundle has the key itself", fp)
-			f.Hint = "--trust-fingerprint ed25519:BASE64 pins the key, not only its fingerprint"
+			f.Hint = "--trust-fingerprint ed25519:BASE64 # the key in base64, not only its fingerprint"
 			return f, nil
 		}
 	}
 	f := bundle.Faultf(UntrustedKey, "", "the signer %s is in no trust store and not pinned", fp)
-	f.Hint = "rig-bundle trust add " + path.Join(keyFolders[0], fp+".toml") + " --key OWN, with the signer's key document"
+	f.Hint = "ask the signer for the key document " + fp + ".toml, then: rig-bundle trust add " + fp + ".toml --key OWN.pem " +
+		"(OWN.pem is your own key, which is trusted once: rig-bundle trust add --key OWN.pem)"
 	docs, err := k.suppliers(fp)
 	if err != nil {
 		return nil, err
@@ -356,7 +356,7 @@ func (k *Keyring) untrusted(fp string) (*bundle.Finding, error) {
 			if d.Owner != "" {
 				f.Message += " and calls itself " + finding.QuoteMax(d.Owner, 60)
 			}
-			f.Hint = "--trust-fingerprint " + LongFingerprint(d.Key) + " if you have checked it with its owner"
+			f.Hint = "--trust-fingerprint " + LongFingerprint(d.Key) + " # once its owner has told you the same fingerprint"
 			break
 		}
 	}

@@ -129,12 +129,7 @@ func (v *verifier) manifest() (*Manifest, error) {
 	}
 	m, faults := parseManifest(body)
 	if len(faults) > 0 {
-		for _, f := range faults {
-			if f.Path == "" {
-				f.Path = p
-			}
-		}
-		v.add(faults...)
+		v.add(at(p, faults...)...)
 		return nil, nil
 	}
 	v.r.Manifest, v.r.Version = m, m.Version
@@ -214,7 +209,6 @@ func Discover(t bundle.Source) (ids []string, head bool, err error) {
 // authenticate runs layers 1 to 4 on a manifest and returns its body, nil after
 // a finding.
 func (v *verifier) authenticate(p string, f lineFormat) ([]byte, error) {
-	at := func(f *bundle.Finding) *bundle.Finding { f.Path = p; return f }
 	data, fault, err := manifestFile(v.t, p)
 	if fault != nil || err != nil {
 		v.add(fault)
@@ -227,20 +221,14 @@ func (v *verifier) authenticate(p string, f lineFormat) ([]byte, error) {
 		v.r.Signer = &s.line.Fingerprint
 	}
 	if fault != nil {
-		v.add(at(fault))
+		v.add(at(p, fault)...)
 		return nil, nil
 	}
 	trust, faults, err := verifyLine(s.line, v.o.Keys)
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range faults {
-		if f.Path == "" {
-			f.Path = p
-		}
-	}
-	v.add(faults...)
-	if len(faults) > 0 {
+	if v.add(at(p, faults...)...); len(faults) > 0 {
 		return nil, nil
 	}
 	v.r.Trust = trust
@@ -305,10 +293,7 @@ func (m *Manifest) check(id, p string) (faults []*bundle.Finding) {
 			faults = append(faults, m.fault(ManifestDigestMismatch, "manifest_digest", "manifest_digest is %s, the manifest's content gives %s", finding.QuoteMax(m.Digest, 80), want))
 		}
 	}
-	for _, f := range faults {
-		f.Path = p
-	}
-	return faults
+	return at(p, faults...)
 }
 
 // coveredFolders are the folders in which an unlisted file is an extra one.

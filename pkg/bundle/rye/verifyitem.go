@@ -28,7 +28,7 @@ func VerifyItem(name string, data []byte, t Type, keys *Keyring) (*ItemReport, e
 	r := &ItemReport{Result: bundle.NewResult("verify"), Status: "failed", Trust: TrustNone}
 	f, faults := itemLineFormat(name, data, t)
 	if len(faults) == 0 && len(data) > MaxFile {
-		faults = []*bundle.Finding{bundle.Faultf(LimitExceeded, name, "the file has more than %d bytes", MaxFile)}
+		faults = []*bundle.Finding{tooLarge(name)}
 	}
 	if len(faults) == 0 {
 		s, trust, found, err := verifyText(data, f, t, t == Config && inKeyFolder(name), keys)
@@ -46,12 +46,7 @@ func VerifyItem(name string, data []byte, t Type, keys *Keyring) (*ItemReport, e
 			}
 		}
 	}
-	for _, f := range faults {
-		if f.Path == "" {
-			f.Path = name
-		}
-	}
-	r.Fail(addHints(faults)...)
+	r.Fail(addHints(at(name, faults...))...)
 	r.Finish()
 	return r, nil
 }

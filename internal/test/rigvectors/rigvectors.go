@@ -19,7 +19,7 @@ import (
 // root is the top of this module.
 func root() string {
 	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }
 
 // Dir unpacks testdata/rigbundle/vectors.tar.zst and returns the directory.

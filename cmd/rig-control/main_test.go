@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/internal/bench/corpus"
+	"github.com/rigward/rigward/internal/test/corpus"
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/internal/test/pgtest"
 	"github.com/rigward/rigward/pkg/envelope"

@@ -13,11 +13,19 @@ func TestSmall(t *testing.T) {
 			t.Skipf("%s is not installed", tool)
 		}
 	}
-	var out, errs strings.Builder
-	if code := Main(t.Context(), []string{"-files", "50", "-size", "1", "-yardstick", "2", "-runs", "1"}, &out, &errs); code == 2 {
-		t.Fatal(errs.String())
+	var out strings.Builder
+	b := agents{out: &out, files: 50, size: 1, stick: 2, runs: 1}
+	if err := b.run(); err != nil {
+		t.Fatal(err)
 	}
 	if n := strings.Count(out.String(), "\n"); n != 9 {
 		t.Errorf("%d lines:\n%s", n, out.String())
+	}
+}
+
+// TestSmallRye measures a small Rye bundle, to see that it is verified.
+func TestSmallRye(t *testing.T) {
+	if _, err := ryeRatio(t.TempDir(), 200, 1); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,9 +1,3 @@
-// Command action measures the step of the GitHub Action: a pull request of five
-// envelopes and one bundle of 1 MiB, in a repository of 10,000 envelopes, beside
-// `git rev-list --objects | git cat-file --batch` over the same range and the
-// start of a process.
-//
-//	go run ./internal/bench/action [-n 10000] [-rounds 15]
 package main
 
 import (
@@ -14,32 +8,34 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/rigward/rigward/internal/bench/corpus"
+	"github.com/rigward/rigward/internal/test/corpus"
 )
 
-func main() {
-	n := flag.Int("n", 10000, "envelopes of the repository")
-	rounds := flag.Int("rounds", 15, "runs; the median counts")
-	flag.Parse()
-	if err := run(*n, *rounds); err != nil {
-		fmt.Fprintln(os.Stderr, "action:", err)
-		os.Exit(1)
+// action measures the step of the GitHub Action: a pull request of five
+// envelopes and one bundle of 1 MiB, in a repository of 10,000 envelopes, beside
+// `git rev-list --objects | git cat-file --batch` over the same range and the
+// start of a process.
+func action(flags *flag.FlagSet, args []string) error {
+	n := flags.Int("n", 10000, "envelopes of the repository")
+	rounds := flags.Int("rounds", 15, "runs; the median counts")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
+	return actionOf(*n, *rounds)
 }
 
-func run(n, rounds int) error {
+func actionOf(n, rounds int) error {
 	dir, err := os.MkdirTemp("", "rigward-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	command := func(in string, env []string, name string, args ...string) (string, error) {
+	command := func(at string, env []string, name string, args ...string) (string, error) {
 		cmd := exec.Command(name, args...)
-		cmd.Dir, cmd.Env = in, append(os.Environ(), env...)
+		cmd.Dir, cmd.Env = at, append(os.Environ(), env...)
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		if err := cmd.Run(); err != nil {
@@ -47,10 +43,8 @@ func run(n, rounds int) error {
 		}
 		return strings.TrimSpace(out.String()), nil
 	}
-	for _, p := range []string{"rig-action", "rig-bundle"} {
-		if _, err := command("", []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, p), "github.com/rigward/rigward/cmd/"+p); err != nil {
-			return err
-		}
+	if _, err := build(dir, "rig-action", "rig-bundle"); err != nil {
+		return err
 	}
 	o := corpus.Options{Envelopes: n, Relays: true, Signed: true}
 	bare, tree := filepath.Join(dir, "bridge.git"), filepath.Join(dir, "bridge")
@@ -163,13 +157,9 @@ func run(n, rounds int) error {
 			*m.to = append(*m.to, time.Since(start))
 		}
 	}
-	median := func(d []time.Duration) time.Duration {
-		slices.Sort(d)
-		return d[len(d)/2].Round(100 * time.Microsecond)
-	}
 	fmt.Printf("%s (bundle of %d bytes)\n\n", said, st.Size())
 	fmt.Println("| envelopes | what | time | `rev-list --objects \\| cat-file --batch` of the range | `git --version` |")
 	fmt.Println("|---|---|---|---|---|")
-	fmt.Printf("| %d | `rig-action`: 5 envelopes, one bundle | %s | %s | %s |\n", n, median(ours), median(peer), median(floor))
+	fmt.Printf("| %d | `rig-action`: 5 envelopes, one bundle | %s | %s | %s |\n", n, show(median(ours)), show(median(peer)), show(median(floor)))
 	return nil
 }

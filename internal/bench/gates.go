@@ -1,9 +1,3 @@
-// Command gates measures what the gates cost, beside git doing the same work
-// without them in the same run, and prints a Markdown table.
-//
-//	go run ./internal/bench/gates [-n 1000,100000] [-rounds 15] [-dir DIR] [-audit]
-//
-// Repositories are made once in DIR and used again.
 package main
 
 import (
@@ -15,28 +9,28 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/rigward/rigward/internal/bench/corpus"
+	"github.com/rigward/rigward/internal/test/corpus"
 )
 
-func main() {
-	sizes := flag.String("n", "1000,100000", "envelopes of each repository")
-	rounds := flag.Int("rounds", 15, "pushes of each kind; the median counts")
-	dir := flag.String("dir", "", "where repositories are kept; default a scratch directory")
-	per := flag.Int("per", 10, "envelopes of a thread")
-	audit := flag.Bool("audit", true, "measure check --all, too")
-	flag.Parse()
-	if err := run(*sizes, *rounds, *per, *dir, *audit); err != nil {
-		fmt.Fprintln(os.Stderr, "gates:", err)
-		os.Exit(1)
+// gates measures what the gates cost, beside git doing the same work without
+// them. Repositories are made once in -dir and used again.
+func gates(flags *flag.FlagSet, args []string) error {
+	list := flags.String("n", "1000,100000", "envelopes of each repository")
+	rounds := flags.Int("rounds", 15, "pushes of each kind; the median counts")
+	dir := flags.String("dir", "", "where repositories are kept; default a scratch directory")
+	per := flags.Int("per", 10, "envelopes of a thread")
+	audit := flags.Bool("audit", true, "measure check --all, too")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
+	return gatesOf(*list, *rounds, *per, *dir, *audit)
 }
 
-func run(sizes string, rounds, per int, dir string, audit bool) error {
+func gatesOf(sizes string, rounds, per int, dir string, audit bool) error {
 	scratch, err := os.MkdirTemp("", "rigward-bench-")
 	if err != nil {
 		return err
@@ -45,13 +39,18 @@ func run(sizes string, rounds, per int, dir string, audit bool) error {
 	if dir == "" {
 		dir = scratch
 	}
-	program := filepath.Join(scratch, "rig-hook")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "github.com/rigward/rigward/cmd/rig-hook")
-	build.Stderr, build.Env = os.Stderr, append(os.Environ(), "CGO_ENABLED=0") // as it is released
-	if err := build.Run(); err != nil {
+	built, err := build(scratch, "rig-hook")
+	if err != nil {
 		return err
 	}
-	fmt.Printf("git %s, floor: `git --version` %s, `rig-hook --version` %s\n\n", version(), once(20, "git", "--version"), once(20, program, "--version"))
+	program := built[0]
+	var floor [2]time.Duration
+	for i, name := range []string{"git", program} {
+		if floor[i], err = repeated(20, name, "--version"); err != nil {
+			return err
+		}
+	}
+	fmt.Printf("git %s, floor: `git --version` %s, `rig-hook --version` %s\n\n", version(), ms(floor[0]), ms(floor[1]))
 	fmt.Println("| envelopes | what | git alone | with the hook | ratio | hook alone | peak memory of the hook |")
 	fmt.Println("|---|---|---|---|---|---|---|")
 	for _, word := range strings.Split(sizes, ",") {
@@ -59,7 +58,7 @@ func run(sizes string, rounds, per int, dir string, audit bool) error {
 		if err != nil {
 			return err
 		}
-		b := &bench{n: n, rounds: rounds, program: program, scratch: filepath.Join(scratch, word), o: corpus.Options{Envelopes: n, PerThread: per, Relays: true, Signed: true}}
+		b := &gate{n: n, rounds: rounds, program: program, scratch: filepath.Join(scratch, word), o: corpus.Options{Envelopes: n, PerThread: per, Relays: true, Signed: true}}
 		name := fmt.Sprintf("signed-%d.git", n)
 		if per != 10 {
 			name = fmt.Sprintf("signed-%d-by-%d.git", n, per)
@@ -81,7 +80,7 @@ func run(sizes string, rounds, per int, dir string, audit bool) error {
 	return nil
 }
 
-type bench struct {
+type gate struct {
 	n, rounds        int
 	o                corpus.Options
 	program, scratch string
@@ -91,7 +90,7 @@ type bench struct {
 	made             int
 }
 
-func (b *bench) open(source string) error {
+func (b *gate) open(source string) error {
 	b.source = source
 	if _, err := os.Stat(source); err != nil {
 		if err := corpus.Generate(source, b.o); err != nil {
@@ -110,16 +109,16 @@ func (b *bench) open(source string) error {
 	if _, err := corpus.Git("", "clone", "-q", "--bare", "--shared", source, b.client); err != nil {
 		return err
 	}
-	start := time.Now()
-	if out, err := exec.Command(b.program, "install", "--server", b.guarded).CombinedOutput(); err != nil {
-		return fmt.Errorf("install: %w: %s", err, out)
+	took, err := timed(exec.Command(b.program, "install", "--server", b.guarded))
+	if err != nil {
+		return err
 	}
-	fmt.Printf("| %d | `rig-hook install --server`, which reads the history for its nonces once | | %s | | | |\n", b.n, time.Since(start).Round(time.Millisecond))
+	fmt.Printf("| %d | `rig-hook install --server`, which reads the history for its nonces once | | %s | | | |\n", b.n, took.Round(time.Millisecond))
 	return os.Remove(filepath.Join(b.guarded, "hooks", "update"))
 }
 
 // next makes a commit with one new envelope on top of the client's branch.
-func (b *bench) next(kind string) (string, error) {
+func (b *gate) next(kind string) (string, error) {
 	per := b.o.Per()
 	i := b.n + b.made*per
 	b.made++
@@ -147,7 +146,7 @@ func (b *bench) next(kind string) (string, error) {
 
 // pushes measures the push of one new envelope to a server with and to one
 // without the hook, in turn, and the hook by itself.
-func (b *bench) pushes(kind string) error {
+func (b *gate) pushes(kind string) error {
 	var with, without, alone []time.Duration
 	var memory int64
 	cold := time.Duration(0)
@@ -162,11 +161,11 @@ func (b *bench) pushes(kind string) error {
 			return err
 		}
 		memory = max(memory, peak)
-		plain, err := timed(b.client, nil, "git", "push", "-q", b.bare, tip+":refs/heads/main")
+		plain, err := timed(in(b.client, "git", "push", "-q", b.bare, tip+":refs/heads/main"))
 		if err != nil {
 			return err
 		}
-		guarded, err := timed(b.client, nil, "git", "push", "-q", b.guarded, tip+":refs/heads/main")
+		guarded, err := timed(in(b.client, "git", "push", "-q", b.guarded, tip+":refs/heads/main"))
 		if err != nil {
 			return err
 		}
@@ -184,7 +183,7 @@ func (b *bench) pushes(kind string) error {
 
 // alone runs the hook by itself on what is about to be pushed, and leaves the
 // nonce index as it was: a hook that sees a relay for the second time does more.
-func (b *bench) alone(line string) (took time.Duration, memory int64, err error) {
+func (b *gate) alone(line string) (took time.Duration, memory int64, err error) {
 	index, kept := filepath.Join(b.guarded, "rigward"), filepath.Join(b.scratch, "index")
 	if err := os.CopyFS(kept, os.DirFS(index)); err != nil {
 		return 0, 0, err
@@ -192,13 +191,8 @@ func (b *bench) alone(line string) (took time.Duration, memory int64, err error)
 	cmd := exec.Command(b.program, "pre-receive", "--timeout", "60s")
 	cmd.Dir, cmd.Stdin = b.guarded, strings.NewReader(line)
 	cmd.Env = append(os.Environ(), "GIT_DIR=.", "GIT_ALTERNATE_OBJECT_DIRECTORIES="+filepath.Join(b.client, "objects"))
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	start := time.Now()
-	memory, err = measured(cmd)
-	took = time.Since(start)
-	if err != nil {
-		return 0, 0, fmt.Errorf("pre-receive: %w: %s", err, out.String())
+	if took, memory, err = measured(cmd); err != nil {
+		return 0, 0, err
 	}
 	if err := os.RemoveAll(index); err != nil {
 		return 0, 0, err
@@ -206,45 +200,13 @@ func (b *bench) alone(line string) (took time.Duration, memory int64, err error)
 	return took, memory, os.Rename(kept, index)
 }
 
-// measured runs a process and returns the peak of its own resident memory in bytes,
-// without its children's.
-func measured(cmd *exec.Cmd) (memory int64, err error) {
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	done := make(chan struct{})
-	peak := make(chan int64)
-	go func() {
-		most := int64(0)
-		for {
-			most = max(most, resident(cmd.Process.Pid))
-			select {
-			case <-done:
-				peak <- most
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
-	}()
-	err = cmd.Wait()
-	close(done)
-	return <-peak, err
-}
-
 // audit measures a whole history.
-func (b *bench) audit() error {
-	start := time.Now()
-	cmd := exec.Command(b.program, "check", "--all", "--format", "json")
-	cmd.Dir = b.source
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	memory, err := measured(cmd)
-	took := time.Since(start)
+func (b *gate) audit() error {
+	took, memory, err := measured(in(b.source, b.program, "check", "--all", "--format", "json"))
 	if err != nil {
-		return fmt.Errorf("check --all: %w: %.300s", err, out.String())
+		return err
 	}
-
-	start = time.Now()
+	start := time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	list := exec.CommandContext(ctx, "git", "-C", b.source, "rev-list", "--objects", "--no-object-names", "main")
@@ -270,7 +232,7 @@ func (b *bench) audit() error {
 		return err
 	}
 	count := min(300, b.n)
-	gpg, err := timed(b.source, nil, "git", "-c", "gpg.format=ssh", "-c", "gpg.ssh.allowedSignersFile="+signers, "log", "--format=%G?", "-"+strconv.Itoa(count), "main")
+	gpg, err := timed(in(b.source, "git", "-c", "gpg.format=ssh", "-c", "gpg.ssh.allowedSignersFile="+signers, "log", "--format=%G?", "-"+strconv.Itoa(count), "main"))
 	if err != nil {
 		return err
 	}
@@ -282,18 +244,6 @@ func (b *bench) audit() error {
 	return nil
 }
 
-func timed(dir string, stdin io.Reader, name string, args ...string) (time.Duration, error) {
-	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.Stdin = dir, stdin
-	start := time.Now()
-	out, err := cmd.CombinedOutput()
-	took := time.Since(start)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w: %.400s", strings.Join(args[:2], " "), err, out)
-	}
-	return took, nil
-}
-
 func must(verb, dir string, args ...string) string {
 	out, err := corpus.Git(dir, append([]string{verb}, args...)...)
 	if err != nil {
@@ -302,29 +252,7 @@ func must(verb, dir string, args ...string) string {
 	return out
 }
 
-func once(rounds int, name string, args ...string) string {
-	var ds []time.Duration
-	for range rounds {
-		d, err := timed("", nil, name, append(args, []string{}...)...)
-		if err == nil {
-			ds = append(ds, d)
-		}
-	}
-	if len(ds) == 0 {
-		return "?"
-	}
-	return ms(median(ds))
-}
-
 func version() string {
 	out, _ := corpus.Git("", "--version")
 	return strings.TrimPrefix(strings.TrimSpace(out), "git version ")
 }
-
-func median(ds []time.Duration) time.Duration {
-	slices.Sort(ds)
-	return ds[len(ds)/2]
-}
-
-func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
-func us(d time.Duration) string { return fmt.Sprintf("%.0f µs", float64(d.Nanoseconds())/1000) }

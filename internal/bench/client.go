@@ -1,24 +1,7 @@
-// Client measures rig-bridge beside git and the reference client, all in one
-// run, on two kinds of repositories: one whose messages are spread over 400
-// days, twenty a thread, and one whose messages all have one date, in threads
-// of every length.
-//
-//	go run ./internal/bench/client [-reference NODE_MODULES] [-sizes 1000,100000] [-corpora spread,ties] [-rounds 5] [-dir DIR]
-//
-// Calls of all alternate, and the figure is the median of each: what loads the
-// machine loads all. It prints a Markdown table. The bars are in columns of
-// their own: status within three times `git status --porcelain`, and the first
-// one of a clone within fifteen times; thread, which reads one thread, so many
-// milliseconds above the start of the program; send so many times what git
-// takes to add and commit one file; and the peak of the memory. The reference
-// client runs up to 100,000 messages.
-//
-// -dir keeps the repositories, so that a second run need not make them.
 package main
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"flag"
@@ -27,24 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
-
-func main() {
-	reference := flag.String("reference", "", "node_modules directory with @mcptoolshop/rig-bridge")
-	sizes := flag.String("sizes", "10,1000,10000", "numbers of messages")
-	corpora := flag.String("corpora", "spread,ties", "kinds of repositories")
-	rounds := flag.Int("rounds", 7, "calls of each command")
-	dir := flag.String("dir", "", "where repositories are kept")
-	flag.Parse()
-	if err := run(*reference, *sizes, *corpora, *rounds, *dir); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
 
 // bars of one size: milliseconds of thread above the start, times of send, and
 // peak in MiB.
@@ -73,19 +42,39 @@ const (
 	mostOfReference = 100000
 )
 
-func run(reference, sizes, corpora string, rounds int, keep string) error {
+// client measures rig-bridge beside git and the reference client on two kinds
+// of repositories: one whose messages are spread over 400 days, twenty a
+// thread, and one whose messages all have one date, in threads of every length.
+//
+// Calls of all alternate, and the figure is the median of each: what loads the
+// machine loads all. The bars are in columns of their own: status within three
+// times `git status --porcelain`, and the first one of a clone within fifteen
+// times; thread, which reads one thread, so many milliseconds above the start
+// of the program; send so many times what git takes to add and commit one file;
+// and the peak of the memory. The reference client runs up to 100,000 messages.
+func client(flags *flag.FlagSet, args []string) error {
+	reference := flags.String("reference", "", "node_modules directory with @mcptoolshop/rig-bridge")
+	sizes := flags.String("sizes", "10,1000,10000", "numbers of messages")
+	corpora := flags.String("corpora", "spread,ties", "kinds of repositories")
+	rounds := flags.Int("rounds", 7, "calls of each command")
+	dir := flags.String("dir", "", "where repositories are kept, so that a second run need not make them")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	return clientOf(*reference, *sizes, *corpora, *rounds, *dir)
+}
+
+func clientOf(reference, sizes, corpora string, rounds int, keep string) error {
 	dir, err := os.MkdirTemp("", "rig-bridge-bench-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	ours := filepath.Join(dir, "rig-bridge")
-	compile := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", ours, "./cmd/rig-bridge")
-	compile.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is released
-	if out, err := compile.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
+	built, err := build(dir, "rig-bridge")
+	if err != nil {
+		return err
 	}
-	b := &bench{dir: dir, ours: ours, rounds: rounds}
+	b := &clients{dir: dir, ours: built[0], rounds: rounds}
 	if reference != "" {
 		b.theirs = filepath.Join(reference, "@mcptoolshop", "rig-bridge", "dist", "cli.js")
 	}
@@ -101,7 +90,7 @@ func run(reference, sizes, corpora string, rounds int, keep string) error {
 				at = filepath.Join(keep, kind+word)
 			}
 			if _, err := os.Stat(filepath.Join(at, ".bridge", "config.yaml")); err != nil {
-				if err := build(at, n, kind == "ties"); err != nil {
+				if err := makeClone(at, n, kind == "ties"); err != nil {
 					return err
 				}
 			}
@@ -118,13 +107,13 @@ func run(reference, sizes, corpora string, rounds int, keep string) error {
 	return nil
 }
 
-type bench struct {
+type clients struct {
 	dir, ours, theirs string
 	rounds            int
 }
 
 // measure prints the rows of one repository.
-func (b *bench) measure(repo string, n int, kind string) error {
+func (b *clients) measure(repo string, n int, kind string) error {
 	bar := barsOf(n)
 	thread := "thread-0000"
 	if kind == "ties" {
@@ -171,7 +160,7 @@ func (b *bench) measure(repo string, n int, kind string) error {
 		row(strings.Join(args, " "), s, verdict(float64(s.ours) <= statusBar*float64(s.git), fmt.Sprintf("%.0f x", statusBar), s))
 	}
 	// What is new is judged once.
-	if _, _, err := call(repo, b.ours, "validate", thread); err != nil {
+	if _, _, err := measured(in(repo, b.ours, "validate", thread)); err != nil {
 		return err
 	}
 	for _, args := range [][]string{{"thread", thread}, {"thread", thread, "--json"}} {
@@ -197,19 +186,19 @@ type sample struct {
 }
 
 // first is the status of a clone in which none has run before.
-func (b *bench) first(repo string, git []string) (sample, error) {
+func (b *clients) first(repo string, git []string) (sample, error) {
 	var ours, theirs []time.Duration
 	var s sample
 	for range max(1, b.rounds/3) {
 		if err := os.RemoveAll(filepath.Join(repo, ".git", "rigward")); err != nil {
 			return s, err
 		}
-		d, peak, err := call(repo, b.ours, "status")
+		d, peak, err := measured(in(repo, b.ours, "status"))
 		if err != nil {
 			return s, err
 		}
 		ours, s.peak = append(ours, d), max(s.peak, peak)
-		if d, _, err = call(repo, git[0], git[1:]...); err != nil {
+		if d, _, err = measured(in(repo, git[0], git[1:]...)); err != nil {
 			return s, err
 		}
 		theirs = append(theirs, d)
@@ -218,7 +207,7 @@ func (b *bench) first(repo string, git []string) (sample, error) {
 	return s, nil
 }
 
-func (b *bench) compare(repo string, n int, args, git []string) (sample, error) {
+func (b *clients) compare(repo string, n int, args, git []string) (sample, error) {
 	if err := os.WriteFile(filepath.Join(b.dir, "body"), []byte("Seen, and on it.\n"), 0o644); err != nil {
 		return sample{}, err
 	}
@@ -226,19 +215,19 @@ func (b *bench) compare(repo string, n int, args, git []string) (sample, error) 
 	times := map[string][]time.Duration{}
 	for range b.rounds {
 		if b.theirs != "" && n <= mostOfReference && !strings.Contains(strings.Join(args, " "), "thread --json") {
-			d, _, err := call(repo, "node", append([]string{b.theirs}, args...)...)
+			d, _, err := measured(in(repo, "node", append([]string{b.theirs}, args...)...))
 			if err != nil {
 				return s, err
 			}
 			times["reference"] = append(times["reference"], d)
 		}
-		d, peak, err := call(repo, b.ours, args...)
+		d, peak, err := measured(in(repo, b.ours, args...))
 		if err != nil {
 			return s, err
 		}
 		times["ours"], s.peak = append(times["ours"], d), max(s.peak, peak)
 		if git != nil {
-			if d, _, err = call(repo, git[0], git[1:]...); err != nil {
+			if d, _, err = measured(in(repo, git[0], git[1:]...)); err != nil {
 				return s, err
 			}
 			times["git"] = append(times["git"], d)
@@ -250,66 +239,9 @@ func (b *bench) compare(repo string, n int, args, git []string) (sample, error) 
 
 func show(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }
 
-func median(list []time.Duration) time.Duration {
-	if len(list) == 0 {
-		return 0
-	}
-	list = slices.Clone(list)
-	slices.Sort(list)
-	return list[len(list)/2]
-}
-
-// call runs a program, and returns how long it took and the peak of its own
-// memory in bytes, as far as that can be seen from outside.
-func call(dir, name string, args ...string) (time.Duration, int64, error) {
-	cmd := exec.Command(name, args...)
-	cmd.Dir = dir
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	start := time.Now()
-	if err := cmd.Start(); err != nil {
-		return 0, 0, err
-	}
-	done, peak := make(chan struct{}), make(chan int64)
-	go func() {
-		most := int64(0)
-		for {
-			most = max(most, memory(cmd.Process.Pid))
-			select {
-			case <-done:
-				peak <- most
-				return
-			case <-time.After(2 * time.Millisecond):
-			}
-		}
-	}()
-	err := cmd.Wait()
-	took := time.Since(start)
-	close(done)
-	if err != nil {
-		return 0, 0, fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, errs.String())
-	}
-	return took, <-peak, nil
-}
-
-// memory is the peak so far of a process's own resident memory in bytes
-// (proc(5), VmHWM); 0 where that is not known.
-func memory(pid int) int64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(status), "\nVmHWM:")
-	var kilobytes int64
-	if _, err := fmt.Sscan(rest, &kilobytes); err != nil {
-		return 0
-	}
-	return kilobytes << 10
-}
-
-// build makes a clone with n messages, ten a commit: twenty a thread over 400
+// makeClone makes a clone with n messages, ten a commit: twenty a thread over 400
 // days, or, with ties, all of one day in threads of 1, 2, 3, … messages.
-func build(dir string, n int, ties bool) error {
+func makeClone(dir string, n int, ties bool) error {
 	git := func(args ...string) error {
 		out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput()
 		if err != nil {

@@ -1,15 +1,3 @@
-// Command bundles measures rig-bundle on RigBundles against tar, gzip and
-// sha256sum in one run, and prints ratios.
-//
-//	go run ./internal/bench/bundles            # all sizes
-//	go run ./internal/bench/bundles -only 0    # the first size
-//
-// It builds rig-bundle as it is released, makes source trees in a temporary
-// directory, runs ours and theirs in turns, of which the best of each counts,
-// and reads peak memory of its own children from the system. What takes less
-// than a second is run more often. Bars: create at most 0.8 times as long as
-// `tar | gzip -9`, verify 1.3 times `gzip -dc | sha256sum`, unpack and verify 1.3
-// times `tar xzf`, memory at most 64 MiB.
 package main
 
 import (
@@ -19,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -30,41 +17,43 @@ type size struct {
 
 var sizes = []size{{100, 1 << 20}, {5000, 50 << 20}, {2000, 200 << 20}, {20000, 20 << 20}}
 
-func main() {
-	only := flag.Int("only", -1, "measure one size, counted from 0")
-	runs := flag.Int("runs", 3, "least number of runs of each command; the best counts")
-	flag.Parse()
-	if err := run(*only, *runs); err != nil {
-		fmt.Fprintln(os.Stderr, "bundles:", err)
-		os.Exit(1)
+// bundles measures rig-bundle on RigBundles against tar, gzip and sha256sum. It
+// makes source trees, runs ours and theirs in turns, of which the best of each
+// counts; what takes less than a second is run more often. Bars: create at most
+// 0.8 times as long as `tar | gzip -9`, verify 1.3 times `gzip -dc | sha256sum`,
+// unpack and verify 1.3 times `tar xzf`, memory at most 64 MiB.
+func bundles(flags *flag.FlagSet, args []string) error {
+	only := flags.Int("only", -1, "measure one size, counted from 0")
+	runs := flags.Int("runs", 3, "least number of runs of each command; the best counts")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
+	return bundlesOf(*only, *runs)
 }
 
-func run(only, runs int) error {
+func bundlesOf(only, runs int) error {
 	work, err := os.MkdirTemp("", "bench-bundles-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(work)
-	bin := filepath.Join(work, "rig-bundle")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "./cmd/rig-bundle")
-	build.Stderr, build.Env = os.Stderr, append(os.Environ(), "CGO_ENABLED=0") // as it is released
-	if err := build.Run(); err != nil {
-		return fmt.Errorf("building rig-bundle from the top of the module: %w", err)
+	built, err := build(work, "rig-bundle")
+	if err != nil {
+		return err
 	}
 	fmt.Printf("%-16s %-8s %9s %9s %7s %6s %9s\n", "tree", "what", "ours", "theirs", "ratio", "bar", "memory")
 	for i, s := range sizes {
 		if only >= 0 && i != only {
 			continue
 		}
-		if err := measure(filepath.Join(work, fmt.Sprint(i)), bin, s, runs); err != nil {
+		if err := measureBundle(filepath.Join(work, fmt.Sprint(i)), built[0], s, runs); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func measure(dir, bin string, s size, runs int) error {
+func measureBundle(dir, bin string, s size, runs int) error {
 	src := filepath.Join(dir, "src")
 	if err := makeTree(src, s); err != nil {
 		return err
@@ -99,10 +88,10 @@ func measure(dir, bin string, s size, runs int) error {
 		clean()
 		verdict := "ok"
 		ratio := float64(ours.best) / float64(theirs.best)
-		if ratio > r.bar || ours.memory > 64<<10 {
+		if ratio > r.bar || ours.memory > maxMemory {
 			verdict = "OVER"
 		}
-		fmt.Printf("%6d/%4d MiB  %-8s %8.3fs %8.3fs %7.2f %6.1f %5d MiB %s\n", s.files, s.bytes>>20, r.what, ours.best.Seconds(), theirs.best.Seconds(), ratio, r.bar, ours.memory>>10, verdict)
+		fmt.Printf("%6d/%4d MiB  %-8s %8.3fs %8.3fs %7.2f %6.1f %5d MiB %s\n", s.files, s.bytes>>20, r.what, ours.best.Seconds(), theirs.best.Seconds(), ratio, r.bar, ours.memory>>20, verdict)
 	}
 	return os.RemoveAll(dir)
 }
@@ -111,7 +100,7 @@ func measure(dir, bin string, s size, runs int) error {
 const mostRuns = 25
 
 // A timing is the shortest time of n runs of a command and the most memory that
-// one of them took, in KiB.
+// one of them took, in bytes.
 type timing struct {
 	n      int
 	best   time.Duration
@@ -121,20 +110,18 @@ type timing struct {
 func (t *timing) run(args ...string) error {
 	// Ours writes a journal through to the disk, and would wait there for what
 	// the run before has left to write.
-	if out, err := exec.Command("sync").CombinedOutput(); err != nil {
-		return fmt.Errorf("sync: %w\n%s", err, out)
+	if _, err := timed(exec.Command("sync")); err != nil {
+		return err
 	}
-	cmd := exec.Command(args[0], args[1:]...)
-	start := time.Now()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
+	took, peak, err := measured(exec.Command(args[0], args[1:]...))
+	if err != nil {
+		return err
 	}
-	took := time.Since(start)
 	if t.n == 0 || took < t.best {
 		t.best = took
 	}
 	t.n++
-	t.memory = max(t.memory, peakMemory(cmd.ProcessState))
+	t.memory = max(t.memory, peak)
 	return nil
 }
 

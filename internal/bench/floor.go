@@ -11,11 +11,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/rigward/rigward/internal/bench/corpus"
+	"github.com/rigward/rigward/internal/test/corpus"
 )
 
 // programs are the commands that are released.
@@ -37,7 +36,7 @@ func floor() (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d cores, %s, %s %s/%s, load %s at the start.\n\n", runtime.NumCPU(), strings.TrimSpace(string(version)), runtime.Version(), runtime.GOOS, runtime.GOARCH, load())
 	fmt.Fprintf(&b, "| floor | |\n|---|---|\n")
-	git, err := start("git", "--version")
+	git, err := repeated(41, "git", "--version")
 	if err != nil {
 		return "", err
 	}
@@ -50,10 +49,10 @@ func floor() (string, error) {
 		if err := os.WriteFile(program+".go", []byte("package main\n\n"+idle.imports+"func main() {}\n"), 0o644); err != nil {
 			return "", err
 		}
-		if err := build(program, program+".go"); err != nil {
+		if err := compile(program, program+".go"); err != nil {
 			return "", err
 		}
-		took, err := start(program)
+		took, err := repeated(41, program)
 		if err != nil {
 			return "", err
 		}
@@ -77,11 +76,12 @@ func floor() (string, error) {
 	fmt.Fprintf(&b, "| inflate of compress/gzip, output | %.0f MiB/s |\n", inflate())
 	fmt.Fprintf(&b, "\n| program | start with `--version` | beside `git --version` | size, stripped |\n|---|---|---|---|\n")
 	for _, name := range programs {
-		path := filepath.Join(scratch, name)
-		if err := build(path, "./cmd/"+name); err != nil {
+		built, err := build(scratch, name)
+		if err != nil {
 			return "", err
 		}
-		took, err := start(path, "--version")
+		path := built[0]
+		took, err := repeated(41, path, "--version")
 		if err != nil {
 			return "", err
 		}
@@ -92,27 +92,6 @@ func floor() (string, error) {
 		fmt.Fprintf(&b, "| `%s` | %.1f ms | %.1f | %.1f MiB |\n", name, milli(took), float64(took)/float64(git), float64(st.Size())/(1<<20))
 	}
 	return b.String(), nil
-}
-
-// build builds a package as it is released.
-func build(out, pkg string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
-	cmd.Stderr, cmd.Env = os.Stderr, append(os.Environ(), "CGO_ENABLED=0")
-	return cmd.Run()
-}
-
-// start is the median time of 41 starts.
-func start(name string, args ...string) (time.Duration, error) {
-	var all []time.Duration
-	for range 41 {
-		begin := time.Now()
-		if err := exec.Command(name, args...).Run(); err != nil {
-			return 0, err
-		}
-		all = append(all, time.Since(begin))
-	}
-	slices.Sort(all)
-	return all[len(all)/2], nil
 }
 
 func shortest(runs int, f func()) time.Duration {
@@ -155,5 +134,3 @@ func inflate() float64 {
 	})
 	return float64(size) / (1 << 20) / took.Seconds()
 }
-
-func milli(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

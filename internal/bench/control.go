@@ -1,43 +1,35 @@
-// Command control measures the control plane and prints a Markdown table: what
-// a post-receive adds to a push of one envelope, the rebuild of a whole
-// history, and each query.
-//
-//	go run ./internal/bench/control [-n 100000] [-rounds 20] [-dir DIR]
-//
-// The repository is made once in DIR and used again.
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/internal/bench/corpus"
 	"github.com/rigward/rigward/internal/controlplane"
+	"github.com/rigward/rigward/internal/test/corpus"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 
-func main() {
-	n := flag.Int("n", 100_000, "envelopes of the repository")
-	rounds := flag.Int("rounds", 20, "runs of each kind; the median counts")
-	dir := flag.String("dir", "", "where the repository is kept; default a scratch directory")
-	flag.Parse()
-	if err := run(*n, *rounds, *dir); err != nil {
-		fmt.Fprintln(os.Stderr, "control:", err)
-		os.Exit(1)
+// control measures the control plane: what a post-receive adds to a push of one
+// envelope, the rebuild of a whole history, and each query. The repository is
+// made once in -dir and used again.
+func control(flags *flag.FlagSet, args []string) error {
+	n := flags.Int("n", 100_000, "envelopes of the repository")
+	rounds := flags.Int("rounds", 20, "runs of each kind; the median counts")
+	dir := flags.String("dir", "", "where the repository is kept; default a scratch directory")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
+	return controlOf(*n, *rounds, *dir)
 }
 
-func run(n, rounds int, dir string) error {
+func controlOf(n, rounds int, dir string) error {
 	scratch, err := os.MkdirTemp("", "rigward-bench-")
 	if err != nil {
 		return err
@@ -46,12 +38,8 @@ func run(n, rounds int, dir string) error {
 	if dir == "" {
 		dir = scratch
 	}
-	for _, name := range []string{"rig-hook", "rig-control", "rig-bridge"} {
-		build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(scratch, name), "github.com/rigward/rigward/cmd/"+name)
-		build.Stderr = os.Stderr
-		if err := build.Run(); err != nil {
-			return err
-		}
+	if _, err := build(scratch, "rig-hook", "rig-control", "rig-bridge"); err != nil {
+		return err
 	}
 	o := corpus.Options{Envelopes: n, Relays: true, Signed: true}
 	source := filepath.Join(dir, fmt.Sprintf("signed-%d.git", n))
@@ -74,15 +62,15 @@ func run(n, rounds int, dir string) error {
 	fmt.Println("| envelopes | what | time |")
 	fmt.Println("|---|---|---|")
 	row := func(what string, d time.Duration) {
-		fmt.Printf("| %d | %s | %.1f ms |\n", n, what, float64(d.Microseconds())/1000)
+		fmt.Printf("| %d | %s | %.1f ms |\n", n, what, milli(d))
 	}
 	hook, control := filepath.Join(scratch, "rig-hook"), filepath.Join(scratch, "rig-control")
-	whole, err := timed(repo, "", hook, "index", "--all")
+	whole, err := timed(in(repo, hook, "index", "--all"))
 	if err != nil {
 		return err
 	}
 	row("`rig-hook index --all` into a new SQLite database", whole)
-	if whole, err = timed(repo, "", hook, "index", "--check"); err != nil {
+	if whole, err = timed(in(repo, hook, "index", "--check")); err != nil {
 		return err
 	}
 	row("`rig-hook index --check`", whole)
@@ -109,7 +97,11 @@ func run(n, rounds int, dir string) error {
 			{&controlFloor, repo, []string{control, "--version"}},
 		}
 		for _, s := range steps {
-			d, err := timed(s.dir, "x", s.args[0], s.args[1:]...)
+			cmd := in(s.dir, s.args[0], s.args[1:]...)
+			if s.args[1] == "post-receive" {
+				cmd.Env, cmd.Stdin = append(os.Environ(), "GIT_DIR=."), strings.NewReader("x") // as git starts it
+			}
+			d, err := timed(cmd)
 			if err != nil {
 				return err
 			}
@@ -138,7 +130,7 @@ func run(n, rounds int, dir string) error {
 	for _, c := range [][]string{{control, "query", "turn"}, {filepath.Join(scratch, "rig-bridge"), "query", "turn"}} {
 		var ds []time.Duration
 		for range rounds {
-			d, err := timed(repo, "", c[0], c[1:]...)
+			d, err := timed(in(repo, c[0], c[1:]...))
 			if err != nil {
 				return err
 			}
@@ -183,13 +175,13 @@ func advance(bare, repo string, n, i int, o corpus.Options, hookFile, hook strin
 	if err != nil {
 		return p, err
 	}
-	if p.without, err = timed(client, "", "git", "push", "-q", bare, tip+":refs/heads/main"); err != nil {
+	if p.without, err = timed(in(client, "git", "push", "-q", bare, tip+":refs/heads/main")); err != nil {
 		return p, err
 	}
 	if err := os.WriteFile(hookFile, hooks.Shim("post-receive", hook, false), 0o755); err != nil {
 		return p, err
 	}
-	if p.with, err = timed(client, "", "git", "push", "-q", repo, tip+":refs/heads/main"); err != nil {
+	if p.with, err = timed(in(client, "git", "push", "-q", repo, tip+":refs/heads/main")); err != nil {
 		return p, err
 	}
 	if err := os.Remove(hookFile); err != nil {
@@ -199,7 +191,7 @@ func advance(bare, repo string, n, i int, o corpus.Options, hookFile, hook strin
 		return p, err
 	}
 	for _, c := range []string{bare, repo} {
-		if _, err := timed(client, "", "git", "push", "-q", c, tip+":refs/heads/main"); err != nil {
+		if _, err := timed(in(client, "git", "push", "-q", c, tip+":refs/heads/main")); err != nil {
 			return p, err
 		}
 	}
@@ -253,27 +245,4 @@ func queries(repo string, n, rounds int, row func(string, time.Duration)) error 
 		}
 	}
 	return nil
-}
-
-func timed(dir, stdin, name string, args ...string) (time.Duration, error) {
-	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
-	if args[0] == "post-receive" {
-		cmd.Env = append(os.Environ(), "GIT_DIR=.") // as git starts it
-	}
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	start := time.Now()
-	err := cmd.Run()
-	took := time.Since(start)
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return 0, fmt.Errorf("%s %s: %w: %.400s", filepath.Base(name), strings.Join(args, " "), err, out.String())
-	}
-	return took, err
-}
-
-func median(ds []time.Duration) time.Duration {
-	slices.Sort(ds)
-	return ds[len(ds)/2]
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheDocumentHasEveryBlock(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "performance.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "performance.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,6 @@ func TestBlock(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"a table stays", "first\n\n| a | b |\n|---|---|\n", "first\n\n| a | b |\n|---|---|\n"},
 		{"columns are preformatted", "  100/1 MiB create  \n", "```\n  100/1 MiB create\n```\n"},
-		{"the test runner is left out", "=== RUN   TestRatio\n    ratio 1.1\n--- PASS: TestRatio (1.0s)\nPASS\nok  \tx\t1.0s\n", "```\n    ratio 1.1\n```\n"},
 	} {
 		if got := block(c.in); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)

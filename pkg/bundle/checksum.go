@@ -10,7 +10,7 @@ import (
 const maxChecksum = 64 << 10
 
 // ParseChecksum reads a `.sha256` file and returns the digest for the file
-// called name (spec/rigbundle.md section 4, spec/agentbundle.md section 11).
+// called name (docs/spec/rigbundle.md#identity, docs/spec/agentbundle.md#checksum-and-signature).
 // It holds one lone digest with white space around it, or lines as sha256sum
 // or BSD's sha256 write them; hex in any case; names are compared by their
 // last path part. A line that begins with a backslash has an escaped name and

@@ -436,8 +436,8 @@ func (z *zstdReader) Close() error {
 	return nil
 }
 
-// NewGzipWriter returns the gzip writer whose bytes spec/rigbundle.md section
-// 4 pins: best compression, one member, no name, no time, OS 255. The result
+// NewGzipWriter returns the gzip writer whose bytes docs/spec/rigbundle.md#identity
+// pins: best compression, one member, no name, no time, OS 255. The result
 // does not depend on how the input is cut into writes.
 func NewGzipWriter(w io.Writer) io.WriteCloser { return newGzipWriter(w, gzip.BestCompression) }
 
@@ -459,7 +459,7 @@ func newGzipWriter(w io.Writer, level int) io.WriteCloser {
 var canonicalGzip = [10]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 255}
 
 // NewZstdWriter returns a zstd writer of one frame with a checksum and a
-// window of 4 MiB, where spec/agentbundle.md section 10 allows 8: memory stays
+// window of 4 MiB, where docs/spec/agentbundle.md#create allows 8: memory stays
 // below 64 MiB.
 func NewZstdWriter(w io.Writer) (io.WriteCloser, error) {
 	return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithWindowSize(4<<20), zstd.WithEncoderCRC(true), zstd.WithEncoderConcurrency(1))

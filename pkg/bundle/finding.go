@@ -7,8 +7,8 @@ import (
 )
 
 // A Finding is one fault of a bundle. Code is stable and documented by the
-// format (spec/rigbundle.md section 18, spec/agentbundle.md section 8.1,
-// spec/ryebundle.md section 13).
+// format (docs/spec/rigbundle.md#codes, docs/spec/agentbundle.md#codes,
+// docs/spec/ryebundle.md#codes).
 type Finding struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`          // one sentence, untrusted text quoted

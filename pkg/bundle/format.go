@@ -172,8 +172,7 @@ func (o *Options) LimitsOr(own Limits) Limits {
 }
 
 // CheckDigest holds the digest of a file against those that vouch for it, the
-// digest file first (spec/rigbundle.md section 4, spec/agentbundle.md section
-// 11).
+// digest file first (docs/spec/rigbundle.md#identity, docs/spec/agentbundle.md#checksum-and-signature).
 func (in *Input) CheckDigest(is Digest, require bool) (*Finding, []Note) {
 	differs := func(where, want string) (*Finding, []Note) {
 		return Faultf(ChecksumMismatch, "", "the file's SHA-256 is %s, %s says %s", is.Hex(), where, want), nil

@@ -21,7 +21,7 @@ type Limits struct {
 	Ratio      int64 // decompressed size : file size, once more than 64 MiB came out
 }
 
-// DefaultLimits returns the limits of spec/rigbundle.md section 13. Formats
+// DefaultLimits returns the limits of docs/spec/rigbundle.md#limits. Formats
 // change those that they define otherwise.
 func DefaultLimits() Limits {
 	return Limits{

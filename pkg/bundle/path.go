@@ -10,8 +10,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// CheckName judges a member name by spec/rigbundle.md section 6, which
-// spec/agentbundle.md section 6 shares: valid UTF-8, not empty, no control or
+// CheckName judges a member name by docs/spec/rigbundle.md#names, which
+// docs/spec/agentbundle.md#members shares: valid UTF-8, not empty, no control or
 // bidi controls (code member-name); relative, components separated by "/",
 // none empty, "." or "..", no backslash, no drive letter (member-path). Lengths
 // are judged by [Limits.CheckPath]. It returns nil for a good name.

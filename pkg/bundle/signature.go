@@ -8,7 +8,7 @@ import (
 	"github.com/rigward/rigward/pkg/sshsign"
 )
 
-// Codes of detached signatures (spec/agentbundle.md section 11).
+// Codes of detached signatures (docs/spec/agentbundle.md#checksum-and-signature).
 const (
 	SignatureFormat    = "signature-format"
 	SignatureNamespace = "signature-namespace"

@@ -387,8 +387,8 @@ func (t *tarReader) content(size int64, fn func([]byte), buf []byte) error {
 	return nil
 }
 
-// member judges one member in the order of spec/rigbundle.md section 12 and
-// spec/agentbundle.md section 8, and reads its content.
+// member judges one member in the order of docs/spec/rigbundle.md#verify and
+// docs/spec/agentbundle.md#verify, and reads its content.
 func (t *tarReader) member(h header, ext *pax) error {
 	l := &t.p.Limits
 	quoted := func() string { return finding.QuoteMax(h.name, 200) }

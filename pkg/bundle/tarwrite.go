@@ -240,7 +240,7 @@ func (p *pipe) Close() error {
 	return <-p.exit
 }
 
-// USTAR is the layout of spec/agentbundle.md section 10, which is that of the
+// USTAR is the layout of docs/spec/agentbundle.md#create, which is that of the
 // standard library's writer: ustar headers, a pax header only where ustar
 // cannot hold a value, with no other keys, owners 0, order by the bytes of the
 // path. A test knows the bytes.

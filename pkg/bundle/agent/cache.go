@@ -16,7 +16,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// Cache keeps verified bundles of local builds under their keys (section 15):
+// Cache keeps verified bundles of local builds under their keys (docs/spec/agentbundle.md#cache-key):
 // KEY.tar.gz or KEY.tar.zst and the digest file beside it. Anybody can have put
 // an entry there, a checkout for one. So the user's state directory records
 // which file a build of this user made for a key, and another one counts as

@@ -13,7 +13,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// CacheKey computes the key of a local build (spec/agentbundle.md section 15)
+// CacheKey computes the key of a local build (docs/spec/agentbundle.md#cache-key)
 // from the source tree, the lockfile (its content; nil: none) and the place
 // where the bundle is to run (runtime nil: none given). The key is 64 hex
 // digits. A *bundle.Finding as error says that the tree holds what cannot be

@@ -1,6 +1,6 @@
 package agent
 
-// Codes of this format (spec/agentbundle.md section 8.1). Those of the
+// Codes of this format (docs/spec/agentbundle.md#codes). Those of the
 // container, its members and their limits are the archive reader's own.
 const (
 	codeManifestMissing       = "manifest-missing"
@@ -35,7 +35,7 @@ const (
 	codeRefAmbiguous = "ref-ambiguous"
 )
 
-// Notes (section 8.2): they never change the verdict.
+// Notes (docs/spec/agentbundle.md#notes): they never change the verdict.
 const (
 	noteUnknownField       = "unknown-field"
 	noteRuntimeUnknown     = "runtime-version-unknown"

@@ -10,7 +10,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// Root is where a runner extracts the bundle (spec/agentbundle.md section 14).
+// Root is where a runner extracts the bundle (docs/spec/agentbundle.md#stage).
 const Root = "/holon/agent"
 
 // A Mount is a directory that the runner mounts.

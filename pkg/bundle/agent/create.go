@@ -18,7 +18,7 @@ import (
 const maxEpoch = 8589934591
 
 // ParseEpoch reads SOURCE_DATE_EPOCH: seconds since 1970 as a decimal integer,
-// 0 to 8589934591; an empty text is 0 (spec/agentbundle.md section 10).
+// 0 to 8589934591; an empty text is 0 (docs/spec/agentbundle.md#create).
 func ParseEpoch(s string) (int64, error) {
 	if s == "" {
 		return 0, nil
@@ -31,7 +31,7 @@ func ParseEpoch(s string) (int64, error) {
 }
 
 // Create packs a tree that is the bundle root, manifest.json included, into a
-// new file, and writes the digest file beside it (section 10). Output is the
+// new file, and writes the digest file beside it (docs/spec/agentbundle.md#create). Output is the
 // directory for it, or its path, with the name that the manifest gives. The
 // bundle is judged by all rules before it takes its place; if it is not
 // accepted, Findings says why and nothing is left behind. The same tree gives
@@ -117,7 +117,7 @@ func Digest(ctx context.Context, src bundle.Source, f Format, o bundle.Options) 
 	return r, nil
 }
 
-// WriteSidecar writes FILE.sha256 as sha256sum does (section 11).
+// WriteSidecar writes FILE.sha256 as sha256sum does (docs/spec/agentbundle.md#checksum-and-signature).
 func WriteSidecar(name string, d bundle.Digest) error {
 	return bundle.WriteBytes(name+".sha256", 0o644, fmt.Appendf(nil, "%s  %s\n", d.Hex(), filepath.Base(name)))
 }

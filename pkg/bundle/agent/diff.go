@@ -23,7 +23,7 @@ type Difference struct {
 	B           *Result  `json:"b"`
 }
 
-// A Change is one difference in the JSON form of section 16: an array of kind,
+// A Change is one difference in the JSON form of docs/spec/agentbundle.md#commands: an array of kind,
 // path and, of mode, type, link and manifest, the two values. The kind
 // manifest-format says that only the spelling differs.
 type Change bundle.Change

@@ -1,6 +1,6 @@
 // Package agent is the agent bundle format: one archive that carries an agent
 // ready to run, with a manifest that says how to start it and where it fits
-// (spec/agentbundle.md).
+// (docs/spec/agentbundle.md).
 //
 // [Verify] judges a bundle file and changes nothing; all other verbs verify
 // first. [Create] packs a directory, [Rebuild] packs a bundle again and

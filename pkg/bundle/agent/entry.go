@@ -12,7 +12,7 @@ import (
 )
 
 // HeadSize is the number of bytes at the start of an executable file that
-// decide whether it can be started (spec/agentbundle.md section 5).
+// decide whether it can be started (docs/spec/agentbundle.md#entry).
 const HeadSize = 256
 
 // entryFault is a finding about the file that entry names.
@@ -20,7 +20,7 @@ func entryFault(code, entry, hint, format string, args ...any) *bundle.Finding {
 	return &bundle.Finding{Code: code, Path: entry, Field: "entry", Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// checkEntryPath judges the letters of entry, step 1 of section 5.
+// checkEntryPath judges the letters of entry, step 1 of docs/spec/agentbundle.md#entry.
 func checkEntryPath(entry string) *bundle.Finding {
 	why := ""
 	switch {
@@ -52,7 +52,7 @@ func hasDriveLetter(p string) bool {
 }
 
 // checkEntryFormat judges the first HeadSize bytes of the entry, step 5 of
-// section 5: a kernel of the bundle's platform can start it.
+// docs/spec/agentbundle.md#entry: a kernel of the bundle's platform can start it.
 func checkEntryFormat(entry string, head []byte, platform, arch string) *bundle.Finding {
 	format := func(why string) *bundle.Finding {
 		return entryFault(codeEntryFormat, entry, "", "%s %s, a #! line or a binary for %s/%s is expected", finding.QuoteMax(entry, 200), why, platform, arch)
@@ -115,7 +115,7 @@ func shebangFault(head []byte) string {
 	return ""
 }
 
-// elfMachines are the headers of section 5: class, byte order, machine (ELF
+// elfMachines are the headers of docs/spec/agentbundle.md#entry: class, byte order, machine (ELF
 // gABI, e_ident and e_machine).
 var elfMachines = map[[3]uint16]string{
 	{2, 1, 62}:  "amd64",

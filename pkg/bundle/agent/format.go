@@ -10,7 +10,7 @@ import (
 // Format is this format as gates and the command see it, with what only it
 // asks for.
 type Format struct {
-	Target  *Target  // for which a bundle must be made (section 13), nil for any
+	Target  *Target  // for which a bundle must be made (docs/spec/agentbundle.md#target), nil for any
 	Runtime *Runtime // with Target: what the base image brings
 	AnyName bool     // the file name is not judged
 

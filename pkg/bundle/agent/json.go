@@ -15,7 +15,7 @@ import (
 )
 
 // MaxDepth is the number of arrays and objects that may be open at once in
-// manifest.json (spec/agentbundle.md section 4).
+// manifest.json (docs/spec/agentbundle.md#manifest).
 const MaxDepth = 64
 
 type jsonKind byte
@@ -68,7 +68,7 @@ type jsonError struct {
 }
 
 // parseJSON reads one JSON text (RFC 8259) in UTF-8 without byte order mark.
-// The order of judgement is that of spec/agentbundle.md section 8, step 5:
+// The order of judgement is that of docs/spec/agentbundle.md#manifest:
 // bytes, syntax, duplicate keys, surrogates. Keys and strings are compared
 // and returned decoded, as they are spelled. It takes linear time and at most
 // MaxDepth levels of stack.

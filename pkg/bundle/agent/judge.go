@@ -12,7 +12,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// DefaultLimits returns the limits of spec/agentbundle.md section 7.
+// DefaultLimits returns the limits of docs/spec/agentbundle.md#limits.
 func DefaultLimits() bundle.Limits {
 	l := bundle.DefaultLimits()
 	l.TotalSize, l.MemberSize, l.Entries, l.Manifest = 4<<30, 1<<30, 200_000, 1<<20
@@ -23,7 +23,7 @@ func DefaultLimits() bundle.Limits {
 // of a bundle with more of them is read again.
 const headBudget = 16 << 20
 
-// profile is what an agent bundle may hold (sections 2 and 6).
+// profile is what an agent bundle may hold (docs/spec/agentbundle.md#container, #members).
 func profile(limits bundle.Limits, compressions []bundle.Compression) *bundle.Profile {
 	p := &bundle.Profile{
 		Limits:       limits,
@@ -76,7 +76,7 @@ func checkName(name string) *bundle.Finding {
 	return nil
 }
 
-// checkTree judges the whole tree, step 4 of section 8: parents, symlinks,
+// checkTree judges the whole tree, step 4 of docs/spec/agentbundle.md#verify: parents, symlinks,
 // hard links, collisions. Only the first step with a fault is listed. The tree
 // is complete if there is none.
 func checkTree(a *bundle.Archive) (*tree, []*bundle.Finding, []bundle.Note) {
@@ -149,7 +149,7 @@ func (t *tree) file(a *bundle.Archive, n *node) *bundle.Member {
 	return &a.Members[n.index]
 }
 
-// readManifest judges manifest.json, step 5 of section 8.
+// readManifest judges manifest.json, step 5 of docs/spec/agentbundle.md#verify.
 func readManifest(a *bundle.Archive) (*Manifest, []*bundle.Finding, []bundle.Note) {
 	m := a.Member(ManifestName)
 	if m == nil {
@@ -173,7 +173,7 @@ func readManifest(a *bundle.Archive) (*Manifest, []*bundle.Finding, []bundle.Not
 	return ParseManifest(a.Kept[ManifestName])
 }
 
-// checkEntry judges the entry, step 6 of section 8. The error is for reading.
+// checkEntry judges the entry, step 6 of docs/spec/agentbundle.md#verify. The error is for reading.
 func checkEntry(ctx context.Context, a *bundle.Archive, t *tree, m *Manifest) (*bundle.Finding, error) {
 	entry := m.Entry
 	if f := checkEntryPath(entry); f != nil {

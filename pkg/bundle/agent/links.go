@@ -11,7 +11,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// Codes of links (spec/agentbundle.md section 8.1).
+// Codes of links (docs/spec/agentbundle.md#codes).
 const (
 	codeLinkTarget     = "link-target"
 	codeLinkEscape     = "link-escape"
@@ -27,7 +27,7 @@ const (
 const maxLinks = 40
 
 // checkSymlinkTarget judges the target of the symlink name by its letters
-// (section 6): link-target or link-escape.
+// (docs/spec/agentbundle.md#members): link-target or link-escape.
 func checkSymlinkTarget(name, target string, maxPath int64) *bundle.Finding {
 	fault := func(code, why string) *bundle.Finding {
 		return bundle.Faultf(code, name, "the symlink target %s %s", finding.QuoteMax(target, 200), why)

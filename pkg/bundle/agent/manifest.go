@@ -17,7 +17,7 @@ import (
 // ManifestName is the path of the manifest below the bundle root.
 const ManifestName = "manifest.json"
 
-// A Manifest is what manifest.json says (spec/agentbundle.md section 4).
+// A Manifest is what manifest.json says (docs/spec/agentbundle.md#manifest).
 type Manifest struct {
 	Name     string
 	Version  string // SemVer 2.0.0
@@ -70,8 +70,8 @@ const (
 	maxFindings  = 100 // in one manifest; more would help nobody
 )
 
-// ParseManifest reads manifest.json and judges it by spec/agentbundle.md
-// section 4. Findings come in the order of section 8, step 5, the first being
+// ParseManifest reads manifest.json and judges it by docs/spec/agentbundle.md#manifest.
+// Findings come in the order of docs/spec/agentbundle.md#verify, step 5, the first being
 // the verdict; the manifest is nil if there is any. Notes name unknown fields.
 // The size of data is the caller's to limit.
 func ParseManifest(data []byte) (*Manifest, []*bundle.Finding, []bundle.Note) {

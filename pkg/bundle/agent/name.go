@@ -14,8 +14,8 @@ const (
 	extZstd    = ".tar.zst"
 )
 
-// FileName is the name that a bundle file has by spec/agentbundle.md section
-// 9; ext is ".tar.gz" or ".tar.zst".
+// FileName is the name that a bundle file has by docs/spec/agentbundle.md#file-name;
+// ext is ".tar.gz" or ".tar.zst".
 func (m *Manifest) FileName(ext string) string {
 	return filePrefix + m.Name + "-" + m.Version + "-" + Target{m.Platform, m.Arch, m.Libc}.join("-") + ext
 }

@@ -26,7 +26,7 @@ func (out *Rebuilt) side(r *Result) *Rebuilt {
 	return out
 }
 
-// Rebuild packs a tree, or a bundle again, by section 10 and compares its tar
+// Rebuild packs a tree, or a bundle again, by docs/spec/agentbundle.md#create and compares its tar
 // digest with that of against, which is the bundle itself if there is no
 // other. All are judged first.
 func Rebuild(ctx context.Context, src, against bundle.Input, f Format, o bundle.Options) (*Rebuilt, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// A Ref says where a bundle is (spec/agentbundle.md section 12): a file, or an
+// A Ref says where a bundle is (docs/spec/agentbundle.md#references): a file, or an
 // asset of a release, which is looked up in a mirror and never fetched.
 type Ref struct {
 	Path string // of a file; empty for an asset

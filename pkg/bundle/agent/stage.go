@@ -38,7 +38,7 @@ type staged struct {
 	Mounts       []Mount         `json:"mounts"`
 }
 
-// Stage writes the context of an image build (section 14) of a bundle that
+// Stage writes the context of an image build (docs/spec/agentbundle.md#stage) of a bundle that
 // Verify has accepted, from the same open file: agent/ with the extracted
 // tree, Containerfile, stage.json. The same input gives the same bytes; an
 // error leaves nothing behind.

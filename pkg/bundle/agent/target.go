@@ -20,7 +20,7 @@ type Target struct {
 }
 
 // ParseTarget reads platform/arch/libc, without the libc part off linux
-// (spec/agentbundle.md section 13). The words are those of the manifest.
+// (docs/spec/agentbundle.md#target). The words are those of the manifest.
 func ParseTarget(s string) (Target, error) {
 	parts := strings.Split(s, "/")
 	bad := func() (Target, error) {
@@ -71,7 +71,7 @@ func ParseRuntime(s string) (Runtime, error) {
 func (r Runtime) String() string { return r.Type + "@" + r.Version }
 
 // CheckTarget tells whether the bundle fits target and, if it is given, the
-// runtime there (spec/agentbundle.md section 13). The findings are in the
+// runtime there (docs/spec/agentbundle.md#target). The findings are in the
 // order platform, arch, libc, runtime.
 func (m *Manifest) CheckTarget(target Target, runtime *Runtime) ([]*bundle.Finding, []bundle.Note) {
 	var findings []*bundle.Finding

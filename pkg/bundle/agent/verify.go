@@ -8,11 +8,11 @@ import (
 	"github.com/rigward/rigward/pkg/bundle"
 )
 
-// Namespace of signatures of agent bundles (section 11).
+// Namespace of signatures of agent bundles (docs/spec/agentbundle.md#checksum-and-signature).
 const Namespace = "agent-bundle"
 
 // A Result is what is known of one bundle file. It is accepted if Findings is
-// empty; else the first finding decides (section 8).
+// empty; else the first finding decides (docs/spec/agentbundle.md#verify).
 type Result struct {
 	bundle.Result
 	Member    string    `json:"member,omitempty"` // path of the first finding
@@ -36,8 +36,8 @@ func NewResult(command string, faults ...*bundle.Finding) *Result {
 // the tree can be relied on.
 func (r *Result) Comparable() bool { return r.treeOK }
 
-// Verify judges a bundle file by spec/agentbundle.md sections 2 to 9, 11 and
-// 13, in the order of section 8. Of the name under which it was found only the
+// Verify judges a bundle file by all rules, in the order of
+// docs/spec/agentbundle.md#verify. Of the name under which it was found only the
 // last part is judged. The file is read once, to its last byte. The error is
 // for what kept it from being read.
 func Verify(ctx context.Context, in bundle.Input, f Format, o bundle.Options) (*Result, error) {
@@ -107,7 +107,7 @@ func (r *Result) read(a *bundle.Archive) {
 }
 
 // compressions are those that a file's extension allows: its own, or any
-// under another extension (section 2).
+// under another extension (docs/spec/agentbundle.md#container).
 func compressions(name string) []bundle.Compression {
 	switch kindOf(name) {
 	case extGzip:

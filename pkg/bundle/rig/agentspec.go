@@ -47,7 +47,7 @@ type resource struct {
 	field    string
 }
 
-// checkAgent judges an agent.yaml by spec/rigbundle.md section 10, in the
+// checkAgent judges an agent.yaml by docs/spec/rigbundle.md#agentspec, in the
 // order of its table. Unknown keys pass. The result is nil if the document
 // can't be used at all.
 func checkAgent(c *checker, data []byte) *agentSpec {
@@ -260,7 +260,7 @@ func restoreWidens(chain ...string) bool {
 }
 
 // rewriteImports replaces the refs of an agent.yaml as to says, by field, and
-// leaves every other byte (section 11 point 5).
+// leaves every other byte (docs/spec/rigbundle.md#create, step 5).
 func rewriteImports(data []byte, a *agentSpec, to []string) ([]byte, *bundle.Finding) {
 	out := data
 	for i := len(a.imports) - 1; i >= 0; i-- {

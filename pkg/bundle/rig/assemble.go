@@ -89,7 +89,7 @@ type vendored struct {
 
 func (v *vendored) dest() string { return "agents/" + v.spec.name }
 
-// assembly is the state of section 11. Faults are kept by step; the first
+// assembly is the state of a create (docs/spec/rigbundle.md#create). Faults are kept by step; the first
 // step that has any decides.
 type assembly struct {
 	ctx    context.Context
@@ -153,7 +153,7 @@ func newAssembly(src *Source, opt *Options) *assembly {
 // old reports whether the older form is made, which knows less.
 func (a *assembly) old() bool { return a.opt.Form == FormOpenRig }
 
-// assemble carries out section 11 up to the members. Faults come back as such;
+// assemble carries out the steps of docs/spec/rigbundle.md#create up to the members. Faults come back as such;
 // the error means that something could not be read.
 func assemble(ctx context.Context, src *Source, opt *Options) (*assembly, []*bundle.Finding, error) {
 	a := newAssembly(src, opt)
@@ -554,7 +554,7 @@ func (a *assembly) importsOf(v *vendored) error {
 			a.fault(4, f)
 		}
 		if refFault(imp.ref, false) != "" {
-			continue // found by section 10
+			continue // a fault of the AgentSpec
 		}
 		dir, ok := a.resolve(v.dir, imp.ref)
 		switch {
@@ -1002,7 +1002,7 @@ func (a *assembly) lineEnds(name, id string, data []byte) error {
 	return nil
 }
 
-// createdAt decides the time of a bundle (section 11).
+// createdAt decides the time of a bundle (docs/spec/rigbundle.md#create).
 func (a *assembly) createdAt() string {
 	stamp := func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 	switch o := a.opt; {

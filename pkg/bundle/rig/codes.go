@@ -2,7 +2,7 @@ package rig
 
 import "github.com/rigward/rigward/pkg/bundle"
 
-// Codes of spec/rigbundle.md section 18.2 that this package adds to those of
+// Codes of docs/spec/rigbundle.md#codes that this package adds to those of
 // package bundle.
 const (
 	SensitiveFile = "sensitive-file"
@@ -75,7 +75,7 @@ const (
 	PathCollision = "path-collision"
 )
 
-// Codes of the other commands (section 18.3).
+// Codes of the other commands (docs/spec/rigbundle.md#codes-of-other-commands).
 const (
 	InstallConflict = "install-conflict"
 	InstallSymlink  = "install-symlink"
@@ -84,7 +84,7 @@ const (
 	InstallNotFound = "install-not-found"
 )
 
-// Notes (section 18.4).
+// Notes (docs/spec/rigbundle.md#notes).
 const (
 	NoteCultureMissing   = "culture-missing"
 	NoteStartupMissing   = "startup-missing"

@@ -218,7 +218,7 @@ func (a *assembly) manifestEntry(e *bundle.Entry) error {
 	return nil
 }
 
-// Create assembles a bundle from a source (spec/rigbundle.md section 11) and
+// Create assembles a bundle from a source (docs/spec/rigbundle.md#create) and
 // writes it to the file output and, beside it, its digest file. The file is
 // written under a temporary name, verified with all rules, and renamed; a
 // fault or an error leaves nothing behind. With strict, notes of StrictNotes

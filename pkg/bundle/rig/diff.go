@@ -8,7 +8,7 @@ import (
 	"github.com/rigward/rigward/pkg/bundle"
 )
 
-// Comparison is what diff tells (spec/rigbundle.md section 16). Unified diffs
+// Comparison is what diff tells (docs/spec/rigbundle.md#diff). Unified diffs
 // are those of at most maxTexts files.
 type Comparison struct {
 	bundle.Result

@@ -12,7 +12,7 @@ import (
 // Ext ends the name of every bundle that Create writes.
 const Ext = ".rigbundle"
 
-// Namespace of detached signatures (spec/rigbundle.md section 4).
+// Namespace of detached signatures (docs/spec/rigbundle.md#identity).
 const Namespace = "rigbundle"
 
 // Format is this format as gates and the command see it. Source and Options

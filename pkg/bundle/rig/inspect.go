@@ -9,8 +9,8 @@ import (
 	"github.com/rigward/rigward/pkg/bundle"
 )
 
-// Inspection is all that can be known of a bundle, also of a bad one (spec/
-// rigbundle.md section 14).
+// Inspection is all that can be known of a bundle, also of a bad one
+// (docs/spec/rigbundle.md#inspect).
 type Inspection struct {
 	Result
 	Manifest    *node      `json:"manifest,omitempty"`

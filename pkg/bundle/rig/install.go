@@ -28,7 +28,7 @@ const (
 )
 
 // Lock is the file `.rigbundle-lock.json` of a target: what is installed there
-// (spec/rigbundle.md section 15). Anybody can have put that file there, so it
+// (docs/spec/rigbundle.md#install). Anybody can have put that file there, so it
 // is only a claim. What this user installed is in the record of the same form
 // in the state directory: it alone lets files be replaced or removed.
 type Lock struct {

@@ -14,13 +14,13 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// maxSpec bounds rig.yaml and agent.yaml (spec/rigbundle.md section 13).
+// maxSpec bounds rig.yaml and agent.yaml (docs/spec/rigbundle.md#limits).
 const maxSpec = 1 << 20
 
 // keepBudget bounds the contents that one pass keeps for the rules.
 const keepBudget = 16 << 20
 
-// layer is one step of section 12. Its faults are in the order that decides
+// layer is one step of docs/spec/rigbundle.md#verify. Its faults are in the order that decides
 // the code.
 type layer struct {
 	name   string
@@ -85,7 +85,7 @@ func (j *judge) take(c *checker) {
 	}
 }
 
-// profileOf is what a RigBundle lets a tar archive hold (section 2).
+// profileOf is what a RigBundle lets a tar archive hold (docs/spec/rigbundle.md#container).
 func profileOf(l bundle.Limits) *bundle.Profile {
 	return &bundle.Profile{
 		Limits:       l,
@@ -104,7 +104,7 @@ func profileOf(l bundle.Limits) *bundle.Profile {
 }
 
 // run judges all layers in order. With all set, later layers run although an
-// earlier one failed, as far as they can (section 14).
+// earlier one failed, as far as they can (docs/spec/rigbundle.md#inspect).
 func run(ctx context.Context, in bundle.Input, o bundle.Options, all bool) (*judge, error) {
 	return runSpooled(ctx, in, o, all, nil)
 }
@@ -374,7 +374,7 @@ func (l *contentLists) missing(file, dir func(string) bool) (faults []*bundle.Fi
 }
 
 // listedAgents judges agents and imports of the manifest: agent-missing, the
-// rules of section 10, hashes.
+// rules of an AgentSpec, hashes.
 func (j *judge) listedAgents() error {
 	var dirs []string
 	each := func(fn func(e agentEntry)) {

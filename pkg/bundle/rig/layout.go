@@ -15,7 +15,7 @@ import (
 // mtime of every member: 2026-01-01T00:00:00Z.
 const mtime = 1767225600
 
-// Layout is the tar stream of spec/rigbundle.md section 3. It has files only.
+// Layout is the tar stream of docs/spec/rigbundle.md#tar-stream. It has files only.
 type Layout struct{}
 
 // Compare orders whole paths as sequences of UTF-16 code units: U+10000 and up

@@ -10,7 +10,7 @@ import (
 	"github.com/rigward/rigward/pkg/bundle"
 )
 
-// TestLayoutCheckValues are those of spec/rigbundle.md section 3.
+// TestLayoutCheckValues are those of docs/spec/rigbundle.md#tar-stream.
 func TestLayoutCheckValues(t *testing.T) {
 	for _, c := range []struct {
 		want    string

@@ -75,8 +75,8 @@ var provenanceFields = []string{
 
 var contentFields = []string{"skills", "plugins", "workflow_specs", "context_packs", "agent_images"}
 
-// checkManifest judges a bundle.yaml by spec/rigbundle.md sections 7 and 8. The
-// result is nil if the document can't be used at all.
+// checkManifest judges a bundle.yaml by docs/spec/rigbundle.md#manifest and #integrity.
+// The result is nil if the document can't be used at all.
 func checkManifest(c *checker, data []byte) *manifest {
 	root, fault := parseLong(data)
 	if fault != nil {
@@ -246,7 +246,8 @@ func (m *manifest) checkPackages(c *checker) {
 	}
 }
 
-// checkIntegrity judges section 8 as far as it needs no file.
+// checkIntegrity judges the integrity section as far as it needs no file
+// (docs/spec/rigbundle.md#integrity).
 func (m *manifest) checkIntegrity(c *checker) {
 	in := m.root.get("integrity")
 	if in == nil {
@@ -283,8 +284,8 @@ func (m *manifest) checkIntegrity(c *checker) {
 	c.unknown(in, "integrity", "algorithm", "files")
 }
 
-// checkContent judges the content lists of section 7, in a manifest or in an
-// author's bundle.yaml.
+// checkContent judges the content lists of a manifest or of an author's
+// bundle.yaml (docs/spec/rigbundle.md#manifest).
 func checkContent(c *checker, root *node) contentLists {
 	var out contentLists
 	paths := func(key string, rule func(string) string) (list []pathField) {

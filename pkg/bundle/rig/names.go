@@ -10,8 +10,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// sensitive tells whether a path names a secret: code sensitive-file (spec/
-// rigbundle.md section 6). Letters are compared without regard to case.
+// sensitive tells whether a path names a secret: code sensitive-file
+// (docs/spec/rigbundle.md#names). Letters are compared without regard to case.
 func sensitive(name string) bool {
 	base := ""
 	for c := range strings.SplitSeq(strings.ToLower(name), "/") {
@@ -55,7 +55,7 @@ func hasSuffix(s string, suffixes ...string) bool {
 	return slices.ContainsFunc(suffixes, func(x string) bool { return strings.HasSuffix(s, x) })
 }
 
-// safeComponent: agent names on create and plugin ids (section 6).
+// safeComponent: agent names on create and plugin ids (docs/spec/rigbundle.md#names).
 func safeComponent(s string) bool {
 	if s == "" || len(s) > 100 || !norm.NFC.IsNormalString(s) || !bundle.Printable(s) || strings.ContainsAny(s, `/\:*?"<>|`) {
 		return false

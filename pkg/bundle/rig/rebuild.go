@@ -6,7 +6,7 @@ import (
 	"github.com/rigward/rigward/pkg/bundle"
 )
 
-// Rebuilt is what rebuild tells (spec/rigbundle.md section 17).
+// Rebuilt is what rebuild tells (docs/spec/rigbundle.md#rebuild).
 type Rebuilt struct {
 	bundle.Result
 	Rebuilt  bundle.Digest `json:"rebuilt_tar_digest,omitzero"`

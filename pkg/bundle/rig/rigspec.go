@@ -73,7 +73,7 @@ func isStarterName(s string) string {
 	return isID(s)
 }
 
-// checkRig judges a rig.yaml by spec/rigbundle.md section 9, in the order of
+// checkRig judges a rig.yaml by docs/spec/rigbundle.md#rigspec, in the order of
 // its table. The result is nil if the document can't be used at all.
 func checkRig(c *checker, data []byte, dropServices bool) *rigSpec {
 	root := c.document(data)
@@ -425,7 +425,7 @@ func refFault(ref string, terminal bool) string {
 	return "is malformed, expected local: and a relative path, or path: and an absolute path"
 }
 
-// writeRig returns the canonical rig.yaml (section 9), with agent refs
+// writeRig returns the canonical rig.yaml (docs/spec/rigbundle.md#rigspec), with agent refs
 // replaced as refs says, by the ref's node.
 func writeRig(r *rigSpec, refs map[*node]string) []byte {
 	root := r.root

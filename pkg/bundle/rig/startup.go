@@ -26,7 +26,7 @@ const kindFile, kindContextPack = "file", "context_pack"
 var appliesOn = []string{"fresh_start", "restore"}
 
 // startup judges a startup block; nil if there is none. Paths may have a
-// leading "./" (spec/rigbundle.md section 9).
+// leading "./" (docs/spec/rigbundle.md#rigspec).
 func (c *checker) startup(in *node, at string) *startup {
 	n, field := c.mapping(in, at, "startup", false)
 	if n == nil {

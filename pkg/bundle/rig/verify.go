@@ -37,7 +37,7 @@ func newResult(command string) *Result {
 	return &Result{Result: bundle.NewResult(command)}
 }
 
-// Verify judges a bundle file by all rules (spec/rigbundle.md section 12) and
+// Verify judges a bundle file by all rules (docs/spec/rigbundle.md#verify) and
 // writes nothing. Findings are those of the first layer that failed; the
 // message says when later layers were not run. The error means that nothing
 // could be decided.
@@ -123,7 +123,7 @@ func (j *judge) strict(r *Result, only []string) {
 	}
 }
 
-// Forms of section 11.
+// Forms of docs/spec/rigbundle.md#create.
 const (
 	FormRigward = "rigward"
 	FormOpenRig = "openrig-0.4"

@@ -68,14 +68,14 @@ func (n *node) get(key string) *node {
 	return nil
 }
 
-// Limits of spec/rigbundle.md section 5.1.
+// Limits of docs/spec/rigbundle.md#yaml.
 const (
 	maxAliases    = 100
 	maxAliasNodes = 10_000
 	maxYAMLDepth  = 64
 )
 
-// yamlError is a fault of section 5.1.
+// yamlError is a fault of docs/spec/rigbundle.md#yaml.
 type yamlError struct {
 	what      yamlFault
 	line, col int
@@ -90,7 +90,7 @@ const (
 	faultDuplicate
 )
 
-// parseYAML reads one document by the profile of section 5.1. An empty
+// parseYAML reads one document by the profile of docs/spec/rigbundle.md#yaml. An empty
 // document is null.
 func parseYAML(data []byte) (*node, *yamlError) { return newReader().document(data) }
 
@@ -348,7 +348,7 @@ func (r *yamlReader) scalar(y *yaml.Node, tag string) (kind, string, *yamlError)
 	return k, y.Value, nil
 }
 
-// resolve is the core schema on plain text (section 5.1).
+// resolve is the core schema on plain text (docs/spec/rigbundle.md#yaml).
 func resolve(plain string) kind {
 	switch yamlprofile.Resolve(plain) {
 	case yamlprofile.Null:

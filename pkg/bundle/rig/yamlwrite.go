@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// writeYAML writes a map as the canonical text of spec/rigbundle.md section
-// 5.2.
+// writeYAML writes a map as the canonical text of docs/spec/rigbundle.md#canonical-text.
 func writeYAML(root *node) []byte {
 	w := &yamlWriter{}
 	w.fields(root.fields, 0, false)

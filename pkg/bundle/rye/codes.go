@@ -1,6 +1,6 @@
 package rye
 
-// Codes of spec/ryebundle.md section 13.
+// Codes of docs/spec/ryebundle.md#codes.
 const (
 	ManifestMissing        = "manifest-missing"
 	ManifestUnsigned       = "manifest-unsigned"
@@ -61,7 +61,7 @@ const (
 	DependenciesChanged = "dependencies-changed"
 )
 
-// Limits of spec/ryebundle.md section 8.
+// Limits of docs/spec/ryebundle.md#manifest.
 const (
 	MaxManifest    = 4 << 20  // bytes of a manifest
 	MaxEntries     = 50_000   // entries of a manifest

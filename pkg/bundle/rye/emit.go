@@ -12,8 +12,8 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// emit writes the body of a manifest in the block style of spec/ryebundle.md
-// section 8, which gives the old programs' bytes. The fault is a control
+// emit writes the body of a manifest in the block style of docs/spec/ryebundle.md#manifest,
+// which gives the old programs' bytes. The fault is a control
 // character in a text.
 func (m *Manifest) emit() ([]byte, *bundle.Finding) {
 	var b bytes.Buffer

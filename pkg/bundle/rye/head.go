@@ -14,8 +14,8 @@ const (
 	headSource   = ".ai/manifest.source.yaml"
 )
 
-// runHead verifies a bundle of the HEAD generation (spec/ryebundle.md section
-// 12), which lists no files: every one must carry a signature of its own.
+// runHead verifies a bundle of the HEAD generation (docs/spec/ryebundle.md#head-generation),
+// which lists no files: every one must carry a signature of its own.
 func (v *verifier) runHead() error {
 	body, err := v.authenticate(headManifest, headHashLine)
 	if body == nil || err != nil {

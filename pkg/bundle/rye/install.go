@@ -26,7 +26,7 @@ type InstallOptions struct {
 }
 
 // An InstallResult is the outcome of Install, with the keys of
-// spec/ryebundle.md section 10. Version is absent if the bundle did not verify.
+// docs/spec/ryebundle.md#install. Version is absent if the bundle did not verify.
 type InstallResult struct {
 	bundle.Result
 	Status       string   `json:"status"` // "installed", "upgraded", "unchanged" or "refused"
@@ -339,7 +339,7 @@ func isKeyPath(p string) bool {
 	return strings.HasPrefix(p, ".ai/config/keys/") || strings.HasPrefix(p, ".ai/trusted_keys/")
 }
 
-// plan decides about every path (spec/ryebundle.md section 10, step 3).
+// plan decides about every path (docs/spec/ryebundle.md#install, step 3).
 func (in *installer) plan() error {
 	r, m := in.r, in.r.Report.Manifest
 	if in.txn != nil {

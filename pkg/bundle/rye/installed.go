@@ -10,7 +10,7 @@ import (
 
 // VerifyInstalled checks an installed bundle: the stored manifest by layers 1 to
 // 6, then the files of the lockfile by the hashes recorded there, or in the
-// manifest if the lockfile is an old one (spec/ryebundle.md section 10). Files
+// manifest if the lockfile is an old one (docs/spec/ryebundle.md#install). Files
 // that the bundle does not own are nobody's concern. Keys may have the space
 // itself as a store: installing never writes into it.
 func VerifyInstalled(ctx context.Context, space bundle.Source, o Options) (*Report, error) {

@@ -7,7 +7,7 @@ import (
 )
 
 // Type is the type of an item, which follows from its path
-// (spec/ryebundle.md section 3).
+// (docs/spec/ryebundle.md#item-types).
 type Type string
 
 // The types of items. An Asset has no signature format and no category.
@@ -47,7 +47,7 @@ func TypeOf(p string) Type {
 
 // ItemID returns the id of the item at a path: the path below its type's
 // folder without the extension, or for an asset the file name without it
-// (spec/ryebundle.md section 7).
+// (docs/spec/ryebundle.md#object-hash).
 func ItemID(p string) string {
 	id := path.Base(p)
 	if TypeOf(p) != Asset {
@@ -57,7 +57,7 @@ func ItemID(p string) string {
 }
 
 // Category returns the folder of an item below its type's folder, "" for items
-// directly in it (spec/ryebundle.md section 11).
+// directly in it (docs/spec/ryebundle.md#discovery).
 func Category(p string) string {
 	c := path.Dir(ItemID(p))
 	if TypeOf(p) == Asset || c == "." {
@@ -94,7 +94,7 @@ var (
 )
 
 // formatOf returns the signature format of a type and file name by the table of
-// spec/ryebundle.md section 3.
+// docs/spec/ryebundle.md#item-types.
 func formatOf(t Type, name string) (f lineFormat, ok bool) {
 	ext := strings.ToLower(extension(name))
 	switch t {
@@ -131,7 +131,7 @@ func itemFormat(p string) (f lineFormat, ok bool) {
 }
 
 // headFormatOf returns the signature format of a file of the HEAD generation
-// (spec/ryebundle.md section 12).
+// (docs/spec/ryebundle.md#head-generation).
 func headFormatOf(name string) (f lineFormat, ok bool) {
 	switch strings.ToLower(extension(name)) {
 	case ".py":
@@ -147,7 +147,7 @@ func headFormatOf(name string) (f lineFormat, ok bool) {
 }
 
 // keyFolders are the folders of a root that hold key documents, the newer one
-// first (spec/ryebundle.md section 6).
+// first (docs/spec/ryebundle.md#trust).
 var keyFolders = []string{".ai/config/keys/trusted", ".ai/trusted_keys"}
 
 // isKeyDocument reports whether the file at a path is a key document.
@@ -157,7 +157,7 @@ func isKeyDocument(p string) bool {
 }
 
 // unsignedNames are files of package managers, which rewrite them: they are
-// never signed in place (spec/ryebundle.md section 11).
+// never signed in place (docs/spec/ryebundle.md#discovery).
 func signableName(p string) bool {
 	switch path.Base(p) {
 	case "package.json", "package-lock.json", "yarn.lock", "pnpm-lock.yaml":

@@ -12,7 +12,7 @@ import (
 )
 
 // EncodeKey returns the PEM text of a public key, 113 bytes, of which a
-// fingerprint is made (spec/ryebundle.md section 5, RFC 8410 section 4).
+// fingerprint is made (docs/spec/ryebundle.md#keys, RFC 8410 section 4).
 func EncodeKey(key ed25519.PublicKey) string {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {

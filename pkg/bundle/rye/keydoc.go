@@ -12,7 +12,7 @@ import (
 )
 
 // A KeyDocument is a public key with what its file says about it
-// (spec/ryebundle.md section 6). Owner, Version, Category and Attestation are
+// (docs/spec/ryebundle.md#trust). Owner, Version, Category and Attestation are
 // unproven text. Whether the document counts for anything is for a [Keyring]
 // to say.
 type KeyDocument struct {

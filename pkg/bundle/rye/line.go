@@ -10,8 +10,8 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// A Line is a signature line that follows the grammar of spec/ryebundle.md
-// section 2, or of section 12 if Head is set. Nothing but the hash is signed:
+// A Line is a signature line that follows the grammar of docs/spec/ryebundle.md#signature-line,
+// or of docs/spec/ryebundle.md#head-generation if Head is set. Nothing but the hash is signed:
 // Time, Provider and User are claims, never facts.
 type Line struct {
 	Time        string // YYYY-MM-DDThh:mm:ssZ, a real date; not signed
@@ -119,7 +119,7 @@ func parseLine(text []byte, f lineFormat) (*Line, *bundle.Finding) {
 
 // String writes the line as [parseLine] reads it, without prefix, suffix and
 // line feed. Legacy lines had == behind the signature or nothing; this one has
-// it, as spec/ryebundle.md section 1 wants it from writers.
+// it, as docs/spec/ryebundle.md#generations has it for writers.
 func (l *Line) String() string {
 	mark, enc := marker, base64.URLEncoding
 	if l.Head {

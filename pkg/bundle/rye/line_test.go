@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestHashedText has the examples of spec/ryebundle.md section 4: offset and
+// TestHashedText has the examples of docs/spec/ryebundle.md#hashed-text: offset and
 // length of the hashed text in files of the greeter bundle, and its hash.
 func TestHashedText(t *testing.T) {
 	dir, _ := writeTrees(t, "bundles/syn-greeter-1.0.0")
@@ -81,7 +81,7 @@ func TestExtension(t *testing.T) {
 	}
 }
 
-// TestFormatTable goes through the table of spec/ryebundle.md section 3.
+// TestFormatTable goes through the table of docs/spec/ryebundle.md#item-types.
 func TestFormatTable(t *testing.T) {
 	exts := []string{".md", ".yaml", ".yml", ".py", ".json", ".sh", ".toml", ".js", ".ts", ".mjs", ".cjs", ".txt", "", ".MD", ".Py"}
 	for typ, row := range map[Type]map[string]string{
@@ -103,7 +103,7 @@ func TestFormatTable(t *testing.T) {
 	}
 }
 
-// TestObjectHash has the examples of spec/ryebundle.md section 7, and the way in
+// TestObjectHash has the examples of docs/spec/ryebundle.md#object-hash, and the way in
 // which the old reader reads a line that is none for us.
 func TestObjectHash(t *testing.T) {
 	dir, _ := writeTrees(t, "bundles/syn-greeter-1.0.0")
@@ -150,7 +150,7 @@ func TestObjectHash(t *testing.T) {
 	}
 }
 
-// lineOracle is the grammar of spec/ryebundle.md section 2, written down a
+// lineOracle is the grammar of docs/spec/ryebundle.md#signature-line, written down a
 // second time; dates and unused bits it cannot say.
 var lineOracle = regexp.MustCompile(`^(?s:# rye:signed:([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z):([0-9a-f]{64}):([A-Za-z0-9_-]{86}(?:==)?):([0-9a-f]{16})(\|[A-Za-z0-9_-]+@[A-Za-z0-9_-]+)?\n)`)
 

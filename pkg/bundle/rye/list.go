@@ -15,7 +15,7 @@ import (
 )
 
 // A Root is one place where bundles are looked for. The order of roots is the
-// order of precedence (spec/ryebundle.md section 11).
+// order of precedence (docs/spec/ryebundle.md#discovery).
 type Root struct {
 	Path       string   // as the caller named it
 	ID         string   // "" for all bundles that stand there

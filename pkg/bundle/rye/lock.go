@@ -17,8 +17,8 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// A Lock is the lockfile of an installed bundle (spec/ryebundle.md section
-// 10). Lockfiles of the old program have no hashes at all.
+// A Lock is the lockfile of an installed bundle (docs/spec/ryebundle.md#install).
+// Lockfiles of the old program have no hashes at all.
 type Lock struct {
 	ID             string
 	Version        string
@@ -155,7 +155,7 @@ func jsonObject(data []byte) (map[string]json.RawMessage, error) {
 }
 
 // encode writes the lockfile: two spaces, keys in the order of
-// spec/ryebundle.md, hashes in the order of files, a final line feed.
+// docs/spec/ryebundle.md, hashes in the order of files, a final line feed.
 func (l *Lock) encode() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -14,7 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A Manifest is what the body of a manifest says (spec/ryebundle.md section 8).
+// A Manifest is what the body of a manifest says (docs/spec/ryebundle.md#manifest).
 // Every value is text as written, whatever YAML would make of it.
 type Manifest struct {
 	ID          string
@@ -49,7 +49,7 @@ func ManifestPath(id string) string { return path.Join(".ai/bundles", id, "manif
 
 // parseManifest reads the body of an authentic manifest. It stops after the
 // first of its steps that finds something: YAML, shape, not empty, limits,
-// paths, id (spec/ryebundle.md section 9, layer 5).
+// paths, id (docs/spec/ryebundle.md#verify, layer 5).
 func parseManifest(body []byte) (*Manifest, []*bundle.Finding) {
 	root, deep, faults := parseYAML(body)
 	if len(faults) > 0 {

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// ObjectHash returns the object_hash of a file (schema 1, spec/ryebundle.md
-// section 7), given its path below the root and its bytes.
+// ObjectHash returns the object_hash of a file (schema 1, docs/spec/ryebundle.md#object-hash),
+// given its path below the root and its bytes.
 func ObjectHash(p string, data []byte) string { return objectHash(p, data, hexSum(data)) }
 
 // objectHash is ObjectHash for a caller that has the SHA-256 already.

@@ -23,7 +23,7 @@ type Rebuilt struct {
 // Rebuild makes the manifest of a bundle anew from its files, with the id,
 // version, entrypoint, description and time of the one that is there, and
 // compares the two by manifest_digest, which does not depend on time and signer
-// (spec/ryebundle.md section 8). No key is needed and no signature is made or
+// (docs/spec/ryebundle.md#manifest). No key is needed and no signature is made or
 // checked: that is what Verify is for.
 func Rebuild(ctx context.Context, t bundle.Source, id string) (*Rebuilt, error) {
 	t = bundle.WithContext(ctx, t)

@@ -96,7 +96,7 @@ func withoutLine(text []byte, f lineFormat) ([]byte, *bundle.Finding) {
 
 // isManifestText reports whether a text is YAML with bundle and files at top
 // level: a signature on it would be one on a manifest, for the message says
-// nothing of what was signed (spec/ryebundle.md section 8).
+// nothing of what was signed (docs/spec/ryebundle.md#manifest).
 func isManifestText(text []byte) bool {
 	if !bytes.Contains(text, []byte("bundle")) || !bytes.Contains(text, []byte("files")) {
 		return false

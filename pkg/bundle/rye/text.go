@@ -11,7 +11,7 @@ import (
 )
 
 // hashedText returns the part of a text that the line's hash covers
-// (spec/ryebundle.md section 4). It is a piece of text, never a copy. For the
+// (docs/spec/ryebundle.md#hashed-text). It is a piece of text, never a copy. For the
 // HEAD generation it is everything after the line.
 func hashedText(text []byte, l *Line, t Type) ([]byte, *bundle.Finding) {
 	rest := text[l.end:]

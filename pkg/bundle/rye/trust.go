@@ -11,7 +11,7 @@ import (
 // Trust says why a key is trusted.
 type Trust string
 
-// The kinds of trust of spec/ryebundle.md section 9.
+// The kinds of trust of docs/spec/ryebundle.md#verify.
 const (
 	TrustPinned  Trust = "pinned"
 	TrustProject Trust = "project"
@@ -29,8 +29,8 @@ type Store struct {
 	Tree  bundle.Source
 }
 
-// A Keyring decides which keys are trusted by the rules of spec/ryebundle.md
-// section 6. Its zero value trusts nobody. It remembers what it read and is for
+// A Keyring decides which keys are trusted by the rules of docs/spec/ryebundle.md#trust.
+// Its zero value trusts nobody. It remembers what it read and is for
 // one goroutine.
 type Keyring struct {
 	Pins   []Pin

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestFingerprints has the examples of spec/ryebundle.md section 5.
+// TestFingerprints has the examples of docs/spec/ryebundle.md#keys.
 func TestFingerprints(t *testing.T) {
 	key, ok := parseKeyText("ed25519:gc0X8VKJuKzFh/aSw/XeYEdp3keIqncwu9ySd81Y69g=")
 	if !ok {

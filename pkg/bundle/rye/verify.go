@@ -16,7 +16,7 @@ import (
 )
 
 // A Report is the outcome of a verification, with the keys of
-// spec/ryebundle.md section 9 in their order after those of every result. Name
+// docs/spec/ryebundle.md#verify in their order after those of every result. Name
 // is the folder below .ai/bundles, or the name of a HEAD bundle. Paths in it
 // are unquoted.
 type Report struct {
@@ -58,8 +58,8 @@ type Options struct {
 // no manifest or more than one: nobody said which is meant.
 var ErrBundles = errors.New("expected exactly one manifest below .ai/bundles, or the id of the one that is meant")
 
-// Verify goes through the layers of spec/ryebundle.md section 9, or of section
-// 12 for the HEAD generation. It reads only what the layer reached needs, and
+// Verify goes through the layers of docs/spec/ryebundle.md#verify, or of
+// #head-generation there. It reads only what the layer reached needs, and
 // writes nothing. The error is one of reading: no verdict.
 func Verify(ctx context.Context, t bundle.Source, o Options) (*Report, error) {
 	v := newVerifier(bundle.WithContext(ctx, t), o)

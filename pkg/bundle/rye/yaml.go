@@ -10,7 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// parseYAML reads a body by spec/ryebundle.md section 8: one document,
+// parseYAML reads a body by docs/spec/ryebundle.md#manifest: one document,
 // mappings with unique scalar keys, no anchors, aliases, tags, directives and
 // merge keys. All faults of the document are returned, with lines counted in
 // the file, whose first line is the signature line. deep tells that collections

@@ -10,7 +10,7 @@ _rig_bridge() {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "init new send close relay status thread sync query validate --help --version" -- "$cur"))
+        COMPREPLY=($(compgen -W "init new send close relay status thread read sync query validate --help --version" -- "$cur"))
         return
     fi
     case "$command $prev" in
@@ -33,8 +33,11 @@ _rig_bridge() {
         "relay --tldr") return ;;
         "relay --body-file") COMPREPLY=($(compgen -f -- "$cur")); return ;;
         "relay --ref") return ;;
+        "status --to") return ;;
         "status --interval") return ;;
         "thread --format") COMPREPLY=($(compgen -W "text mermaid" -- "$cur")); return ;;
+        "thread --interval") return ;;
+        "read --at") return ;;
         "sync --interval") return ;;
         "query --to") return ;;
         "query --since") return ;;
@@ -61,10 +64,14 @@ _rig_bridge() {
             else COMPREPLY=($(compgen -W "DECISIONS RESPONSE ACK" -- "$cur"))
             fi ;;
         status)
-            if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--wide --watch --interval --json --no-color --help" -- "$cur"))
+            if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--wide --to --watch --interval --json --no-color --help" -- "$cur"))
             fi ;;
         thread)
-            if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--graph --format --allow-refused --json --no-color --help" -- "$cur"))
+            if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--graph --format --allow-refused --watch --interval --json --no-color --help" -- "$cur"))
+            else COMPREPLY=($(compgen -W "$(_rig_bridge_threads)" -- "$cur"))
+            fi ;;
+        read)
+            if [[ $cur == -* ]]; then COMPREPLY=($(compgen -W "--at --json --no-color --help" -- "$cur"))
             else COMPREPLY=($(compgen -W "$(_rig_bridge_threads)" -- "$cur"))
             fi ;;
         sync)

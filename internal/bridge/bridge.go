@@ -1,5 +1,5 @@
 // Package bridge is the envelope client: the verbs init, new, send, close,
-// relay, status, thread, sync and validate of the program rig-bridge.
+// relay, status, thread, read, sync and validate of the program rig-bridge.
 //
 // It is a drop-in for the reference client. What scripts read from it (text
 // lines, JSON objects, exit codes, environment variables) is the contract of

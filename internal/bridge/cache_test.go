@@ -60,6 +60,15 @@ func newCachedClone(t *testing.T, random *mathrand.Rand) *cachedClone {
 		t.Fatalf("git fast-import: %v\n%s", err, out)
 	}
 	c.git("reset", "-q", "--hard", "main")
+	// Unread is counted for the rig that the messages are to.
+	if err := os.Mkdir(filepath.Join(c.dir, ".bridge"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{".bridge/config.yaml": "rig_id: peer\n", ".git/info/exclude": "/.bridge/config.yaml\n"} {
+		if err := os.WriteFile(filepath.Join(c.dir, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return c
 }
 
@@ -98,11 +107,17 @@ func (c *cachedClone) cache() string { return filepath.Join(c.dir, ".git", "rigw
 // status is what status prints at that time.
 func (c *cachedClone) status(now time.Time) string {
 	c.t.Helper()
+	return c.run(now, "status", "--json")
+}
+
+// run is what a command prints that must succeed.
+func (c *cachedClone) run(now time.Time, args ...string) string {
+	c.t.Helper()
 	var out, errs bytes.Buffer
-	code := Main(context.Background(), Env{Args: []string{"status", "--json"}, Stdout: &out, Stderr: &errs, Environ: c.env, Dir: c.dir,
+	code := Main(context.Background(), Env{Args: args, Stdout: &out, Stderr: &errs, Environ: c.env, Dir: c.dir,
 		Now: func() time.Time { return now }, Rand: rand.Reader})
 	if code != 0 {
-		c.t.Fatalf("exit %d\n%s", code, errs.String())
+		c.t.Fatalf("%s: exit %d\n%s", strings.Join(args, " "), code, errs.String())
 	}
 	return out.String() + errs.String()
 }

@@ -30,8 +30,20 @@ type flag struct {
 	name   string // with its two dashes
 	value  string // name of its value; "" for a boolean flag
 	many   bool
+	maybe  bool     // the value may be left out
 	values []string // for completions
 	help   string
+}
+
+// shown is the flag with its value, as in the usage.
+func (f flag) shown() string {
+	switch {
+	case f.value == "":
+		return f.name
+	case f.maybe:
+		return f.name + " [" + f.value + "]"
+	}
+	return f.name + " " + f.value
 }
 
 var types = []string{"REQUEST", "HANDOFF", "RESPONSE", "ACK", "RESOLUTION", "STATE", "RESULT", "RECOVERY", "VERIFY", "DECISIONS"}
@@ -90,14 +102,20 @@ func commands() []*command {
 		}, long: "The rig id of this clone ends in -relay. The commit is signed with git's own signing key\n(user.signingkey, gpg.format ssh), which the message names by its fingerprint."},
 		{name: "status", short: "list the threads", run: runStatus, flags: []flag{
 			{name: "--wide", help: "more columns"},
+			{name: "--to", value: "RIG", maybe: true, help: "only threads with messages to this rig, and how many of them are unread (default: me, the rig of this clone)"},
 			{name: "--watch", help: "print a JSON line now and whenever something changes"},
 			interval,
-		}, long: "Reads the work tree and changes nothing in it."},
+		}, long: "Reads the work tree and changes nothing in it. With --wide or --to it says whose word the\nlatest message of a thread is and when it was committed. Unread is what `rig-bridge read` has not marked."},
 		{name: "thread", short: "show the messages of a thread in order", run: runThread, words: []word{thread}, flags: []flag{
 			{name: "--graph", help: "show who answers whom as a graph"},
 			{name: "--format", value: "text|mermaid", values: []string{"text", "mermaid"}, help: "form of the output (default: text)"},
 			{name: "--allow-refused", help: "show what the gates refuse among the others"},
-		}, long: "Reads the work tree, says of each message whose word it is by the rules of the gates, and\nshows apart what they refuse."},
+			{name: "--watch", help: "print a JSON line now and for the messages that come; with --format text their text"},
+			interval,
+		}, long: "Reads the work tree, says of each message whose word it is by the rules of the gates, and\nshows apart what they refuse. Marks nothing as read."},
+		{name: "read", short: "mark messages as read", run: runRead, words: []word{thread, {name: "message", many: true}}, flags: []flag{
+			{name: "--at", value: "MARK", help: "what `rig-bridge thread --json` showed, by the mark that it names"},
+		}, long: "Marks for the rig of this clone what HEAD has of a thread, or the messages that are named by file\nor body hash. Nothing else marks a message as read. The marks stay in this clone."},
 		{name: "sync", short: "judge what the others sent, and take it", run: runSync, writes: true, flags: []flag{
 			{name: "--auto", help: "fast-forward the branch if everything that came passes the rules"},
 			{name: "--check", help: "fetch nothing, write nothing: judge what was fetched before"},
@@ -142,16 +160,17 @@ func (c *command) usage() string {
 	var b strings.Builder
 	b.WriteString("rig-bridge " + c.name)
 	for _, w := range c.words {
-		b.WriteString(" <" + w.name + ">")
-		if w.many {
-			b.WriteString("...")
+		switch {
+		case w.many && !w.required:
+			b.WriteString(" [" + w.name + "]...")
+		case w.many:
+			b.WriteString(" <" + w.name + ">...")
+		default:
+			b.WriteString(" <" + w.name + ">")
 		}
 	}
 	for _, f := range c.flags {
-		s := f.name
-		if f.value != "" {
-			s += " " + f.value
-		}
+		s := f.shown()
 		if strings.Contains(f.help, "(required)") {
 			b.WriteString(" " + s)
 		} else {
@@ -165,11 +184,7 @@ func (c *command) help() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "usage: %s\n\n%s\n\n", c.usage(), c.long)
 	for _, f := range c.allFlags() {
-		left := f.name
-		if f.value != "" {
-			left += " " + f.value
-		}
-		fmt.Fprintf(&b, "  %-28s  %s\n", left, f.help)
+		fmt.Fprintf(&b, "  %-28s  %s\n", f.shown(), f.help)
 	}
 	if len(c.words) > 0 && c.words[0].values != nil {
 		fmt.Fprintf(&b, "\n<%s> is one of %s.\n", c.words[0].name, strings.Join(c.words[0].values, " "))
@@ -266,6 +281,8 @@ func parseArgs(c *command, args []string) (o options, help bool, err error) {
 			o.values[name] = []string{""}
 		case inline:
 			o.values[name] = append(o.values[name], value)
+		case (i+1 == len(args) || strings.HasPrefix(args[i+1], "--")) && f.maybe:
+			o.values[name] = append(o.values[name], "")
 		case i+1 == len(args) || strings.HasPrefix(args[i+1], "--"):
 			fail("%s needs a value (%s)", name, f.value)
 		default:

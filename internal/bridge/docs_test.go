@@ -92,7 +92,10 @@ one object on one line. Standard error is for people.
 		fmt.Fprintf(&b, ".SS %s\n%s\n.PP\n%s\n", c.name, roff(c.usage()), roff(c.long))
 		for _, f := range c.flags {
 			left := `\fB` + roff(f.name) + `\fR`
-			if f.value != "" {
+			switch {
+			case f.maybe:
+				left += ` [\fI` + roff(f.value) + `\fR]`
+			case f.value != "":
 				left += ` \fI` + roff(f.value) + `\fR`
 			}
 			fmt.Fprintf(&b, ".TP\n%s\n%s\n", left, roff(f.help))
@@ -141,6 +144,9 @@ the rules of the repository, and whose signatures count
 .TP
 .I rig\-bridge.lock, rig\-bridge.journal
 in git's common directory: one writer at a time, and what a killed run left to finish
+.TP
+.I rigward/read\-RIG
+in git's common directory: which messages the rig has marked as read
 .SH SEE ALSO
 .BR rig\-hook (1),
 .BR git (1)

@@ -23,10 +23,20 @@ var errLocked = errors.New("locked by another process")
 // the git children that inherited it (gitWith) have ended. unlock may be called
 // twice.
 func (w *work) lock(ctx context.Context) (unlock func(), err error) {
-	path := filepath.Join(w.repo.CommonDir(), lockFile)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	f, release, err := lockFileAt(ctx, filepath.Join(w.repo.CommonDir(), lockFile))
 	if err != nil {
-		return nil, cannotWrite(path, err)
+		return nil, err
+	}
+	w.held = f
+	return func() { w.held = nil; release() }, nil
+}
+
+// lockFileAt locks a file, which is made if it is not there; a link is not
+// followed.
+func lockFileAt(ctx context.Context, path string) (f *os.File, unlock func(), err error) {
+	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|openNoFollow, 0o644)
+	if err != nil {
+		return nil, nil, cannotWrite(path, err)
 	}
 	pause := 16 * time.Millisecond // shorter the longer we wait, so that nobody starves
 	timeout := time.NewTimer(lockWait)
@@ -36,23 +46,22 @@ func (w *work) lock(ctx context.Context) (unlock func(), err error) {
 		if err == nil {
 			// Released by name: a child that outlives us keeps its copy of f,
 			// and must not keep the lock.
-			w.held = f
-			return func() { w.held = nil; unlockFile(f); f.Close() }, nil
+			return f, func() { unlockFile(f); f.Close() }, nil
 		}
 		if !errors.Is(err, errLocked) {
 			f.Close()
-			return nil, cannotWrite(path, &fs.PathError{Op: "lock", Path: path, Err: err})
+			return nil, nil, cannotWrite(path, &fs.PathError{Op: "lock", Path: path, Err: err})
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 			pause = max(pause-pause/32, time.Millisecond)
 		case <-timeout.C:
 			f.Close()
-			return nil, fail(codeRuntime, "another rig-bridge has been writing in this clone for %s (lock %s)", lockWait, quote(path)).
+			return nil, nil, fail(codeRuntime, "another rig-bridge has been writing in this clone for %s (lock %s)", lockWait, quote(path)).
 				withHint("run the command again when the other one has ended")
 		case <-ctx.Done():
 			f.Close()
-			return nil, context.Cause(ctx)
+			return nil, nil, context.Cause(ctx)
 		}
 	}
 }

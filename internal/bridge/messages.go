@@ -29,11 +29,15 @@ type message struct {
 	day          int       // UTC day of when, counted from 1970; noDay without one
 	commit       string    // that introduced it, where that was asked for
 
+	claims   bool            // it is no good envelope, and means to be one
 	data     []byte          // of the file, where readThread read it
 	blob     string          // id that git gives to data, where that was asked for
 	verdict  verdict.Verdict // where that was asked for
 	restored bool            // it is what was accepted, not what the work tree holds
 	gone     bool            // a commit deleted the file
+	made     string          // when commit was made, where that was asked for
+	unread   bool            // it is to this clone's rig, and not marked as read
+	again    bool            // its text was shown before
 }
 
 const noDay = -1 << 31
@@ -63,7 +67,32 @@ func newMessage(thread, file string, data []byte) *message {
 	if m.env != nil {
 		m.dated(m.env.Date)
 	}
+	m.claims = !m.valid() && meansToBe(data)
 	return m
+}
+
+// claimBytes is how much of a broken envelope is looked at.
+const claimBytes = 4 << 10
+
+// meansToBe tells whether a file begins as an envelope does and has one of the
+// keys by which others would know it for one, so that another document's front
+// matter makes no thread.
+func meansToBe(data []byte) bool {
+	data = bytes.TrimPrefix(data[:min(len(data), claimBytes)], []byte("\ufeff"))
+	if !bytes.HasPrefix(data, []byte("---")) {
+		return false
+	}
+	for i, line := range bytes.Split(data, []byte("\n")) {
+		if i > 0 && bytes.HasPrefix(line, []byte("---")) {
+			return false
+		}
+		for _, key := range []string{"from:", "to:", "thread:", "body_hash:"} {
+			if bytes.HasPrefix(line, []byte(key)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (m *message) dated(date string) {
@@ -178,12 +207,32 @@ func notRegular(mode fs.FileMode) string {
 type glance struct {
 	count    int  // readable messages
 	invalid  int  // files with a finding at error
-	isThread bool // one message names this directory as its thread
+	isThread bool // a message names this directory as its thread, or is a broken one
 	closed   bool // there is a valid RESOLUTION
 	day      int
 	latest   []*message // of the latest day
 	bad      []*message // with a finding at error
 	relays   []*message
+	to       []received
+}
+
+// A received is how many messages of a thread are to a rig.
+type received struct {
+	rig string
+	n   int
+}
+
+// toRig returns how many messages of the thread are to a rig.
+func (g *glance) toRig(rig string) int {
+	i, found := g.place(rig)
+	if !found {
+		return 0
+	}
+	return g.to[i].n
+}
+
+func (g *glance) place(rig string) (i int, found bool) {
+	return slices.BinarySearchFunc(g.to, rig, func(r received, rig string) int { return strings.Compare(r.rig, rig) })
 }
 
 func (g *glance) add(m *message) {
@@ -191,11 +240,18 @@ func (g *glance) add(m *message) {
 		g.invalid++
 		g.bad = append(g.bad, m)
 	}
+	g.isThread = g.isThread || m.claims || m.env != nil && m.env.Thread == m.thread
 	if m.env == nil {
 		return
 	}
 	g.count++
-	g.isThread = g.isThread || m.env.Thread == m.thread
+	for _, rig := range addressees(m.env) {
+		i, found := g.place(rig)
+		if !found {
+			g.to = slices.Insert(g.to, i, received{rig: rig})
+		}
+		g.to[i].n++
+	}
 	g.closed = g.closed || m.valid() && m.env.Type == "RESOLUTION"
 	if m.env.AttestedAt != "" {
 		g.relays = append(g.relays, m)

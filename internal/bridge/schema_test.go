@@ -22,6 +22,7 @@ var outputs = []struct {
 }{
 	{"init", initObject{}}, {"new", newObject{}}, {"send", sentObject{}}, {"close", sentObject{}}, {"relay", relayObject{}},
 	{"status", statusObject{}}, {"thread", threadObject{}}, {"sync", syncObject{}}, {"validate", validateObject{}},
+	{"read", readObject{}},
 }
 
 // A schema is a JSON Schema that is put together.
@@ -41,6 +42,9 @@ var words = map[string]schema{
 	"rules":        {"description": "by which the gates refuse it, see docs/rules.md"},
 	"restored":     {"description": "what was accepted; the work tree does not hold it any more"},
 	"refused":      {"description": "what the gates refuse: it was not said in this thread"},
+	"committed_at": {"description": "committer date of the commit that brought it, where that is known"},
+	"unread":       {"description": "not marked by rig-bridge read: of a message whether it is so, else how many to the rig are"},
+	"mark":         {"description": "for rig-bridge read --at"},
 	"pushed":       {"description": "a remote has the commit"},
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,7 +25,10 @@ type latestEnvelope struct {
 	From     string          `json:"from"`
 	BodyHash string          `json:"body_hash"`
 	To       json.RawMessage `json:"to"`
-	Verdict  *jsonVerdict    `json:"verdict,omitempty"` // with --wide
+	Verdict  *jsonVerdict    `json:"verdict,omitempty"` // with --wide or --to
+	// CommittedAt is the committer date of the commit that brought it, with
+	// --wide or --to, where it is known.
+	CommittedAt string `json:"committed_at,omitempty"`
 }
 
 type threadRow struct {
@@ -39,8 +43,11 @@ type threadRow struct {
 	InvalidCount  int            `json:"invalid_count"`
 	Latest        latestEnvelope `json:"latest_envelope"`
 	FrozenUntil   string         `json:"frozen_until,omitempty"`
+	Unread        *int           `json:"unread,omitempty"` // messages to the rig of To
 
 	latest *message
+	place  place
+	toRig  int // messages to the rig of To
 }
 
 type statusObject struct {
@@ -56,6 +63,8 @@ type statusObject struct {
 	Dirty           int         `json:"dirty"`
 	Unpushed        int         `json:"unpushed"`
 	Invalid         int         `json:"invalid"`
+	To              string      `json:"to,omitempty"` // the rig whose unread messages are counted
+	Unread          *int        `json:"unread,omitempty"`
 }
 
 // runStatus is `rig-bridge status` (spec/cli.md section 7).
@@ -94,12 +103,26 @@ func runStatus(r *run) error {
 	if o.Invalid > 0 {
 		fmt.Fprintf(&r.out, " invalid=%d", o.Invalid)
 	}
+	if r.opts.has("--to") {
+		fmt.Fprintf(&r.out, " to=%s unread=%s", o.To, r.paint(fmt.Sprint(*o.Unread), unreadColour(*o.Unread)))
+	}
 	r.out.WriteString("\n")
 	for _, t := range o.Threads {
 		r.statusRow(t)
 	}
 	return nil
 }
+
+func unreadColour(n int) int {
+	if n > 0 {
+		return yellow
+	}
+	return 0
+}
+
+// wide tells whether status says of each thread whose word its latest message is
+// and when it was committed, which costs a look at the verdicts.
+func (r *run) wide() bool { return r.opts.has("--wide") || r.opts.has("--to") }
 
 func (r *run) statusRow(t threadRow) {
 	dirtyColour := green
@@ -113,7 +136,7 @@ func (r *run) statusRow(t threadRow) {
 	fmt.Fprintf(&r.out, "thread=%s last=%s status=%s type=%s dirty=%s", t.ThreadID, last,
 		r.paint(t.StatusClass, classColour(t.StatusClass)), token(t.Type), r.paint(fmt.Sprint(t.Dirty), dirtyColour))
 	if r.opts.has("--wide") {
-		e := t.latest.env
+		e := t.latest.envelope()
 		fmt.Fprintf(&r.out, " from=%s to=%s closed=%t envelopes=%d", token(e.From), token(strings.Join(e.To, ",")), t.IsClosed, t.EnvelopeCount)
 	}
 	if t.InvalidCount > 0 {
@@ -125,7 +148,30 @@ func (r *run) statusRow(t threadRow) {
 			r.out.WriteString(" signer=" + token(v.Principal))
 		}
 	}
+	if at := t.at(); at != "" && r.wide() {
+		r.out.WriteString(" at=" + at)
+	}
+	if t.Unread != nil && (*t.Unread > 0 || r.opts.has("--to")) {
+		fmt.Fprintf(&r.out, " unread=%s", r.paint(fmt.Sprint(*t.Unread), unreadColour(*t.Unread)))
+	}
 	r.out.WriteString("\n")
+}
+
+// at is the time of the latest message: when it was committed, or the instant
+// that its date names where that is not known; "" without either.
+func (t threadRow) at() string {
+	if t.Latest.CommittedAt == "" && strings.Contains(t.Latest.Date, "T") {
+		return t.LastModified
+	}
+	return t.Latest.CommittedAt
+}
+
+// envelope is what a message says, nothing where it cannot be read.
+func (m *message) envelope() *envelope.Envelope {
+	if m.env == nil {
+		return &envelope.Envelope{}
+	}
+	return m.env
 }
 
 func classColour(class string) int {
@@ -167,8 +213,12 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 			touched[thread], dirty[thread] = true, dirty[thread] || l.shown
 		}
 	}
+	rig, marks, err := r.reader(w)
+	if err != nil {
+		return nil, nil, err
+	}
 	kept := r.summaries(w)
-	threads, trees, err := w.atHead(got.head, touched, kept)
+	threads, trees, own, err := w.atHead(got.head, touched, kept)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -180,13 +230,19 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		threads = append(threads, seen{thread, *g})
+		threads = append(threads, seen{thread, own[thread], *g})
 	}
 	slices.SortFunc(threads, func(a, b seen) int { return cmp.Compare(a.name, b.name) })
 	kept.save(trees)
+	o.To = rig
 	var problems []*message
 	if err := r.rows(w, o, threads, got.head, &problems); err != nil {
 		return nil, nil, err
+	}
+	if marks != nil {
+		if err := w.countUnread(o, marks, touched); err != nil {
+			return nil, nil, err
+		}
 	}
 	if o.UnpushedCommits, err = w.unpushedLines(r.ctx, got); err != nil {
 		return nil, nil, err
@@ -201,7 +257,7 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 // rows fills in the threads, most recent first.
 func (r *run) rows(w *work, o *statusObject, threads []seen, head string, problems *[]*message) error {
 	for _, g := range threads {
-		if !g.isThread {
+		if !g.isThread || r.opts.has("--to") && g.toRig(o.To) == 0 {
 			continue
 		}
 		until, err := r.frozenUntil(w, g.relays, head)
@@ -209,7 +265,11 @@ func (r *run) rows(w *work, o *statusObject, threads []seen, head string, proble
 			return err
 		}
 		*problems = append(*problems, g.bad...)
-		row := threadRow{ThreadID: g.name, EnvelopeCount: g.count, InvalidCount: g.invalid, IsClosed: g.closed, FrozenUntil: until, latest: g.last()}
+		row := threadRow{ThreadID: g.name, EnvelopeCount: g.count, InvalidCount: g.invalid, IsClosed: g.closed, FrozenUntil: until,
+			latest: g.last(), place: place{g.name, g.tree}, toRig: g.toRig(o.To)}
+		if row.latest == nil { // no message of it can be read
+			row.latest = g.bad[len(g.bad)-1]
+		}
 		row.describe()
 		o.Invalid += g.invalid
 		if row.IsClosed {
@@ -222,32 +282,131 @@ func (r *run) rows(w *work, o *statusObject, threads []seen, head string, proble
 	slices.SortFunc(o.Threads, func(a, b threadRow) int {
 		return cmp.Or(cmp.Compare(b.latest.day, a.latest.day), b.latest.when.Compare(a.latest.when), cmp.Compare(a.ThreadID, b.ThreadID))
 	})
-	if r.opts.has("--wide") {
+	if r.wide() {
 		return r.whose(w, o)
 	}
 	return nil
 }
 
-// whose says of the latest message of each thread whose word it is.
+// whose says of the latest message of each thread whose word it is, and when it
+// was committed.
 func (r *run) whose(w *work, o *statusObject) error {
 	book, err := r.book(w, maxJudged)
 	if err != nil {
 		return err
 	}
+	commits := make([]string, len(o.Threads))
 	for i := range o.Threads {
 		row := &o.Threads[i]
 		row.latest.verdict = book.Thread(row.ThreadID).Of(row.latest.file, row.latest.blob)
 		v := jsonOf(row.latest.verdict)
-		row.Latest.Verdict = &v
+		row.Latest.Verdict, commits[i] = &v, row.latest.verdict.Commit
+	}
+	times, err := w.committed(commits)
+	if err != nil {
+		return err
+	}
+	for i := range o.Threads {
+		o.Threads[i].Latest.CommittedAt = times[commits[i]]
 	}
 	r.behind(book)
+	return nil
+}
+
+// committed returns the committer dates of commits as text, of those that have
+// one that a calendar has.
+func (w *work) committed(commits []string) (map[string]string, error) {
+	ids := slices.DeleteFunc(slices.Clone(commits), func(id string) bool { return id == "" })
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	out := make(map[string]string, len(ids))
+	add := func(c *gitrepo.Commit) error {
+		if at := time.Unix(c.Committer.When, 0).UTC(); at.Year() >= 1970 && at.Year() <= 9999 {
+			out[c.ID] = at.Format("2006-01-02T15:04:05Z")
+		}
+		return nil
+	}
+	err := w.repo.EachCommit(ids, add)
+	var bad *gitrepo.MalformedCommitError
+	if !errors.As(err, &bad) && !errors.Is(err, gitrepo.ErrMissing) {
+		return out, gitProblemOrNil(err)
+	}
+	for _, id := range ids { // one of them cannot be read
+		if c, err := w.repo.Commit(id); err == nil {
+			_ = add(c)
+		} else if !errors.As(err, &bad) && !errors.Is(err, gitrepo.ErrMissing) {
+			return nil, gitProblem(err)
+		}
+	}
+	return out, nil
+}
+
+// reader returns the rig whose unread messages status counts, and its marks:
+// the one of --to, else that of this clone where the output has room for it. ""
+// if there is none, as in a clone without configuration.
+func (r *run) reader(w *work) (string, *marks, error) {
+	if !r.wide() && !r.json {
+		return "", nil, nil
+	}
+	to, given := r.opts.value("--to")
+	rig := to
+	if !given || to == "" || to == "me" {
+		c, err := readConfig(w.root)
+		if err != nil && given {
+			return "", nil, err
+		}
+		rig = c.rigID
+	} else {
+		id, err := envelope.NormalizeRigID(to)
+		if err != nil {
+			return "", nil, usageError(r.cmd, "--to %s: %s", quote(to), err.Error())
+		}
+		rig = id
+	}
+	if rig == "" {
+		return "", nil, nil
+	}
+	m, err := w.readMarks(rig)
+	if err != nil && !given {
+		// A count that is a guess is none.
+		f := asFailure(r.ctx, err)
+		r.note("%s", f.message)
+		return "", nil, nil
+	}
+	return rig, m, err
+}
+
+// countUnread fills in how many messages to a rig are unread.
+func (w *work) countUnread(o *statusObject, m *marks, touched map[string]bool) error {
+	var look []place
+	total := 0
+	counts := make([]int, len(o.Threads))
+	for i, t := range o.Threads {
+		// HEAD's messages count. Where the work tree has others, or some of them
+		// are marked, which ones has to be looked at.
+		if l := m.of(t.ThreadID); touched[t.ThreadID] || l.tree != "" || l.keys != "" {
+			look = append(look, t.place)
+		} else {
+			counts[i] = t.toRig
+		}
+	}
+	unread, err := w.unread(o.To, m, look)
+	if err != nil {
+		return err
+	}
+	for i := range o.Threads {
+		counts[i] += len(unread[o.Threads[i].ThreadID])
+		o.Threads[i].Unread = &counts[i]
+		total += counts[i]
+	}
+	o.Unread = &total
 	return nil
 }
 
 // describe fills in what a row says about its latest envelope.
 func (t *threadRow) describe() {
 	m := t.latest
-	e := m.env
+	e := m.envelope()
 	t.Type = e.Type
 	t.StatusClass = envelope.StatusClass(e.Status)
 	if t.StatusClass == "" {

@@ -35,7 +35,7 @@ type summaries struct {
 }
 
 const (
-	summaryMagic = "rigward status 3\n"
+	summaryMagic = "rigward status 4\n"
 	maxSummaries = 256 << 20 // bytes
 	// maxGlance is how large a packed glance is that is kept, in bytes.
 	maxGlance = 64 << 10
@@ -214,6 +214,11 @@ func (g *glance) pack() []byte {
 			p.message(m)
 		}
 	}
+	p.number(len(g.to))
+	for _, to := range g.to {
+		p.text(to.rig)
+		p.number(to.n)
+	}
 	return p
 }
 
@@ -289,6 +294,12 @@ func (g *glance) unpack(data []byte, thread string) bool {
 			*list = append(*list, u.message(thread))
 		}
 	}
+	if n := u.length(); n > 0 {
+		g.to = make([]received, 0, min(n, len(u.data)))
+		for range n {
+			g.to = append(g.to, received{u.text(), u.number()})
+		}
+	}
 	return !u.bad && len(u.data) == 0
 }
 
@@ -304,22 +315,25 @@ func (g *glance) last() *message {
 // A seen is a thread and what a glance at it shows.
 type seen struct {
 	name string
+	tree string // that HEAD has of it, "" for none
 	glance
 }
 
 // atHead glances at the threads of a commit whose directories the work tree
-// holds as they are there. changed are the others.
-func (w *work) atHead(head string, changed map[string]bool, kept *summaries) (out []seen, trees []string, err error) {
+// holds as they are there. changed are the others, of which it returns the
+// trees in own.
+func (w *work) atHead(head string, changed map[string]bool, kept *summaries) (out []seen, trees []string, own map[string]string, err error) {
+	own = map[string]string{}
 	if head == "" {
-		return nil, nil, nil
+		return nil, nil, own, nil
 	}
 	root, err := w.tree(head)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	top, err := w.repo.Tree(root)
 	if err != nil {
-		return nil, nil, gitProblem(err)
+		return nil, nil, nil, gitProblem(err)
 	}
 	var names, ids []string
 	for e := range top.Entries() {
@@ -328,10 +342,11 @@ func (w *work) atHead(head string, changed map[string]bool, kept *summaries) (ou
 		}
 		trees = append(trees, e.ID)
 		if changed[e.Name] {
+			own[e.Name] = e.ID
 			continue
 		}
 		if g, ok := kept.find(e.ID, e.Name); ok {
-			out = append(out, seen{e.Name, *g})
+			out = append(out, seen{e.Name, e.ID, *g})
 			continue
 		}
 		names, ids = append(names, e.Name), append(ids, e.ID)
@@ -340,7 +355,7 @@ func (w *work) atHead(head string, changed map[string]bool, kept *summaries) (ou
 		n := min(len(ids), portionOfThreads)
 		part, err := w.glances(names[:n], ids[:n])
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		for i, g := range part {
 			// What was read is let go of: only what is kept stays in memory.
@@ -348,11 +363,11 @@ func (w *work) atHead(head string, changed map[string]bool, kept *summaries) (ou
 			kept.put(ids[i], packed)
 			small := glance{}
 			small.unpack(packed, names[i])
-			out = append(out, seen{names[i], small})
+			out = append(out, seen{names[i], ids[i], small})
 		}
 		names, ids = names[n:], ids[n:]
 	}
-	return out, trees, nil
+	return out, trees, own, nil
 }
 
 // portionOfThreads is how many threads are read from git together, and

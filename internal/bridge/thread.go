@@ -23,6 +23,10 @@ type threadEnvelope struct {
 	Findings    []jsonFinding   `json:"findings"`
 	Verdict     jsonVerdict     `json:"verdict"`
 	Restored    bool            `json:"restored,omitempty"` // accepted, and not what the work tree holds
+	// CommittedAt is the committer date of CommitSHA; Unread says that the
+	// message is to this clone's rig, which has not marked it as read.
+	CommittedAt string `json:"committed_at,omitempty"`
+	Unread      bool   `json:"unread,omitempty"`
 }
 
 // A refusedFile is what is not among what was said: a message that the gates
@@ -36,6 +40,8 @@ type refusedFile struct {
 	Frontmatter json.RawMessage `json:"frontmatter,omitempty"`
 	Body        *string         `json:"body,omitempty"`
 	BodyHash    string          `json:"body_hash,omitempty"`
+	CommittedAt string          `json:"committed_at,omitempty"`
+	Unread      bool            `json:"unread,omitempty"`
 }
 
 // judgedState says whether all verdicts are known, and if not why.
@@ -52,12 +58,30 @@ type unreadableFile struct {
 
 type threadObject struct {
 	head
+	Event         string           `json:"event,omitempty"`
+	Seq           int              `json:"seq,omitempty"`
+	At            string           `json:"at,omitempty"`
 	ThreadID      string           `json:"thread_id"`
 	EnvelopeCount int              `json:"envelope_count"`
 	Envelopes     []threadEnvelope `json:"envelopes"`
 	Refused       []refusedFile    `json:"refused"`
 	Unreadable    []unreadableFile `json:"unreadable"`
 	Judged        judgedState      `json:"judged"`
+	// Mark is for read --at: it marks what was committed of what is shown here.
+	Mark string `json:"mark,omitempty"`
+}
+
+func (o *threadObject) stamp(event string, seq int, at string) { o.Event, o.Seq, o.At = event, seq, at }
+
+// A threadView is one look at a thread.
+type threadView struct {
+	thread  string
+	count   int    // of the messages that were said
+	mark    string // the tree that HEAD had of it before the look
+	ms      []*message
+	refused []*message
+	bad     []*message // cannot be read
+	judged  judgedState
 }
 
 // runThread is `rig-bridge thread` (spec/cli.md section 8).
@@ -73,67 +97,113 @@ func runThread(r *run) error {
 	if given && format != "text" && format != "mermaid" {
 		return usageError(r.cmd, "--format %s is neither text nor mermaid", quote(format))
 	}
-	w, err := r.open()
+	interval, err := r.interval(defaultStatusInterval)
 	if err != nil {
 		return err
 	}
-	defer w.close()
-	if err := w.threadDir(r.ctx, thread, "rig-bridge status", false); err != nil {
-		return err
-	}
-	all, err := w.readThread(r.ctx, thread)
-	if err != nil {
-		return err
-	}
-	// What is new in the history is judged while nothing else is to be done.
-	book, err := r.book(w, maxJudged)
-	if err != nil {
-		return err
-	}
-	all, gone, err := r.judged(w, book, thread, all)
-	if err != nil {
-		return err
-	}
-	var ms, refused, bad []*message
-	for _, m := range all {
-		if m.env == nil {
-			bad = append(bad, m)
+	if r.opts.has("--watch") {
+		if format == "mermaid" || r.opts.has("--graph") {
+			return usageError(r.cmd, "--watch shows messages as they come, not a graph of all")
 		}
-		switch {
-		case m.env == nil && !m.apart():
-		case m.env == nil:
-			refused = append(refused, m)
-		case m.apart() && !r.opts.has("--allow-refused"):
-			refused = append(refused, m)
-		default:
-			ms = append(ms, m)
-		}
+		return r.watchThread(interval, thread, format == "text" && !r.opts.has("--json"))
 	}
-	if !r.json {
-		for _, m := range bad {
-			r.note("%s is not readable: %s", finding.Path(m.path()), m.findings[0].Message)
-		}
+	v, err := r.lookAt(thread)
+	if err != nil {
+		return err
 	}
-	r.behind(book)
-	sortMessages(ms)
-	sortMessages(refused)
-	refused = append(refused, gone...)
 	switch {
 	case r.json:
-		return r.threadJSON(thread, ms, refused, bad, book)
-	case len(ms)+len(refused) == 0:
+		o, err := r.threadJSON(v)
+		if err != nil {
+			return err
+		}
+		return r.object(o)
+	case len(v.ms)+len(v.refused) == 0:
 		r.note("the thread %s holds no readable message", quote(thread))
 		return nil
 	case format == "mermaid":
 		r.paged = true
-		r.out.WriteString(mermaid(ms))
+		r.out.WriteString(mermaid(v.ms))
 		return nil
 	case r.opts.has("--graph"):
 		r.paged = true
-		r.out.WriteString(asciiGraph(ms))
+		r.out.WriteString(asciiGraph(v.ms))
 		return nil
 	}
 	r.paged = true
+	r.notCommitted(v.ms)
+	for i, m := range v.ms {
+		r.threadBlock(thread, i+1, len(v.ms), m)
+	}
+	for i, m := range v.refused {
+		r.refusedBlock(thread, i+1, len(v.refused), m)
+	}
+	return nil
+}
+
+// lookAt reads and judges a thread.
+func (r *run) lookAt(thread string) (*threadView, error) {
+	w, err := r.open()
+	if err != nil {
+		return nil, err
+	}
+	defer w.close()
+	if err := w.threadDir(r.ctx, thread, "rig-bridge status", false); err != nil {
+		return nil, err
+	}
+	// Before the files, so that the mark never holds what was not seen.
+	at, err := w.headPlace(thread)
+	if err != nil {
+		return nil, err
+	}
+	all, err := w.readThread(r.ctx, thread)
+	if err != nil {
+		return nil, err
+	}
+	// What is new in the history is judged while nothing else is to be done.
+	book, err := r.book(w, maxJudged)
+	if err != nil {
+		return nil, err
+	}
+	all, gone, err := r.judged(w, book, thread, all)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.annotate(w, at, all, gone); err != nil {
+		return nil, err
+	}
+	v := &threadView{thread: thread, mark: at.tree}
+	for _, m := range all {
+		if m.env == nil {
+			v.bad = append(v.bad, m)
+		}
+		switch {
+		case m.env == nil && !m.apart():
+		case m.env == nil:
+			v.refused = append(v.refused, m)
+		case m.apart() && !r.opts.has("--allow-refused"):
+			v.refused = append(v.refused, m)
+		default:
+			v.ms = append(v.ms, m)
+		}
+	}
+	if !r.json {
+		for _, m := range v.bad {
+			r.note("%s is not readable: %s", finding.Path(m.path()), m.findings[0].Message)
+		}
+	}
+	r.behind(book)
+	sortMessages(v.ms)
+	sortMessages(v.refused)
+	v.refused = append(v.refused, gone...)
+	v.count = len(v.ms)
+	v.judged.Reason, v.judged.Hint = book.Behind()
+	v.judged.Complete = v.judged.Reason == ""
+	return v, nil
+}
+
+// notCommitted names the messages that nobody else can have.
+func (r *run) notCommitted(ms []*message) {
 	var own []string
 	for _, m := range ms {
 		if m.verdict.State == verdict.NotCommitted {
@@ -143,50 +213,82 @@ func runThread(r *run) error {
 	if len(own) > 0 {
 		r.note("not committed, so that nobody else has it yet: %s", strings.Join(own[:min(len(own), 10)], " "))
 	}
-	for i, m := range ms {
-		r.threadBlock(thread, i+1, len(ms), m)
+}
+
+// annotate fills in when the commits of messages were made, and which messages
+// the rig of this clone has not marked as read.
+func (r *run) annotate(w *work, at place, lists ...[]*message) error {
+	var commits []string
+	for _, ms := range lists {
+		for _, m := range ms {
+			commits = append(commits, m.commit)
+		}
 	}
-	for i, m := range refused {
-		r.refusedBlock(thread, i+1, len(refused), m)
+	times, err := w.committed(commits)
+	if err != nil {
+		return err
+	}
+	unread := map[string]bool{}
+	rig := ""
+	if c, err := readConfig(w.root); err == nil {
+		marks, err := w.readMarks(c.rigID)
+		if err != nil {
+			r.note("%s", asFailure(r.ctx, err).message)
+		} else {
+			rig = c.rigID
+			left, err := w.unmarked(marks, []place{at})
+			if err != nil {
+				return err
+			}
+			for _, f := range left[at.thread] {
+				unread[f.name] = true
+			}
+		}
+	}
+	for _, ms := range lists {
+		for _, m := range ms {
+			m.made = times[m.commit]
+			m.unread = unread[m.file] && m.isTo(rig)
+		}
 	}
 	return nil
 }
 
-func (r *run) threadJSON(thread string, ms, refused, bad []*message, book *verdict.Book) error {
-	o := threadObject{head: r.head(), ThreadID: thread, EnvelopeCount: len(ms), Envelopes: []threadEnvelope{}, Refused: []refusedFile{}, Unreadable: []unreadableFile{}}
-	for _, m := range ms {
+func (r *run) threadJSON(v *threadView) (*threadObject, error) {
+	o := &threadObject{head: r.head(), ThreadID: v.thread, EnvelopeCount: v.count, Envelopes: []threadEnvelope{}, Refused: []refusedFile{},
+		Unreadable: []unreadableFile{}, Judged: v.judged, Mark: v.mark}
+	for _, m := range v.ms {
 		front, err := m.frontmatter()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		e := threadEnvelope{
 			Frontmatter: front, Body: string(m.env.Body), File: m.file, Path: m.path(), BodyHash: m.env.Hash,
 			StatusClass: envelope.StatusClass(m.env.Status), Valid: m.valid() && m.verdict.State != verdict.Refused, CommitSHA: m.commitSHA(),
-			Findings: jsonFindings(m.findings), Verdict: jsonOf(m.verdict), Restored: m.restored,
+			Findings: jsonFindings(m.findings), Verdict: jsonOf(m.verdict), Restored: m.restored, CommittedAt: m.made, Unread: m.unread,
 		}
 		if e.StatusClass == "" {
 			e.StatusClass = "unknown"
 		}
 		o.Envelopes = append(o.Envelopes, e)
 	}
-	for _, m := range refused {
-		f := refusedFile{File: m.file, Path: m.path(), CommitSHA: m.commitSHA(), Verdict: jsonOf(m.verdict), Findings: jsonFindings(m.findings)}
+	for _, m := range v.refused {
+		f := refusedFile{File: m.file, Path: m.path(), CommitSHA: m.commitSHA(), Verdict: jsonOf(m.verdict), Findings: jsonFindings(m.findings),
+			CommittedAt: m.made, Unread: m.unread}
 		if f.Verdict.Deleted = m.gone; m.env != nil {
 			front, err := m.frontmatter()
 			if err != nil {
-				return err
+				return nil, err
 			}
 			body := string(m.env.Body)
 			f.Frontmatter, f.Body, f.BodyHash = front, &body, m.env.Hash
 		}
 		o.Refused = append(o.Refused, f)
 	}
-	for _, m := range bad {
+	for _, m := range v.bad {
 		o.Unreadable = append(o.Unreadable, unreadableFile{m.file, jsonFindings(m.findings)})
 	}
-	o.Judged.Reason, o.Judged.Hint = book.Behind()
-	o.Judged.Complete = o.Judged.Reason == ""
-	return r.object(o)
+	return o, nil
 }
 
 func (m *message) frontmatter() (json.RawMessage, error) {
@@ -210,10 +312,14 @@ const blockEnd = "==========================="
 func (r *run) threadBlock(thread string, k, n int, m *message) {
 	r.blockHead(thread, fmt.Sprintf("envelope=%d of %d", k, n), m)
 	if m.verdict.State != verdict.NotCommitted {
-		r.out.WriteString(r.verdictLine(m.verdict, m.env.From) + "\n")
+		r.out.WriteString(r.wordLine(m, m.env.From))
 	}
 	if m.restored {
 		r.out.WriteString("as it was accepted; the work tree does not hold it\n")
+	}
+	if m.again {
+		r.out.WriteString("its text was shown before\n" + blockEnd + "\n")
+		return
 	}
 	r.blockText(m)
 }
@@ -227,10 +333,10 @@ func (r *run) refusedBlock(thread string, k, n int, m *message) {
 		if m.gone {
 			what = "the file was deleted; what was accepted stands above"
 		}
-		r.out.WriteString(r.verdictLine(m.verdict, "") + "\n" + what + "\n" + blockEnd + "\n")
+		r.out.WriteString(r.wordLine(m, "") + what + "\n" + blockEnd + "\n")
 		return
 	}
-	r.out.WriteString(r.verdictLine(m.verdict, m.env.From) + "\nwhat follows was not said in this thread: the gates refuse it\n")
+	r.out.WriteString(r.wordLine(m, m.env.From) + "what follows was not said in this thread: the gates refuse it\n")
 	r.blockText(m)
 }
 
@@ -249,7 +355,20 @@ func (r *run) blockHead(thread, place string, m *message) {
 	if len(rules) > 0 {
 		r.out.WriteString(" findings=" + strings.Join(rules, ","))
 	}
+	if m.unread {
+		r.out.WriteString(" unread=true")
+	}
 	r.out.WriteString("\n")
+}
+
+// wordLine is the line under the header: whose word a message is, and since when
+// it is there.
+func (r *run) wordLine(m *message, from string) string {
+	line := r.verdictLine(m.verdict, from)
+	if m.made != "" {
+		line += ", committed " + m.made
+	}
+	return line + "\n"
 }
 
 func (r *run) blockText(m *message) {

@@ -3,10 +3,16 @@ package bridge
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/rigward/rigward/internal/verdict"
 )
 
 // Default pauses between two looks of --watch.
@@ -50,15 +56,15 @@ func (r *run) interval(usual time.Duration) (time.Duration, error) {
 // an error object, once, and watching goes on. It ends by a signal, or when
 // nobody reads standard output any more.
 func (r *run) watch(interval time.Duration, look func() (watched, error)) error {
-	var unread <-chan struct{}
-	if r.env.Unread != nil {
-		unread = r.env.Unread()
-	}
 	var last []byte
-	for seq := 1; ; {
+	seq := 1
+	return r.rounds(interval, func() error {
 		o, err := look()
 		if r.ctx.Err() != nil {
 			return context.Cause(r.ctx)
+		}
+		if o == nil && err == nil {
+			return nil // nothing to tell
 		}
 		event := "change"
 		if err != nil {
@@ -72,20 +78,35 @@ func (r *run) watch(interval time.Duration, look func() (watched, error)) error 
 		if err != nil {
 			return err
 		}
-		if !bytes.Equal(bare, last) {
-			last = bare
-			o.stamp(event, seq, r.env.Now().UTC().Format("2006-01-02T15:04:05.000Z"))
-			line, err := marshal(o)
-			if err != nil {
-				return err
+		if bytes.Equal(bare, last) {
+			return nil
+		}
+		last = bare
+		o.stamp(event, seq, r.env.Now().UTC().Format("2006-01-02T15:04:05.000Z"))
+		seq++
+		return r.object(o)
+	})
+}
+
+// rounds looks again and again. What a look puts into r.out is written at once,
+// whole.
+func (r *run) rounds(interval time.Duration, look func() error) error {
+	var unread <-chan struct{}
+	if r.env.Unread != nil {
+		unread = r.env.Unread()
+	}
+	for {
+		if err := look(); err != nil {
+			return err
+		}
+		if r.out.Len() > 0 {
+			_, err := r.env.Stdout.Write(r.out.Bytes())
+			if r.out.Reset(); errors.Is(err, syscall.EPIPE) {
+				return nil
 			}
-			if _, err := r.env.Stdout.Write(append(line, '\n')); err != nil {
-				if errors.Is(err, syscall.EPIPE) {
-					return nil
-				}
+			if err != nil {
 				return fail(codeRuntime, "cannot write to standard output: %s", reason(err))
 			}
-			seq++
 		}
 		r.notes, r.kept = nil, ""
 		select {
@@ -96,4 +117,116 @@ func (r *run) watch(interval time.Duration, look func() (watched, error)) error 
 			return context.Cause(r.ctx)
 		}
 	}
+}
+
+// watchThread shows the messages of a thread, then those that come. A message
+// that is not committed is shown when it was the same in two looks: before, it
+// may be half written. One whose verdict changes is shown again; to people
+// without its text.
+func (r *run) watchThread(interval time.Duration, thread string, text bool) error {
+	r.json = !text
+	r.colour = r.wantsColour()
+	f := &follower{shown: map[string]string{}, told: map[string]bool{}}
+	if text {
+		return r.rounds(interval, func() error { return r.followText(f, thread) })
+	}
+	return r.watch(interval, func() (watched, error) {
+		v, err := r.lookAt(thread)
+		if err != nil {
+			f.failed = true
+			return nil, err
+		}
+		news := f.news(v)
+		if len(news.ms)+len(news.refused)+len(news.bad) == 0 && f.begun && !f.failed {
+			return nil, nil
+		}
+		f.begun, f.failed = true, false
+		o, err := r.threadJSON(news)
+		if err != nil {
+			return nil, err
+		}
+		return o, nil
+	})
+}
+
+// A follower knows what was shown of a thread.
+type follower struct {
+	shown         map[string]string // verdicts, by what was shown
+	before        map[string]bool   // what the look before saw
+	told          map[string]bool   // notes of the look before
+	begun, failed bool
+}
+
+// news returns what of a look was not shown before.
+func (f *follower) news(v *threadView) *threadView {
+	now := map[string]bool{}
+	isNew := func(m *message) bool {
+		id, word := m.identity(), m.word()
+		now[id] = true
+		was, known := f.shown[id]
+		if known && was == word || m.verdict.State == verdict.NotCommitted && !f.before[id] {
+			return false
+		}
+		m.again = known
+		f.shown[id] = word
+		return true
+	}
+	only := func(ms []*message) (out []*message) {
+		for _, m := range ms {
+			if isNew(m) {
+				out = append(out, m)
+			}
+		}
+		return out
+	}
+	n := *v
+	n.ms, n.refused, n.bad = only(v.ms), only(v.refused), only(v.bad)
+	maps.DeleteFunc(f.shown, func(id, _ string) bool { return !now[id] })
+	f.before = now
+	return &n
+}
+
+// identity names what a message of a look shows.
+func (m *message) identity() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %t %t ", m.file, m.blob, m.restored, m.gone)
+	h.Write(m.data)
+	return string(h.Sum(nil))
+}
+
+// word is its verdict, to be compared.
+func (m *message) word() string {
+	v := m.verdict
+	return fmt.Sprintf("%s %q %q %q %q", v.State, v.Fingerprint, v.Principal, v.Rules, v.Reason)
+}
+
+// followText is a look of `thread --watch --format text`.
+func (r *run) followText(f *follower, thread string) error {
+	v, err := r.lookAt(thread)
+	if r.ctx.Err() != nil {
+		return context.Cause(r.ctx)
+	}
+	var news threadView
+	if err != nil {
+		r.note("%s", asFailure(r.ctx, err).message)
+	} else {
+		news = *f.news(v)
+		r.notCommitted(news.ms)
+	}
+	told := map[string]bool{}
+	for _, n := range r.notes {
+		if told[n] = true; !f.told[n] {
+			fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.name, escapeLine(n))
+		}
+	}
+	if f.told = told; err != nil {
+		return nil
+	}
+	for _, m := range news.ms {
+		r.threadBlock(thread, slices.Index(v.ms, m)+1, len(v.ms), m)
+	}
+	for _, m := range news.refused {
+		r.refusedBlock(thread, slices.Index(v.refused, m)+1, len(v.refused), m)
+	}
+	return nil
 }

@@ -76,3 +76,59 @@ func TestNonceAtOnce(t *testing.T) {
 		t.Error("accepted though no claim could be written")
 	}
 }
+
+// TestClaimEnds: a claim holds only while the ref that it is for is protected
+// and has not moved; what is refused then is a push that history lets pass
+// (J13's lawful neighbours).
+func TestClaimEnds(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	const release, policy = "refs/heads/release", "version: 1\nprotect: [main%s]\nrelay: {nonce-scope: refs}\n"
+	s.serverPolicy(fmt.Sprintf(policy, ", release"))
+	if res := s.push(s.base, release); res.Code != 0 {
+		t.Fatal(res.Stderr)
+	}
+	relay := func(parent, nonce, body string) string {
+		return s.relayed(opts{parents: []string{parent}, files: map[string]string{}}, func(f *envelope.Fields) {
+			f.Nonce, f.Body = nonce, []byte(body)
+		})
+	}
+	nonce := s.decision(s.now).Nonce
+	// The server refuses after our hook: the claim stays, the ref does not move.
+	update := filepath.Join(s.server.Dir, "hooks", "update")
+	was, err := os.ReadFile(update)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	if err := os.Remove(update); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(update, []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if res := s.push(relay(s.base, nonce, "One\n"), release); res.Code == 0 {
+		t.Fatal("the update hook refuses nothing")
+	}
+	if err := os.Remove(update); err != nil {
+		t.Fatal(err)
+	}
+	if was != nil {
+		if err := os.WriteFile(update, was, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if res := s.push(relay(s.base, nonce, "Two\n"), "refs/heads/main"); res.Code == 0 {
+		t.Error("a nonce that is claimed for another ref is accepted")
+	}
+	if res := s.push(relay(s.base, nonce, "Three\n"), release); res.Code != 0 {
+		t.Errorf("another envelope for the same ref: %s", res.Stderr)
+	}
+	// The ref has it now: it is history that refuses, as long as it is protected.
+	if res := s.push(relay(s.base, nonce, "Four\n"), "refs/heads/main"); res.Code == 0 {
+		t.Error("a nonce of another protected ref is accepted")
+	}
+	s.serverPolicy(fmt.Sprintf(policy, ""))
+	if res := s.push(relay(s.base, nonce, "Five\n"), "refs/heads/main"); res.Code != 0 {
+		t.Errorf("a nonce that only a free ref has: %s", res.Stderr)
+	}
+}

@@ -61,7 +61,7 @@ func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 	}
 	g.save()
 	if g.accepted() {
-		if err := g.judge.Claim(filepath.Join(g.repo.CommonDir(), "rigward")); err != nil {
+		if err := g.judge.Claim(filepath.Join(g.repo.CommonDir(), "rigward"), d.pending); err != nil {
 			return err
 		}
 	}

@@ -302,6 +302,17 @@ func (d *Door) accepted(ctx context.Context) ([]string, error) {
 	return d.base, nil
 }
 
+// pending reports whether a ref is protected and was at a commit, "" for none,
+// when what protected refs have was read.
+func (d *Door) pending(ref, commit string) bool {
+	protected, _ := d.Guard(ref)
+	at := ""
+	if i := slices.Index(d.names, ref); i >= 0 {
+		at = d.tips[i]
+	}
+	return protected && at == commit
+}
+
 // Baseline returns the commits of a server's baseline that are here.
 func Baseline(repo *gitrepo.Repo, p *policy.Policy) (ids []string, err error) {
 	if len(p.Baseline) == 0 {

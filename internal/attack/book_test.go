@@ -321,7 +321,8 @@ func (b *book) judgeSpan(v *verdict, s span, r mrules, now int64) {
 		t.judgeCommit(b.commit(id))
 	}
 	// Each nonce with who has it; false: a file of this push that is refused for
-	// what it says, so that it need not be told of.
+	// what it says, or as a change of an accepted one, so that it need not be told
+	// of.
 	nonces := map[string]map[use]bool{}
 	for _, ids := range []map[string]bool{t.all, s.others} {
 		for id := range ids {
@@ -335,6 +336,7 @@ func (b *book) judgeSpan(v *verdict, s span, r mrules, now int64) {
 						nonces[n] = map[use]bool{}
 					}
 					refused := !env.schema && !slices.Contains(r.p.lowered, "envelope-schema") || !b.envelope(e.id, r.p).parses
+					refused = refused || !t.fresh[n][use{q, e.id}] && !s.others[id]
 					refused = refused && t.all[id] && !s.before[id]
 					nonces[n][use{q, e.id}] = nonces[n][use{q, e.id}] || !refused
 				}

@@ -435,6 +435,13 @@ func (m *model) rulesOf(t mtree) mrules {
 		}
 		r.p = p
 	}
+	// Lists of the server come besides that of the repository.
+	own := []string{m.serverRevoked, r.p.serverRevoked}
+	if e, ok := t[policyFile]; ok && regular(e) && r.p.revoked == "" && m.serverPolicy != "" && own[0]+own[1] != "" {
+		if p, ok := meaning(string(m.get(e.id).data)); ok {
+			r.p.revoked = p.revoked
+		}
+	}
 	r.trustedPath = []string{policyFile, r.p.signers}
 	if r.p.revoked != "" {
 		r.trustedPath = append(r.trustedPath, r.p.revoked)
@@ -463,19 +470,9 @@ func (m *model) rulesOf(t mtree) mrules {
 	if r.signers, r.ok = parseSigners(text); !r.ok {
 		return r
 	}
-	// Lists of the server come besides that of the repository.
-	own := []string{m.serverRevoked, r.p.serverRevoked}
-	listed := r.p.revoked
-	if listed == "" && m.serverPolicy != "" && own[0]+own[1] != "" {
-		if e, ok := t[policyFile]; ok && regular(e) {
-			if p, ok := meaning(string(m.get(e.id).data)); ok {
-				listed = p.revoked
-			}
-		}
-	}
 	texts := map[string]bool{}
-	if listed != "" {
-		e, ok := t[listed]
+	if r.p.revoked != "" {
+		e, ok := t[r.p.revoked]
 		if r.ok = ok && regular(e); !r.ok {
 			return r
 		}
@@ -792,7 +789,7 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 		if !strings.HasSuffix(head, "\n") {
 			front++
 		}
-		if front > p.maxFront {
+		if front > p.maxFront || strings.ContainsFunc(head, control) {
 			return false
 		}
 		// Up to the closing fence's line end each CR has its LF.
@@ -807,7 +804,7 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 		}
 		e.hash = bodyHash(body)
 		kind := map[string]string{}
-		list := ""
+		list, twofold := "", false
 		for _, line := range strings.Split(head, "\n") {
 			if strings.HasPrefix(line, "#") {
 				continue
@@ -860,6 +857,10 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 			if !ok {
 				return false
 			}
+			// As a date it is of another century for some readers.
+			if f[2] != "" && k == "string" && v < "0100" && dateRe.MatchString(v) && !strings.HasPrefix(strings.TrimLeft(f[2], " "), `"`) {
+				twofold = true
+			}
 			e.v[f[1]], kind[f[1]], list = v, k, ""
 			if k == "null" {
 				list = f[1]
@@ -904,7 +905,9 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 		str("nonce", func(s string) bool { n := utf8.RuneCountInString(s); return n >= 1 && n <= 64 })
 		str("date", dateRe.MatchString)
 		str("attested_at", func(s string) bool { return dateRe.MatchString(s) && strings.Contains(s, "T") })
-		e.schema = !slices.Contains(e.rules, "envelope-schema")
+		if e.schema = !slices.Contains(e.rules, "envelope-schema"); twofold {
+			e.rules = append(e.rules, "envelope-schema") // although the schema is satisfied
+		}
 		e.fits = map[string]bool{}
 		for k := range kind {
 			e.fits[k] = kind[k] != "bad"
@@ -945,6 +948,11 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 		e.rules, e.hash = []string{"envelope-parse"}, ""
 	}
 	return e
+}
+
+// control tells whether a character may not stand in front matter.
+func control(r rune) bool {
+	return r < 0x20 && r != '\t' && r != '\n' || r >= 0x7f && r < 0xa0 || strings.ContainsRune("\u2028\u2029\ufeff\ufffe\uffff", r)
 }
 
 func (e *menv) suffix() bool { return strings.HasSuffix(e.v["from"], "-relay") }

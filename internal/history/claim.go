@@ -1,11 +1,14 @@
 package history
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -15,6 +18,8 @@ type Claim struct {
 	Nonce string
 	Path  string
 	Blob  string // the same path with the same blob is one envelope
+	Ref   string // that is about to get it
+	Old   string // the ref's commit before, "" if it is new
 }
 
 // ClaimTime is for how long a claim holds. It need only last from the check of
@@ -24,12 +29,18 @@ const ClaimTime = 5 * time.Minute
 // Take claims nonces for a push that was found good, before any of its refs
 // moves, so that no other push takes them at the same instant for another
 // envelope: what neither history shows yet, the claims do. It returns what is
-// claimed already, of which then nothing is taken. Claims are files in a
-// directory below dir, written under a lock that is held for no longer than
-// this call; they end by themselves, and whoever pushes next removes them. now
-// is the server's clock. An error means that it is not known whether somebody
-// else takes the nonces.
-func Take(dir string, now time.Time, claims []Claim) (taken []Claim, err error) {
+// claimed already, of which then nothing is taken.
+//
+// pending reports whether a ref was at a commit ("" for none) when the push was
+// judged, and its nonces count. A claim for a ref that has moved since says
+// nothing that the history did not say, so it does not hold; nor does one for
+// the ref that the push itself moves, since git lets one of the two through.
+//
+// Claims are files in a directory below dir, written under a lock that is held
+// for no longer than this call; they end by themselves, and whoever pushes next
+// removes them. now is the server's clock. An error means that it is not known
+// whether somebody else takes the nonces.
+func Take(dir string, now time.Time, claims []Claim, pending func(ref, old string) bool) (taken []Claim, err error) {
 	for _, d := range []string{dir, filepath.Join(dir, "claims")} {
 		if err := os.Mkdir(d, 0o777); err != nil && !os.IsExist(err) {
 			return nil, err
@@ -47,16 +58,26 @@ func Take(dir string, now time.Time, claims []Claim) (taken []Claim, err error) 
 		return nil, err
 	}
 	for _, c := range claims {
-		if by, ok := held[c.file()]; ok && by != c.text() {
-			taken = append(taken, c)
+		for _, h := range held[c.file()] {
+			if h.envelope != c.envelope() && h.ref != c.Ref && pending(h.ref, h.old) {
+				taken = append(taken, c)
+				break
+			}
 		}
 	}
 	if len(taken) > 0 {
 		return taken, nil
 	}
 	for _, c := range claims {
-		data := fmt.Sprintf("%d %s\n", now.Unix(), c.text())
-		if err := replace(dir, c.file(), []byte(data)); err != nil {
+		file := c.file()
+		held[file] = append(slices.DeleteFunc(held[file], func(h heldClaim) bool {
+			return h.envelope == c.envelope() && h.ref == c.Ref && h.old == c.Old
+		}), heldClaim{now.Unix(), c.envelope(), c.Ref, c.Old})
+		var text strings.Builder
+		for _, h := range held[file] {
+			fmt.Fprintf(&text, "%d %s %s %s\n", h.at, h.envelope, cmp.Or(h.old, "-"), h.ref)
+		}
+		if err := replace(dir, file, []byte(text.String())); err != nil {
 			return nil, err
 		}
 	}
@@ -69,19 +90,26 @@ func (c Claim) file() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// text says which envelope claims.
-func (c Claim) text() string {
+// envelope says which envelope claims.
+func (c Claim) envelope() string {
 	sum := sha256.Sum256([]byte(c.Path + "\x00" + c.Blob))
 	return hex.EncodeToString(sum[:])
 }
 
-// readClaims returns the claims that hold, by file, and removes the others.
-func readClaims(dir string, now time.Time) (map[string]string, error) {
+// A heldClaim is a line of a file of claims.
+type heldClaim struct {
+	at                 int64
+	envelope, ref, old string
+}
+
+// readClaims returns the claims that are young enough, by file, and removes the
+// files that have none.
+func readClaims(dir string, now time.Time) (map[string][]heldClaim, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	held := map[string]string{}
+	held := map[string][]heldClaim{}
 	for _, e := range entries {
 		name := filepath.Join(dir, e.Name())
 		data, err := os.ReadFile(name)
@@ -91,15 +119,25 @@ func readClaims(dir string, now time.Time) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		var at int64
-		var text string
-		n, _ := fmt.Sscanf(string(data), "%d %64s\n", &at, &text)
-		age := now.Sub(time.Unix(at, 0))
-		if n != 2 || strings.HasPrefix(e.Name(), ".") || age > ClaimTime || age < -ClaimTime {
-			_ = os.Remove(name) // of a process that ended before it was done, or of long ago
-			continue
+		for line := range strings.Lines(string(data)) {
+			f := strings.Split(strings.TrimSuffix(line, "\n"), " ")
+			if len(f) != 4 || strings.HasPrefix(e.Name(), ".") {
+				continue // of a process that ended before it was done
+			}
+			at, err := strconv.ParseInt(f[0], 10, 64)
+			age := now.Sub(time.Unix(at, 0))
+			if err != nil || age > ClaimTime || age < -ClaimTime {
+				continue
+			}
+			h := heldClaim{at: at, envelope: f[1], ref: f[3]}
+			if f[2] != "-" {
+				h.old = f[2]
+			}
+			held[e.Name()] = append(held[e.Name()], h)
 		}
-		held[e.Name()] = text
+		if held[e.Name()] == nil {
+			_ = os.Remove(name)
+		}
 	}
 	return held, nil
 }

@@ -52,7 +52,7 @@ func (j *Judge) nonces(ctx context.Context, r Range) error {
 	}
 	if r.Policy.NonceRefs {
 		for _, u := range uses {
-			j.claims = append(j.claims, claim{u, r.Ref, j.walk.id(u.commit)})
+			j.claims = append(j.claims, claim{u, r.Ref, r.Old, j.walk.id(u.commit)})
 		}
 	}
 	byNonce := map[string][]*nonceUse{}
@@ -115,27 +115,30 @@ func tellUses(uses []nonceUse, found map[string][]history.Hit, add func(u nonceU
 // A claim is a nonce that must be new among all protected refs.
 type claim struct {
 	nonceUse
-	ref, id string // of what brings it
+	ref, old string // what gets it, and the ref's commit before
+	id       string // of the commit that brings it
 }
 
 // Claim takes the nonces that the ranges bring, where they must be new among all
 // protected refs, before any of these moves: two pushes at the same instant do
-// not see each other's. dir is where claims are kept. An error means that it is
-// not known whether another push takes them.
-func (j *Judge) Claim(dir string) error {
+// not see each other's. dir is where claims are kept; pending reports whether a
+// ref is protected and was at a commit, "" for none, when the ranges were judged
+// (see history.Take). An error means that it is not known whether another push
+// takes them.
+func (j *Judge) Claim(dir string, pending func(ref, old string) bool) error {
 	if len(j.claims) == 0 {
 		return nil
 	}
 	of := map[history.Claim]claim{}
 	var all []history.Claim
 	for _, c := range j.claims {
-		h := history.Claim{Nonce: c.nonce, Path: c.path, Blob: c.blob}
+		h := history.Claim{Nonce: c.nonce, Path: c.path, Blob: c.blob, Ref: c.ref, Old: c.old}
 		if _, known := of[h]; !known {
 			of[h] = c
 			all = append(all, h)
 		}
 	}
-	taken, err := history.Take(dir, j.Now, all)
+	taken, err := history.Take(dir, j.Now, all, pending)
 	if err != nil {
 		return &policy.Undecided{Message: "whether another push uses the same nonce at this moment cannot be known: the claims of nonces cannot be written",
 			Hint: "let the user of the hooks write to " + finding.Path(dir), Cause: err}

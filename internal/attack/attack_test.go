@@ -82,6 +82,29 @@ type tally struct {
 	labels                                                         map[string]*[2]int // refused, passed
 }
 
+func newTally() *tally { return &tally{rules: map[string]int{}, labels: map[string]*[2]int{}} }
+
+// merge adds what another tally counted.
+func (c *tally) merge(o *tally) {
+	c.pushes += o.pushes
+	c.passed += o.passed
+	c.refused += o.refused
+	c.undecided += o.undecided
+	c.real += o.real
+	c.byGit += o.byGit
+	c.disagreements += o.disagreements
+	for rule, n := range o.rules {
+		c.rules[rule] += n
+	}
+	for l, n := range o.labels {
+		if c.labels[l] == nil {
+			c.labels[l] = &[2]int{}
+		}
+		c.labels[l][0] += n[0]
+		c.labels[l][1] += n[1]
+	}
+}
+
 func (c *tally) add(w *world, passed bool) {
 	n := 0
 	if passed {
@@ -112,7 +135,7 @@ func TestHostilePusher(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &tally{rules: map[string]int{}, labels: map[string]*[2]int{}}
+	c := newTally()
 	for ; c.pushes < total && c.disagreements < 10; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { attackWorld(t, seed, total, program, c) })
 	}

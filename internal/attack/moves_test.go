@@ -2,6 +2,7 @@ package attack
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 type player struct {
 	*world
 	book  *book
+	turn  *rand.Rand         // says which pushes are judged in other ways, too
 	plan  []func() []mupdate // what is still to come of an intention
 	sized []string           // paths of files whose size was chosen
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -20,9 +21,9 @@ import (
 	"github.com/rigward/rigward/internal/test/gittest"
 )
 
-// Of the pushes of all sequences, each realSequence-th is a git push to a
-// server with real hooks, and each updateEvery-th is also judged ref by ref,
-// as the update hook does.
+// Of the pushes of all sequences, one of realSequence is a git push to a server
+// with real hooks, and of what passes one of updateEvery is also judged ref by
+// ref, as the update hook does.
 const (
 	realSequence = 150
 	updateEvery  = 4
@@ -52,19 +53,43 @@ func TestMain(m *testing.M) {
 // TestSequences plays sequences of pushes on one server each, and compares
 // every verdict with the book's.
 func TestSequences(t *testing.T) {
-	total, seed := number(t, "RIGWARD_SEQUENCES", 150), uint64(number(t, "RIGWARD_SEQUENCES_SEED", 1))
-	st := newStore(t)
-	c := &tally{rules: map[string]int{}, labels: map[string]*[2]int{}}
-	started, first := time.Now(), seed
-	played := 0
-	for ; played < total && c.disagreements < number(t, "RIGWARD_SEQUENCES_BAD", 10); seed++ {
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { playSequence(t, seed, st, c) })
-		if played++; played%1000 == 0 {
-			t.Logf("%d sequences, %d pushes, %d disagreements after %.0f s", played, c.pushes, c.disagreements, time.Since(started).Seconds())
+	total, first := number(t, "RIGWARD_SEQUENCES", 150), uint64(number(t, "RIGWARD_SEQUENCES_SEED", 1))
+	bad, workers := number(t, "RIGWARD_SEQUENCES_BAD", 10), number(t, "RIGWARD_SEQUENCES_WORKERS", runtime.GOMAXPROCS(0))
+	all := newTally()
+	started, begun, ended := time.Now(), 0, 0
+	var lock sync.Mutex // of what the workers share
+	begin := func() (seed uint64, ok bool) {
+		lock.Lock()
+		defer lock.Unlock()
+		if begun == total || all.disagreements >= bad {
+			return 0, false
+		}
+		begun++
+		return first + uint64(begun) - 1, true
+	}
+	end := func(c *tally) {
+		lock.Lock()
+		defer lock.Unlock()
+		all.merge(c)
+		if ended++; ended%1000 == 0 {
+			t.Logf("%d sequences, %d pushes, %d disagreements after %.0f s", ended, all.pushes, all.disagreements, time.Since(started).Seconds())
 		}
 	}
+	var wg sync.WaitGroup
+	for range workers {
+		st := newStore(t)
+		wg.Go(func() {
+			for seed, ok := begin(); ok; seed, ok = begin() {
+				c := newTally()
+				t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { playSequence(t, seed, st, c) })
+				end(c)
+			}
+		})
+	}
+	wg.Wait()
+	c := all
 	c.tell(t)
-	t.Logf("seeds %d to %d: %d sequences", first, seed-1, played)
+	t.Logf("seeds %d to %d: %d sequences", first, first+uint64(begun)-1, ended)
 	if total >= 2000 {
 		for _, l := range both {
 			if n := c.labels[l]; n == nil || n[0] < 10 || n[1] < 10 {
@@ -106,7 +131,7 @@ func newStore(t testing.TB) *store {
 // it.
 func newPlayer(t testing.TB, seed uint64, st *store) *player {
 	rng := rand.New(rand.NewPCG(seed, 9))
-	p := &player{}
+	p := &player{turn: rand.New(rand.NewPCG(seed, 10))}
 	k := kind{store: st, long: rng.IntN(6) == 0, ownSigners: rng.IntN(8) == 0, ownRevoked: rng.IntN(4) == 0}
 	p.world = &world{rng: rng}
 	if rng.IntN(4) > 0 {
@@ -150,7 +175,7 @@ func playSequence(t *testing.T, seed uint64, st *store, count *tally) {
 		}
 		k++
 		count.pushes++
-		real := count.pushes%realSequence == 0
+		real := p.turn.IntN(realSequence) == 0
 		var a answer
 		var v *verdict
 		why := ""
@@ -180,7 +205,7 @@ func playSequence(t *testing.T, seed uint64, st *store, count *tally) {
 		} else {
 			v, a = p.book.judge(updates, p.now), p.receive(updates, p.now)
 			why = disagreement(v, a)
-			if why == "" && a.code == 0 && count.pushes%updateEvery == 0 {
+			if why == "" && a.code == 0 && p.turn.IntN(updateEvery) == 0 {
 				why = p.updates(updates)
 			}
 		}

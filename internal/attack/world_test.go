@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rigward/rigward/internal/test/gittest"
@@ -139,13 +140,15 @@ var serverPolicies = map[string]mpolicy{
 }
 
 // rendered are policies that the generator has written, by their text.
-var rendered = map[string]mpolicy{}
+var rendered sync.Map
 
 // meaning is what a text means as a repository's policy.
 func meaning(text string) (mpolicy, bool) {
 	p, ok := policies[text]
 	if !ok {
-		p, ok = rendered[text]
+		if known, rendered := rendered.Load(text); rendered {
+			return known.(mpolicy), true
+		}
 	}
 	return p, ok
 }
@@ -205,7 +208,7 @@ func render(p mpolicy) string {
 		say(true, "  %s: warning", rule)
 	}
 	if _, ok := policies[text]; !ok {
-		rendered[text] = p
+		rendered.Store(text, p)
 	}
 	return text
 }

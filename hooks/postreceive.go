@@ -14,7 +14,7 @@ import (
 )
 
 // postReceive lets the control plane know of a push, where the repository's
-// configuration names a database (spec/controlplane.md). Refs have moved
+// configuration names a database (docs/spec/controlplane.md). Refs have moved
 // already, so nothing here refuses or fails: what goes wrong is told in one
 // line, and the next push catches up. Without a database nothing is started.
 func postReceive(ctx context.Context, env *Env) int {

@@ -88,7 +88,7 @@ func named(list []readEnvelope, file string) *readEnvelope {
 	return &list[i]
 }
 
-// TestReaderSeesAttacks pulls every attack of spec/relay.md section 9, as if
+// TestReaderSeesAttacks pulls every attack of docs/spec/relay.md#attacks, as if
 // there were no gate: what the gates refuse is refused to the reader by the
 // same rules, and is not among what was said (J14).
 func TestReaderSeesAttacks(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 )
 
-// An attack is one row of spec/relay.md section 9. Attack and control are
+// An attack is one row of docs/spec/relay.md#attacks. Attack and control are
 // played in scenes of their own.
 type attack struct {
 	row     string

@@ -346,7 +346,7 @@ func (d *Door) first() error {
 }
 
 // target follows a symbolic ref: a push through it moves, and deletes, the ref
-// that it names (spec/policy.md).
+// that it names (docs/spec/policy.md#protected).
 func (d *Door) target(ref string) (string, error) {
 	for range 5 {
 		next, ok, err := d.Repo.SymbolicTarget(ref)

@@ -273,8 +273,7 @@ console.log(JSON.stringify(list));
 	var in []pair
 	for i := range 200 {
 		f := randomFields(r)
-		// What the reference writes as it is and we refuse: spec/envelope.md
-		// section 5.
+		// What the reference writes as it is and we refuse: docs/spec/envelope.md#deviations.
 		clean := strings.NewReplacer("\u2028", "", "\u200f", "")
 		f.Status, f.TLDR, f.DisplayName = clean.Replace(f.Status), clean.Replace(f.TLDR), clean.Replace(f.DisplayName)
 		m := asMap(f)

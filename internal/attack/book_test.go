@@ -815,7 +815,7 @@ func (t *task) relays(c *mcommit, parents []*mcommit, own []string, relays []add
 }
 
 // frozen tells whether a freeze holds in a thread for what is from another
-// sender (spec/relay.md section 8).
+// sender (docs/spec/relay.md#freeze).
 func (t *task) frozen(c *mcommit, thread, from string) bool {
 	type relay struct {
 		path, blob string

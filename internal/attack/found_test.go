@@ -122,7 +122,7 @@ func (w *world) join(a, b string) string {
 	return w.commit(&draft{parents: []string{a, b}, tree: t, when: max(w.dates[a], w.dates[b]), key: keyA})
 }
 
-// becomes makes docs/guide.md an envelope on one side and adds an envelope on
+// becomes makes a guide an envelope on one side and adds an envelope on
 // the other, and merges the two.
 func (w *world) becomes(tip, other string) string {
 	side := w.on(tip, 1, map[string]string{"docs/guide.md": w.request("docs", "Now one.\n").text()})

@@ -102,7 +102,7 @@ func with(change func(p *mpolicy)) mpolicy {
 }
 
 // policies are the policy files that are tried, and what they mean by
-// spec/policy.md. "" is no file.
+// docs/spec/policy.md. "" is no file.
 var policies = map[string]mpolicy{
 	"":                                       plainPolicy,
 	"version: 1\n":                           plainPolicy,

@@ -3,7 +3,7 @@
 //
 // It is a drop-in for the reference client. What scripts read from it (text
 // lines, JSON objects, exit codes, environment variables) is the contract of
-// spec/cli.md. A message is judged here by the same packages as at the gates,
+// docs/spec/client.md. A message is judged here by the same packages as at the gates,
 // before anything is written, and a message that was accepted is never lost
 // and never sent twice: see send.go for how it is written and committed, and
 // push.go for what happens when somebody else was faster.
@@ -106,7 +106,7 @@ func (i Interrupt) Code() int {
 }
 
 // Main runs the client and returns its exit code: 0 done, 1 user error or
-// refusal, 2 could not decide, 130 and 143 interrupted (spec/cli.md section 3).
+// refusal, 2 could not decide, 130 and 143 interrupted (docs/spec/client.md#exit-codes).
 //
 // A signal ends ctx with an Interrupt as its cause.
 func Main(ctx context.Context, env Env) int {

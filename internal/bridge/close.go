@@ -10,7 +10,7 @@ import (
 
 const resolutionName = "RESOLUTION.md"
 
-// runClose is `rig-bridge close` (spec/cli.md section 5).
+// runClose is `rig-bridge close` (docs/spec/client.md#commands).
 func runClose(r *run) error {
 	thread := r.opts.word()
 	if len(r.opts.words) == 0 {

@@ -232,7 +232,7 @@ func (o options) word() string {
 	return o.words[0]
 }
 
-// parseArgs reads what follows the command (spec/cli.md section 1). The first
+// parseArgs reads what follows the command (docs/spec/client.md#command-line). The first
 // error is returned after the whole line was read, so that --json and --help
 // count wherever they stand.
 func parseArgs(c *command, args []string) (o options, help bool, err error) {

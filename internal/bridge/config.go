@@ -16,12 +16,12 @@ import (
 // configFile is the path of the configuration from the top of the work tree.
 const configFile = ".bridge/config.yaml"
 
-// A config is what `.bridge/config.yaml` says (spec/cli.md section 4).
+// A config is what `.bridge/config.yaml` says (docs/spec/client.md#files).
 type config struct {
 	rigID       string
 	displayName string // "" if there is none
 	// controlPlane is the address of a database, "" if there is none
-	// (spec/controlplane.md).
+	// (docs/spec/controlplane.md).
 	controlPlane string
 }
 
@@ -96,7 +96,7 @@ func parseConfig(data []byte) (config, error) {
 }
 
 // render returns the bytes that init writes. Values are written as in an
-// envelope (spec/envelope.md section 14).
+// envelope (docs/spec/envelope.md#rendering).
 func (c config) render() ([]byte, error) {
 	data, err := envelope.Render(envelope.Fields{From: c.rigID, DisplayName: c.displayName})
 	if err != nil {

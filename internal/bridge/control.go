@@ -11,7 +11,7 @@ import (
 )
 
 // ControlPlane returns what `.bridge/config.yaml` of a work tree says of the
-// control plane (spec/controlplane.md): the rig, and the address of the
+// control plane (docs/spec/controlplane.md): the rig, and the address of the
 // database, "" if it names none or if there is no such file.
 func ControlPlane(root string) (rigID, target string, err error) {
 	if _, err := os.Lstat(filepath.Join(root, filepath.FromSlash(configFile))); errors.Is(err, fs.ErrNotExist) {
@@ -21,12 +21,10 @@ func ControlPlane(root string) (rigID, target string, err error) {
 	return c.rigID, c.controlPlane, err
 }
 
-// Token returns s as the value of a key=value pair of a text line (spec/cli.md
-// section 2).
+// Token returns s as the value of a key=value pair of a text line (docs/spec/client.md#output).
 func Token(s string) string { return token(s) }
 
-// Line returns v as a JSON object on one line, without its end (spec/cli.md
-// section 2).
+// Line returns v as a JSON object on one line, without its end (docs/spec/client.md#output).
 func Line(v any) ([]byte, error) { return marshal(v) }
 
 // Clean returns text of others so that it stays in its line and cannot act on

@@ -8,7 +8,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// Error codes of the JSON error object (spec/cli.md section 2).
+// Error codes of the JSON error object (docs/spec/client.md#output).
 const (
 	codeUsage      = "usage"
 	codeNoRepo     = "not-a-repository"

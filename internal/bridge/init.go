@@ -22,7 +22,7 @@ type initObject struct {
 	Hooks       []string `json:"hooks"`
 }
 
-// runInit is `rig-bridge init` (spec/cli.md section 5).
+// runInit is `rig-bridge init` (docs/spec/client.md#commands).
 func runInit(r *run) error {
 	typed, given := r.opts.value("--rig-id")
 	if !given {

@@ -19,8 +19,8 @@ const (
 )
 
 // A journal says what a writing command is about to do, so that the next run
-// can take it back or finish it if this one is killed (spec/cli.md section
-// 10). It lies in git's common directory and is there only while a command
+// can take it back or finish it if this one is killed (docs/spec/client.md#sending).
+// It lies in git's common directory and is there only while a command
 // runs, under the clone's lock.
 type journal struct {
 	Version  int       `json:"version"`

@@ -86,7 +86,7 @@ func undecided(err error) error {
 }
 
 // judgeRange judges every commit of tip that base lacks by all rules of the
-// push gate, with policy and signers from trusted (spec/cli.md section 9). An
+// push gate, with policy and signers from trusted (docs/spec/client.md#sync). An
 // error means that it could not be decided; the findings so far come with it.
 // linear says that base is known to be in the history of tip. moves says that
 // what an accepted commit changes of policy and signers counts for those after

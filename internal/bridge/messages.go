@@ -46,8 +46,8 @@ func (m *message) path() string { return m.thread + "/" + m.file }
 
 func (m *message) valid() bool { return m.env != nil && finding.Worst(m.findings) < finding.Error }
 
-// content judges bytes by all rules that need no history (spec/cli.md
-// section 13). path is the envelope path where known, else "".
+// content judges bytes by all rules that need no history (docs/spec/client.md#validate).
+// path is the envelope path where known, else "".
 func content(data []byte, path string, mode uint32) (*envelope.Envelope, []finding.Finding) {
 	e, fs := envelope.Parse(data, envelope.Options{Path: path, Mode: mode})
 	if e != nil {
@@ -115,7 +115,7 @@ func unreadable(thread, file, why string) *message {
 }
 
 // isThreadName tells whether a directory of that name can be a thread
-// (spec/envelope.md section 1).
+// (docs/spec/envelope.md#where).
 func isThreadName(name string) bool {
 	return name != "dist" && name != "node_modules" && envelope.ValidThreadID(name) && portable.Check(name) == ""
 }

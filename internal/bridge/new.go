@@ -25,7 +25,7 @@ const scaffoldName = "REQUEST.md"
 // id, on purpose: a scaffold that nobody edited cannot be committed.
 const noRecipient = "?"
 
-// runNew is `rig-bridge new` (spec/cli.md section 5).
+// runNew is `rig-bridge new` (docs/spec/client.md#commands).
 func runNew(r *run) error {
 	thread := r.opts.word()
 	if len(r.opts.words) == 0 {

@@ -7,7 +7,7 @@ import (
 )
 
 // compareMessages is the order of messages as far as two of them alone decide
-// it (spec/cli.md section 7): UTC day of the date, none first; instant; REQUEST
+// it (docs/spec/client.md#order): UTC day of the date, none first; instant; REQUEST
 // first and RESOLUTION last; file name with numbers as numbers.
 func compareMessages(a, b *message) int {
 	return cmp.Or(

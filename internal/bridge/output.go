@@ -104,7 +104,7 @@ func jsonFindings(fs []finding.Finding) []jsonFinding {
 	return out
 }
 
-// findingLine is the text form of a finding (spec/cli.md section 6).
+// findingLine is the text form of a finding (docs/spec/client.md#results).
 func findingLine(f finding.Finding) string {
 	return fmt.Sprintf("%s:%d:%d: %s: %s [%s]", finding.Path(f.Path), f.Line, f.Col, f.Severity, f.Message, f.Rule)
 }

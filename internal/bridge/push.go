@@ -13,7 +13,7 @@ import (
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
-// Bounds of a push that others were faster than (spec/cli.md section 10).
+// Bounds of a push that others were faster than (docs/spec/client.md#sending).
 const (
 	pushTries    = 5
 	pushFor      = 30 * time.Second

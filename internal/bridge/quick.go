@@ -11,8 +11,8 @@ import (
 )
 
 // quick reads an envelope that is written in the plainest form, as send writes
-// it and most others do: one key a line in the order of spec/envelope.md
-// section 14, plain values of harmless characters, a body that is normal and
+// it and most others do: one key a line in the order of docs/spec/envelope.md#rendering,
+// plain values of harmless characters, a body that is normal and
 // fits its hash, no attestation. Such a file has no finding, which spares
 // status the YAML parser; ok is false for every other one, which content then
 // judges. Frontmatter of the result is nil.

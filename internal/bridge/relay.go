@@ -33,7 +33,7 @@ type relayObject struct {
 	InReplyTo   string      `json:"in_reply_to"`
 }
 
-// runRelay is `rig-bridge relay` (spec/relay.md section 7).
+// runRelay is `rig-bridge relay` (docs/spec/relay.md#sender).
 func runRelay(r *run) error {
 	typ := r.opts.word()
 	if len(r.opts.words) == 0 {

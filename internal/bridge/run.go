@@ -130,8 +130,7 @@ func (r *run) finishFailed(f *failure) int {
 	return f.exit
 }
 
-// wantsColour tells whether text on standard output is coloured (spec/cli.md
-// section 11).
+// wantsColour tells whether text on standard output is coloured (docs/spec/client.md#terminal).
 func (r *run) wantsColour() bool {
 	if r.json || r.opts.has("--no-color") || r.env.Rows == nil {
 		return false

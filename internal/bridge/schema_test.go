@@ -126,7 +126,7 @@ func published() ([]byte, error) {
 		return op(schema{"type": "object", "required": append([]any{"schema_version", "op"}, required...), "properties": properties}, schema{"const": "query"})
 	}
 	add("query", object([]any{"query", "repo", "rows", "more"}, schema{"query": text, "repo": text, "more": schema{"type": "boolean"},
-		"rows": schema{"type": "array", "items": schema{"type": "object"}, "description": "their keys are the columns of docs/controlplane.md"}}))
+		"rows": schema{"type": "array", "items": schema{"type": "object"}, "description": "their keys are the columns of docs/spec/controlplane.md#messages"}}))
 	add("query-sql", object([]any{"query", "sql", "parameters"}, schema{"query": text, "sql": text, "parameters": list}))
 	names := []any{"query"}
 	for _, c := range commands() {

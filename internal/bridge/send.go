@@ -43,7 +43,7 @@ type sentObject struct {
 	Warnings  []jsonFinding `json:"warnings"`
 }
 
-// runSend is `rig-bridge send` (spec/cli.md section 5).
+// runSend is `rig-bridge send` (docs/spec/client.md#commands).
 func runSend(r *run) error {
 	typ := r.opts.word()
 	if len(r.opts.words) == 0 {

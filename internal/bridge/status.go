@@ -67,7 +67,7 @@ type statusObject struct {
 	Unread          *int        `json:"unread,omitempty"`
 }
 
-// runStatus is `rig-bridge status` (spec/cli.md section 7).
+// runStatus is `rig-bridge status` (docs/spec/client.md#status).
 func runStatus(r *run) error {
 	interval, err := r.interval(defaultStatusInterval)
 	if err != nil {
@@ -557,7 +557,7 @@ func (w *work) unpushedLines(ctx context.Context, s treeStatus) ([]string, error
 }
 
 // frozenUntil returns until when an operator's freeze holds in a thread, ""
-// if none does or the policy does not know freezes (spec/relay.md section 8).
+// if none does or the policy does not know freezes (docs/spec/relay.md#freeze).
 func (r *run) frozenUntil(w *work, ms []*message, head string) (string, error) {
 	var freezes []*message
 	for _, m := range ms {

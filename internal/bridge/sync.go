@@ -18,7 +18,7 @@ import (
 )
 
 // Reasons of a refused sync, in the order in which the first that holds is
-// told (spec/cli.md section 9).
+// told (docs/spec/client.md#sync).
 const (
 	reasonRewritten = "remote_history_rewritten"
 	reasonDiverged  = "both_sides_diverged"
@@ -345,7 +345,7 @@ type syncObject struct {
 	rebase string // what brings two sides together that both moved
 }
 
-// runSync is `rig-bridge sync` (spec/cli.md section 9).
+// runSync is `rig-bridge sync` (docs/spec/client.md#sync).
 func runSync(r *run) error {
 	if r.opts.has("--check") && r.opts.has("--auto") {
 		return usageError(r.cmd, "--check writes nothing, --auto pulls; use one of them")

@@ -84,7 +84,7 @@ type threadView struct {
 	judged  judgedState
 }
 
-// runThread is `rig-bridge thread` (spec/cli.md section 8).
+// runThread is `rig-bridge thread` (docs/spec/client.md#thread).
 func runThread(r *run) error {
 	if len(r.opts.words) == 0 {
 		return usageError(r.cmd, "<thread-id> is missing")

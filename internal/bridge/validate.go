@@ -49,7 +49,7 @@ type validation struct {
 	book    *verdict.Book                  // of its history, nil if there is none
 }
 
-// runValidate is `rig-bridge validate` (spec/cli.md section 13).
+// runValidate is `rig-bridge validate` (docs/spec/client.md#validate).
 func runValidate(r *run) error {
 	if len(r.opts.words) == 0 {
 		return usageError(r.cmd, "<path> is missing")
@@ -298,7 +298,7 @@ func (v *validation) isRoot(full string) bool {
 }
 
 // thread judges the files of a directory if it is a thread: if one of them
-// begins with a fence (spec/envelope.md section 1).
+// begins with a fence (docs/spec/envelope.md#where).
 func (v *validation) thread(name, full string, entries []os.DirEntry) {
 	is := false
 	for _, e := range entries {

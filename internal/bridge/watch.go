@@ -52,7 +52,7 @@ func (r *run) interval(usual time.Duration) (time.Duration, error) {
 }
 
 // watch prints one JSON object a line: at once, then whenever the content
-// differs from the last one (spec/cli.md section 11). A look that fails prints
+// differs from the last one (docs/spec/client.md#terminal). A look that fails prints
 // an error object, once, and watching goes on. It ends by a signal, or when
 // nobody reads standard output any more.
 func (r *run) watch(interval time.Duration, look func() (watched, error)) error {

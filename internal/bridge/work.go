@@ -303,7 +303,7 @@ func (t target) label() string {
 	return t.remote + "/" + t.remoteShort()
 }
 
-// target finds the current branch and where it goes (spec/cli.md section 10):
+// target finds the current branch and where it goes (docs/spec/client.md#sending):
 // its upstream, else remote.pushDefault, else origin, with the same name.
 func (w *work) target() (target, error) {
 	var t target

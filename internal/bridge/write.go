@@ -69,7 +69,7 @@ func (r *run) begin(w *work) error {
 	return err
 }
 
-// post writes, commits and pushes a message (spec/cli.md section 10). What the
+// post writes, commits and pushes a message (docs/spec/client.md#sending). What the
 // message says is judged before anything is written; what only its commit can
 // show (signature, history) is judged on the commit, which is taken back if it
 // does not pass.

@@ -14,7 +14,7 @@ import (
 	"github.com/rigward/rigward/pkg/policy"
 )
 
-// agentBuilder makes agent bundles (spec/agentbundle.md section 10). The
+// agentBuilder makes agent bundles (docs/spec/agentbundle.md#create). The
 // source is the bundle root. The output is a file, or the directory that holds
 // it under the name that its manifest gives.
 type agentBuilder struct {

@@ -1,4 +1,4 @@
-// Package drift judges the bundles that a policy names (spec/policy.md,
+// Package drift judges the bundles that a policy names (docs/policy.md,
 // "bundles"): what the sources of a commit give, beside the bundle that is
 // committed and beside what the sources of the base gave.
 //

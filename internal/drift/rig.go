@@ -11,7 +11,7 @@ import (
 	"github.com/rigward/rigward/pkg/policy"
 )
 
-// rigBuilder makes RigBundles (spec/rigbundle.md section 11). The source is
+// rigBuilder makes RigBundles (docs/spec/rigbundle.md#create). The source is
 // the RigSpec; what it refers to may lie anywhere in the repository. The form is
 // the default one unless the policy's option form names the other: that one
 // leaves modes out, so that it would hide a change of them.

@@ -15,7 +15,7 @@ import (
 	"github.com/rigward/rigward/pkg/policy"
 )
 
-// rye judges a Rye bundle (spec/ryebundle.md). It is a tree with a signed
+// rye judges a Rye bundle (docs/spec/ryebundle.md). It is a tree with a signed
 // manifest in it, so that source and bundle are one: the output is the source
 // itself, or the manifest below it. Keys that count are those of the policy's
 // signer, and of the trust store in the tree that the range is judged by.

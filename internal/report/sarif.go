@@ -178,7 +178,7 @@ func sentence(s string) string {
 }
 
 // message escapes what SARIF gives a meaning in a plain text message:
-// placeholders (section 3.11.5) and embedded links (3.11.6).
+// placeholders (SARIF section 3.11.5) and embedded links (3.11.6).
 func message(text string) sarifText { return sarifText{sarifEscaper.Replace(text)} }
 
 var sarifEscaper = strings.NewReplacer("{", "{{", "}", "}}", "](", "] (")

@@ -48,7 +48,7 @@ type Result struct {
 var ErrTimeout = errors.New("timed out")
 
 // grace is how long a child that was told to end is waited for before it is
-// killed (spec/cli.md section 12).
+// killed (docs/spec/client.md#signals).
 const grace = 5 * time.Second
 
 // Run runs git to its end. An exit code other than 0 is no error. When ctx

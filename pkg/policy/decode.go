@@ -34,7 +34,7 @@ const (
 
 // Decode reads a policy file over the defaults. Decoding is strict: an unknown
 // key, a wrong type or a value out of range is a *yamlprofile.Error with line,
-// column and a sentence (spec/policy.md).
+// column and a sentence (docs/spec/policy.md#file).
 func Decode(data []byte, from Origin) (*Policy, error) {
 	root, err := yamlprofile.Parse(data, yamlprofile.Limits{MaxBytes: MaxPolicyBytes})
 	if err != nil {

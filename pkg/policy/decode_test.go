@@ -19,7 +19,7 @@ import (
 	"github.com/rigward/rigward/schemas"
 )
 
-// everyKey is a policy file that sets every key of spec/policy.md.
+// everyKey is a policy file that sets every key of docs/policy.md.
 const everyKey = `# a comment
 version: 1
 protect: [main, 'refs/heads/release/*']

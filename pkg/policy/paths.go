@@ -21,7 +21,7 @@ func (p *Policy) Guards(path string) bool {
 func (p *Policy) TakesOutside(path string) bool { return !p.OutsideDeny || p.Ignored(path) }
 
 // Candidate tells whether a path is one at which an envelope may lie
-// (spec/envelope.md section 1, and the policy's root and ignore).
+// (docs/spec/envelope.md#where, and the policy's root and ignore).
 func (p *Policy) Candidate(path string) bool {
 	_, ok := p.Below(path)
 	return ok && !p.Ignored(path)

@@ -14,7 +14,7 @@ import (
 )
 
 // A Policy is the content of one policy file over the defaults of
-// spec/policy.md.
+// docs/policy.md.
 type Policy struct {
 	Protect       []string // patterns of protected refs, besides the branch HEAD points to
 	ProtectToo    []string // patterns that a client's own policy adds

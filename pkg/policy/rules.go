@@ -10,7 +10,7 @@ type Rule struct {
 	Gates   string // "all", or the gates that can know enough
 	Says    string
 	// Locked rules cannot be switched off by the repository's own policy,
-	// only by the server's (spec/policy.md, last paragraph).
+	// only by the server's (docs/spec/policy.md#file).
 	Locked bool
 }
 

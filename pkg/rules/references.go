@@ -57,7 +57,7 @@ func (j *Judge) collect(r Range, c *commit) error {
 }
 
 // references looks up what the envelopes of the range refer to
-// (spec/envelope.md section 12).
+// (docs/spec/envelope.md#references).
 func (j *Judge) references(ctx context.Context, r Range) error {
 	refs := j.refs
 	j.refs = nil

@@ -10,7 +10,7 @@ import (
 )
 
 // relays judges the attestation of the relays that a commit brings, by
-// spec/relay.md section 4, and collects what is looked up when the range is
+// docs/spec/relay.md#commit, and collects what is looked up when the range is
 // whole: nonces and references.
 func (j *Judge) relays(ctx context.Context, r Range, c *commit) error {
 	if c.obj != nil {

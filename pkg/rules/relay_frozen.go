@@ -11,7 +11,7 @@ import (
 	"github.com/rigward/rigward/pkg/policy"
 )
 
-// frozen judges relay-frozen (spec/relay.md section 8): nothing but ACKs and
+// frozen judges relay-frozen (docs/spec/relay.md#freeze): nothing but ACKs and
 // the freezer's own words enters a thread while a freeze holds.
 func (j *Judge) frozen(ctx context.Context, r Range, c *commit, e *entry) error {
 	if c.policy.Level("relay-frozen") == finding.Off || e.env.Type == "ACK" {

@@ -27,7 +27,7 @@ const maxSameNonce = 16
 const maxBrought = 1 << 16
 
 // nonces judges that each nonce of the range is unique in the history of the
-// new tip, or of all protected refs (spec/relay.md section 3).
+// new tip, or of all protected refs (docs/spec/relay.md#nonce).
 func (j *Judge) nonces(ctx context.Context, r Range) error {
 	uses := j.uses
 	j.uses = nil

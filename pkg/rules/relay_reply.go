@@ -6,7 +6,7 @@ import (
 )
 
 // answered tells whether in_reply_to is the body hash of an envelope of the
-// same thread in the history of the commit (spec/relay.md section 6).
+// same thread in the history of the commit (docs/spec/relay.md#reply).
 func (j *Judge) answered(c *commit, e *entry) (bool, error) {
 	t, err := j.thread(c.policy, e.thread)
 	if err != nil {

@@ -84,9 +84,9 @@ func addThreads(ctx context.Context, repo *gitrepo.Repo, r rules.Range, rep *rep
 
 // Rules tells formats what the rules say.
 func Rules() []report.Rule {
-	var rules []report.Rule
-	for _, r := range policy.Rules() {
-		rules = append(rules, report.Rule{ID: r.ID, Default: r.Default, Says: r.Says})
+	var told []report.Rule
+	for _, r := range rules.All() {
+		told = append(told, report.Rule{ID: r.ID, Default: r.Default, Says: r.Says})
 	}
-	return rules
+	return told
 }

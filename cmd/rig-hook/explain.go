@@ -8,6 +8,7 @@ import (
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 	"github.com/rigward/rigward/schemas"
 )
 
@@ -21,18 +22,18 @@ func explain(ctx context.Context, env *hooks.Env, f flags) int {
 		}
 		return report.ExitClean
 	case f.has("--list") || len(f.words) == 0:
-		for _, r := range policy.Rules() {
+		for _, r := range rules.All() {
 			fmt.Fprintf(env.Stdout, "%-16s %-8s %s\n", r.ID, r.Default, r.Says)
 		}
 		return report.ExitClean
 	}
 	for _, id := range f.words {
-		r, ok := policy.RuleByID(id)
+		r, ok := rules.ByID(id)
 		if !ok {
 			return fail(env, "explain", &policy.Undecided{Message: "no rule is called " + finding.QuoteMax(id, 40), Hint: "rig-hook explain --list"})
 		}
 		fmt.Fprintf(env.Stdout, "%s\n  says:    %s\n  default: %s\n  gates:   %s\n", r.ID, r.Says, r.Default, r.Gates)
-		if r.Locked {
+		if r.Off == policy.FromServer {
 			fmt.Fprintf(env.Stdout, "  off:     only in a server's own policy file\n")
 		}
 		fmt.Fprintf(env.Stdout, "  policy:  rules: {%s: off | warning | error}\n  more:    docs/rules.md\n", r.ID)

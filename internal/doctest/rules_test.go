@@ -10,6 +10,7 @@ import (
 	"github.com/rigward/rigward/internal/doctest"
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // TestRulesPage plays docs/rules.md: each rule's page in a copy of the world
@@ -29,9 +30,9 @@ func TestRulesPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	played := make([]string, len(policy.Rules()))
+	played := make([]string, len(rules.All()))
 	t.Run("rules", func(t *testing.T) {
-		for i, rule := range policy.Rules() {
+		for i, rule := range rules.All() {
 			page, ok := pages[rule.ID]
 			delete(pages, rule.ID)
 			played[i] = heading(rule) + page
@@ -71,7 +72,7 @@ func cutPages(text string) (intro string, pages map[string]string) {
 	intro = parts[0]
 	for _, p := range parts[1:] {
 		id, rest, _ := strings.Cut(p, "\n")
-		if _, known := policy.RuleByID(id); !known && len(pages) == 0 {
+		if _, known := rules.ByID(id); !known && len(pages) == 0 {
 			intro += "\n## " + p
 			continue
 		}
@@ -82,9 +83,9 @@ func cutPages(text string) (intro string, pages map[string]string) {
 	return intro, pages
 }
 
-func heading(r policy.Rule) string {
+func heading(r rules.Rule) string {
 	off := ""
-	if r.Locked {
+	if r.Off == policy.FromServer {
 		off = " Only a server's own policy file switches it off."
 	}
 	return fmt.Sprintf("\n## %s\n\n%s.\n\nDefault: %s. Gates: %s.%s\n", r.ID, strings.ToUpper(r.Says[:1])+r.Says[1:], r.Default, r.Gates, off)

@@ -326,7 +326,7 @@ func (d *decoder) rules(n *yamlprofile.Node) {
 			} else {
 				level = d.severity(n, true)
 			}
-			if d.err == nil && r.Locked && level == finding.Off && d.from == FromRepository {
+			if d.err == nil && level == finding.Off && r.Off == FromServer && d.from == FromRepository {
 				d.fail(at, "rule "+r.ID+" cannot be switched off by the repository itself", "a server can, in the file named by: git config rigward.policy")
 			}
 			d.p.Levels[r.ID] = level

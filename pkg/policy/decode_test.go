@@ -248,7 +248,7 @@ func TestOnlyAServerSwitchesOff(t *testing.T) {
 	for _, r := range Rules() {
 		text := []byte("version: 1\nrules: {" + r.ID + ": off}\n")
 		_, repo := Decode(text, FromRepository)
-		if (repo != nil) != r.Locked {
+		if (repo != nil) != (r.Off == FromServer) {
 			t.Errorf("%s in a repository: %v", r.ID, repo)
 		}
 		p, err := Decode(text, FromServer)

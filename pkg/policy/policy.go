@@ -4,6 +4,7 @@
 package policy
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -127,25 +128,25 @@ func (p *Policy) Level(rule string) finding.Severity {
 }
 
 // Apply maps a finding's severity by the policy; ok is false if the rule is
-// off. A rule may produce a finding below its default (a missing body_hash is
+// off. Without one it has its rule's, that of an error if the rule is off by
+// itself. A rule may produce a finding below its default (a missing body_hash is
 // a warning): raising the rule raises it, and lowering never raises.
-func (p *Policy) Apply(f finding.Finding) (finding.Finding, bool) {
-	level, named := p.Levels[f.Rule]
-	if !named {
-		if r, ok := RuleByID(f.Rule); ok && r.Default == finding.Off {
-			return f, false
-		}
-		return f, true
+func (p *Policy) Apply(f finding.Finding) (mapped finding.Finding, ok bool) {
+	rule, known := RuleByID(f.Rule)
+	if f.Severity == finding.Off {
+		f.Severity = cmp.Or(rule.Default, finding.Error)
 	}
+	level, named := p.Levels[f.Rule]
 	switch {
+	case !named:
+		return f, !known || rule.Default != finding.Off
 	case level == finding.Off:
 		return f, false
 	case level == finding.Warning:
 		f.Severity = finding.Warning
+	case f.Severity == finding.Warning && rule.Default == finding.Error:
+		// a milder case of an error rule stays mild
 	default:
-		if r, _ := RuleByID(f.Rule); f.Severity == finding.Warning && r.Default == finding.Error {
-			return f, true // a milder case of an error rule stays mild
-		}
 		f.Severity = finding.Error
 	}
 	return f, true

@@ -14,10 +14,10 @@ const maxParsed = 1024
 
 // large tells fn of those blobs over the policy's limit that begin with a
 // fence: their beginning, and what they say as far as it is read.
-func (j *Judge) large(p *policy.Policy, ids []string, fn func(id string, head []byte, env *envelope.Envelope)) error {
+func (ps *pass) large(p *policy.Policy, ids []string, fn func(id string, head []byte, env *envelope.Envelope)) error {
 	limits := p.AcceptedLimits()
 	var fenced []string
-	err := j.Repo.Heads(ids, envelope.FenceBytes, func(o gitrepo.Object) error {
+	err := ps.Repo.Heads(ids, envelope.FenceBytes, func(o gitrepo.Object) error {
 		if envelope.HasFence(o.Data) {
 			fenced = append(fenced, o.ID)
 		}
@@ -27,7 +27,7 @@ func (j *Judge) large(p *policy.Policy, ids []string, fn func(id string, head []
 		return err
 	}
 	var rest []string // of which no more than the front matter is read
-	err = j.Repo.Objects(fenced, limits.File, func(o gitrepo.Object) error {
+	err = ps.Repo.Objects(fenced, limits.File, func(o gitrepo.Object) error {
 		if errors.Is(o.Err, gitrepo.ErrTooLarge) {
 			rest = append(rest, o.ID)
 			return nil
@@ -40,7 +40,7 @@ func (j *Judge) large(p *policy.Policy, ids []string, fn func(id string, head []
 	if err != nil {
 		return err
 	}
-	return j.Repo.Heads(rest, envelope.HeadBytes(limits.Frontmatter), func(o gitrepo.Object) error {
+	return ps.Repo.Heads(rest, envelope.HeadBytes(limits.Frontmatter), func(o gitrepo.Object) error {
 		var env *envelope.Envelope
 		if head, ok := envelope.Head(o.Data, o.Size); ok {
 			if env = p.ParseAccepted(head); env != nil {
@@ -57,41 +57,41 @@ func (j *Judge) large(p *policy.Policy, ids []string, fn func(id string, head []
 type heads map[string][]byte
 
 // learn reads the beginnings of blobs that are not known yet.
-func (j *Judge) learn(ids []string) error {
-	if j.heads == nil {
-		j.heads = heads{}
+func (ps *pass) learn(ids []string) error {
+	if ps.heads == nil {
+		ps.heads = heads{}
 	}
-	return j.Repo.Heads(ids, envelope.FenceBytes, func(o gitrepo.Object) error {
-		j.heads[o.ID] = o.Data
+	return ps.Repo.Heads(ids, envelope.FenceBytes, func(o gitrepo.Object) error {
+		ps.heads[o.ID] = o.Data
 		return o.Err
 	})
 }
 
 // replaces reports whether a change takes the place of an accepted envelope, or
 // takes it away.
-func (j *Judge) replaces(p *policy.Policy, ch gitrepo.Change) (bool, error) {
-	return j.accepted(p, ch.Path, ch.OldMode, ch.OldID)
+func (ps *pass) replaces(p *policy.Policy, ch gitrepo.Change) (bool, error) {
+	return ps.accepted(p, ch.Path, ch.OldMode, ch.OldID)
 }
 
 // accepted is Accepted for an entry of which the blob's id is known.
-func (j *Judge) accepted(p *policy.Policy, path string, mode gitrepo.Mode, id string) (bool, error) {
+func (ps *pass) accepted(p *policy.Policy, path string, mode gitrepo.Mode, id string) (bool, error) {
 	if !mode.IsFile() || !p.Candidate(path) {
 		return false, nil
 	}
-	head, known := j.heads[id]
+	head, known := ps.heads[id]
 	if !known {
-		if err := j.learn([]string{id}); err != nil {
+		if err := ps.learn([]string{id}); err != nil {
 			return false, err
 		}
-		head = j.heads[id]
+		head = ps.heads[id]
 	}
 	return p.Accepted(path, mode, head), nil
 }
 
 // lookBack reads the beginnings of all that the commits of a batch take the
 // place of, at paths where an envelope may lie.
-func (j *Judge) lookBack(batch []*commit) error {
-	j.heads = nil
+func (ps *pass) lookBack(batch []*commit) error {
+	ps.heads = nil
 	asked := map[string]bool{}
 	var ids []string
 	for _, c := range batch {
@@ -104,17 +104,17 @@ func (j *Judge) lookBack(batch []*commit) error {
 			}
 		}
 	}
-	return j.learn(ids)
+	return ps.learn(ids)
 }
 
 // fresh tells of each entry whether it is a new envelope: no parent has an
 // accepted one at its path. Where the policy lets accepted envelopes be
 // changed, what replaces one is new as well.
-func (j *Judge) fresh(batch []*commit) error {
+func (ps *pass) fresh(batch []*commit) error {
 	for _, c := range batch {
 		for _, e := range c.entries {
 			for old := range c.changesAt(e.path) {
-				was, err := j.replaces(c.policy, old)
+				was, err := ps.replaces(c.policy, old)
 				if err != nil {
 					return err
 				}
@@ -128,7 +128,7 @@ func (j *Judge) fresh(batch []*commit) error {
 
 // peek finds out whether files over the limit begin with a fence, and reads
 // those whose size alone does not refuse them.
-func (j *Judge) peek(batch []*commit) error {
+func (ps *pass) peek(batch []*commit) error {
 	users := map[string][]*entry{}
 	var ids []string
 	for _, c := range batch {
@@ -141,7 +141,7 @@ func (j *Judge) peek(batch []*commit) error {
 			}
 		}
 	}
-	err := j.Repo.Heads(ids, envelope.FenceBytes, func(o gitrepo.Object) error {
+	err := ps.Repo.Heads(ids, envelope.FenceBytes, func(o gitrepo.Object) error {
 		for _, e := range users[o.ID] {
 			e.fenced = envelope.HasFence(o.Data)
 		}
@@ -158,7 +158,7 @@ func (j *Judge) peek(batch []*commit) error {
 			if !e.tooLarge || !e.fenced || !e.mode.IsFile() {
 				continue
 			}
-			err := j.Repo.Objects([]string{e.blob}, c.policy.AcceptedLimits().File, func(o gitrepo.Object) error {
+			err := ps.Repo.Objects([]string{e.blob}, c.policy.AcceptedLimits().File, func(o gitrepo.Object) error {
 				if errors.Is(o.Err, gitrepo.ErrTooLarge) {
 					return nil
 				}
@@ -168,7 +168,7 @@ func (j *Judge) peek(batch []*commit) error {
 			if err != nil {
 				return err
 			}
-			e.parse(c, j.Extra)
+			e.parse(c, ps.Extra)
 		}
 	}
 	return nil

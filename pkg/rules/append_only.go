@@ -11,7 +11,7 @@ import (
 // appendOnly judges each change against each parent: an accepted envelope that
 // a parent has stays as it is. In the index, what counts is what is published:
 // until then an envelope may be rewritten.
-func (j *Judge) appendOnly(ctx context.Context, r Range, c *commit) error {
+func (ps *pass) appendOnly(ctx context.Context, c *commit) error {
 	told := map[string]bool{}
 	for _, d := range c.diffs {
 		if err := ctx.Err(); err != nil {
@@ -24,7 +24,7 @@ func (j *Judge) appendOnly(ctx context.Context, r Range, c *commit) error {
 			}
 			hint := "write a new envelope instead; to take the change back: git rebase --interactive " + short(d.Parent)
 			if c.obj == nil {
-				source, err := j.publishedIn(c, ch)
+				source, err := ps.publishedIn(c, ch)
 				if err != nil {
 					return err
 				}
@@ -32,7 +32,7 @@ func (j *Judge) appendOnly(ctx context.Context, r Range, c *commit) error {
 					continue
 				}
 				hint = "write a new envelope instead; to take the change back: git restore --source=" + short(source) + " --staged --worktree -- " + finding.Word(ch.Path)
-			} else if was, err := j.replaces(c.policy, ch); err != nil {
+			} else if was, err := ps.replaces(c.policy, ch); err != nil {
 				return err
 			} else if !was {
 				continue
@@ -43,10 +43,8 @@ func (j *Judge) appendOnly(ctx context.Context, r Range, c *commit) error {
 			if ch.Deleted() && moved == nil {
 				moved = additions(d.Changes)
 			}
-			j.add(c.policy, finding.Finding{
-				Rule: "append-only", Severity: finding.Error, Path: ch.Path, Commit: c.id, Ref: r.Ref,
-				Message: "an accepted envelope is " + how(ch, moved[ch.OldID]), Hint: hint,
-			})
+			ps.tell(c, finding.Finding{Rule: "append-only", Path: ch.Path,
+				Message: "an accepted envelope is " + how(ch, moved[ch.OldID]), Hint: hint})
 		}
 	}
 	return nil
@@ -54,19 +52,19 @@ func (j *Judge) appendOnly(ctx context.Context, r Range, c *commit) error {
 
 // publishedIn returns a published commit that has an accepted envelope at the
 // path, with another content or mode than the index, "" if none does.
-func (j *Judge) publishedIn(c *commit, ch gitrepo.Change) (string, error) {
+func (ps *pass) publishedIn(c *commit, ch gitrepo.Change) (string, error) {
 	if !c.policy.Candidate(ch.Path) {
 		return "", nil
 	}
 	for i, tree := range c.published {
-		e, ok, err := j.Repo.EntryAt(tree, ch.Path)
+		e, ok, err := ps.Repo.EntryAt(tree, ch.Path)
 		if err != nil {
 			return "", err
 		}
 		if !ok || e.ID == ch.NewID && e.Mode == ch.NewMode {
 			continue
 		}
-		if was, err := j.accepted(c.policy, ch.Path, e.Mode, e.ID); err != nil || was {
+		if was, err := ps.accepted(c.policy, ch.Path, e.Mode, e.ID); err != nil || was {
 			return c.publishedIDs[i], err
 		}
 	}

@@ -35,6 +35,7 @@ type commit struct {
 	policy *policy.Policy
 	trust  *policy.Trust
 
+	strangers  []stranger          // of what it brings, names beside those of envelopes
 	brought    []gitrepo.Change    // differ from every parent
 	entries    []*entry            // of brought, those at envelope paths; of a wide commit, of the portion at hand
 	surveyed   bool                // only survey reads
@@ -42,10 +43,12 @@ type commit struct {
 	envelopes  int                 // of brought, how many are at envelope paths
 	attested   int                 // new relays among them
 	fenced     map[string]bool     // threads of those that begin with a fence
-	speaks     *sshsign.Verdict    // for whom sender-key is judged; nil: for nobody
+	verdict    *sshsign.Verdict    // of the signature, if it was asked for
+	speaks     *sshsign.Verdict    // that verdict, if it is good; see weigh
+	unfit      *sshsign.Verdict    // that verdict, if a good one is needed
+	refused    bool                // what was found forbids that it changes who is trusted
 	closed     map[string]*fact    // by thread, what closed it before, once it was asked for
 	trustPaths []string            // of policy, signers and revocation file, what it changes
-	verdict    *sshsign.Verdict    // of the signature, if it was asked for
 	freezes    map[string][]freeze // by thread
 	main       int                 // the parent whose policy and trust count, where they are those of the time
 	moves      bool                // it changes what counts of these
@@ -67,15 +70,18 @@ type entry struct {
 	unread   bool // until read has its bytes
 
 	fenced   bool
-	replaces bool // an accepted envelope of a parent
-	judged   bool // it is an envelope, or stands where only envelopes may
+	replaces bool    // an accepted envelope of a parent
+	in       *thread // what is known of its thread, once its rules are applied
+	judged   bool    // it is an envelope, or stands where only envelopes may
+	counts   bool    // it is a new envelope, and what it says can be judged
+	relay    bool    // so it is, and a relay
 	env      *envelope.Envelope
 	findings []finding.Finding
 }
 
-func (j *Judge) newCommit(s *gitrepo.Scanned, r Range) *commit {
-	n, _ := j.walk.find(s.ID)
-	return &commit{obj: s.Commit, id: s.ID, n: n, parents: s.Parents, diffs: s.Diffs, blobs: s.Blobs, policy: r.Policy, trust: r.Trust}
+func (ps *pass) newCommit(s *gitrepo.Scanned) *commit {
+	n, _ := ps.walk.find(s.ID)
+	return &commit{obj: s.Commit, id: s.ID, n: n, parents: s.Parents, diffs: s.Diffs, blobs: s.Blobs, policy: ps.rng.Policy, trust: ps.rng.Trust}
 }
 
 // introduce finds what the commit itself brings: paths that differ from every
@@ -136,19 +142,19 @@ func (c *commit) entriesOf(changes []gitrepo.Change) []*entry {
 
 // portions calls fn for all that a commit brings: at once, or for one portion
 // after the other of a wide commit, with the entries of each in turn.
-func (j *Judge) portions(ctx context.Context, c *commit, fn func(changes []gitrepo.Change) error) error {
+func (ps *pass) portions(ctx context.Context, c *commit, fn func() error) error {
 	if !c.wide {
-		return fn(c.brought)
+		return fn()
 	}
 	for changes := range slices.Chunk(c.brought, maxEntries) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		c.entries = c.entriesOf(changes)
-		if err := j.read([]*commit{c}); err != nil {
+		if err := ps.read([]*commit{c}); err != nil {
 			return err
 		}
-		if err := fn(changes); err != nil {
+		if err := fn(); err != nil {
 			return err
 		}
 		c.entries = nil
@@ -158,12 +164,12 @@ func (j *Judge) portions(ctx context.Context, c *commit, fn func(changes []gitre
 
 // survey finds out what of a commit must be known before its rules are applied:
 // how many relays it brings, and where it makes threads.
-func (j *Judge) survey(ctx context.Context, c *commit) error {
+func (ps *pass) survey(ctx context.Context, c *commit) error {
 	c.attested = 0
 	c.fenced = map[string]bool{}
 	c.surveyed = c.wide
 	defer func() { c.surveyed = false }()
-	return j.portions(ctx, c, func([]gitrepo.Change) error {
+	return ps.portions(ctx, c, func() error {
 		for _, e := range c.entries {
 			if e.fenced && e.mode.IsFile() {
 				c.fenced[e.thread] = true
@@ -202,7 +208,7 @@ func (e *entry) known() bool {
 // read parses the entries of a batch, and reads before what the scan has not:
 // blobs of the index, many large ones, the beginnings of files over the limit,
 // and of what the entries take the place of.
-func (j *Judge) read(batch []*commit) error {
+func (ps *pass) read(batch []*commit) error {
 	type user struct {
 		*entry
 		*commit
@@ -222,23 +228,23 @@ func (j *Judge) read(batch []*commit) error {
 			}
 		}
 	}
-	if err := j.fresh(batch); err != nil {
+	if err := ps.fresh(batch); err != nil {
 		return err
 	}
 	Parallel(len(batch), func(i int) {
 		for _, e := range batch[i].entries {
 			if !e.unread {
-				e.parse(batch[i], j.Extra)
+				e.parse(batch[i], ps.Extra)
 			}
 		}
 	})
 	var portion []user
 	bytes := 0
 	flush := func() {
-		Parallel(len(portion), func(i int) { portion[i].parse(portion[i].commit, j.Extra) })
+		Parallel(len(portion), func(i int) { portion[i].parse(portion[i].commit, ps.Extra) })
 		portion, bytes = portion[:0], 0
 	}
-	err := j.Repo.Objects(ids, limit, func(o gitrepo.Object) error {
+	err := ps.Repo.Objects(ids, limit, func(o gitrepo.Object) error {
 		if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
 			return o.Err
 		}
@@ -259,7 +265,7 @@ func (j *Judge) read(batch []*commit) error {
 	if err != nil {
 		return err
 	}
-	return j.peek(batch)
+	return ps.peek(batch)
 }
 
 // mayBeRelay tells quickly of most files that they are no relays, whatever
@@ -306,12 +312,12 @@ func (e *entry) parse(c *commit, extra func(*envelope.Envelope) []finding.Findin
 }
 
 // lookup returns the entry of a path in the commit's own tree or the index.
-func (j *Judge) lookup(c *commit, path string) (gitrepo.TreeEntry, bool, error) {
+func (ps *pass) lookup(c *commit, path string) (gitrepo.TreeEntry, bool, error) {
 	if c.obj == nil {
 		e, ok := c.index[path]
 		return e, ok, nil
 	}
-	return j.Repo.EntryAt(c.obj.Tree, path)
+	return ps.Repo.EntryAt(c.obj.Tree, path)
 }
 
 // names returns the names in a directory of a tree.

@@ -1,38 +1,47 @@
 package rules
 
 import (
+	"context"
 	"time"
 
+	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/relay"
 )
 
-func (j *Judge) commitClock(r Range, c *commit, add func(rule, message, hint string)) {
+// commitClock judges, at a server, the committer date against the clock and the
+// parents' dates.
+func (ps *pass) commitClock(_ context.Context, c *commit) error {
+	if c.obj == nil || !ps.Gate.server() {
+		return nil
+	}
 	var parents []time.Time
-	for _, p := range j.walk.parents(c.n) {
+	for _, p := range ps.walk.parents(c.n) {
 		when := int64(0)
 		if p >= 0 {
-			when = j.dates[p]
+			when = ps.dates[p]
 		} else {
-			when = j.walk.bounds[^p].when
+			when = ps.walk.bounds[^p].when
 		}
 		parents = append(parents, time.Unix(when, 0))
 	}
-	j.dates[c.n] = c.obj.Committer.When
+	ps.dates[c.n] = c.obj.Committer.When
+	why := "the committer date lies after the year 9999"
+	if c.obj.Committer.When <= lastSecond {
+		why = relay.CommitClock(time.Unix(c.obj.Committer.When, 0), ps.Now, parents, c.policy.ClockSkew)
+	}
+	if why == "" {
+		return nil
+	}
 	hint, sign := "set the clock, then: git commit --amend --no-edit", " -S"
-	if c.id != r.New { // which alone can be amended as it is
+	if c.id != ps.rng.New { // which alone can be amended as it is
 		hint, sign = "set the clock, then: git rebase --no-ff "+short(firstParent(c)), " --gpg-sign"
 	}
 	if c.verdict != nil {
 		hint += sign
 	}
-	if c.obj.Committer.When > lastSecond {
-		add("commit-clock", "the committer date lies after the year 9999", hint)
-		return
-	}
-	if why := relay.CommitClock(time.Unix(c.obj.Committer.When, 0), j.Now, parents, c.policy.ClockSkew); why != "" {
-		add("commit-clock", why, hint)
-	}
+	ps.tell(c, finding.Finding{Rule: "commit-clock", Message: why, Hint: hint})
+	return nil
 }
 
 // lastSecond of the year 9999. Later dates are no dates, and too large a number

@@ -1,8 +1,7 @@
 package rules
 
 import (
-	"context"
-
+	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
 )
@@ -19,12 +18,12 @@ type pending struct {
 }
 
 // wait puts the findings of an entry aside. Of very many they are only counted.
-func (j *Judge) wait(c *commit, e *entry) {
+func (ps *pass) wait(c *commit, e *entry) {
 	dir := c.policy.Under(e.thread)
-	list := j.waiting[dir]
-	if j.held < MaxFindings {
-		j.held += len(e.findings)
-		j.waiting[dir] = append(list, pending{commit: c.id, policy: c.policy, findings: e.findings, envelopes: 1})
+	list := ps.waiting[dir]
+	if ps.held < maxFindings {
+		ps.held += len(e.findings)
+		ps.waiting[dir] = append(list, pending{commit: c.id, policy: c.policy, findings: e.findings, envelopes: 1})
 		return
 	}
 	if len(list) == 0 {
@@ -37,37 +36,32 @@ func (j *Judge) wait(c *commit, e *entry) {
 			last.more.Add(f.Severity)
 		}
 	}
-	j.waiting[dir] = list
+	ps.waiting[dir] = list
 }
 
-// content tells what is wrong with the envelopes that a commit brings: the
-// rules that a file alone can break, and the twins of its path.
-func (j *Judge) content(_ context.Context, r Range, c *commit) error {
-	for _, e := range c.entries {
-		t, err := j.thread(c.policy, e.thread)
-		if err != nil {
-			return err
-		}
-		e.judged = e.fenced || c.fenced[e.thread] || t.is
-		if !e.judged {
-			j.wait(c, e)
-			continue
-		}
-		dir := c.policy.Under(e.thread)
-		for _, p := range append(j.waiting[dir], pending{commit: c.id, policy: c.policy, findings: e.findings, envelopes: 1}) {
-			j.Envelopes += p.envelopes
-			j.More = j.More.Plus(p.more)
-			for _, f := range p.findings {
-				f.Commit, f.Ref = p.commit, r.Ref
-				j.add(p.policy, f)
-			}
-		}
-		delete(j.waiting, dir)
-		other, err := j.twin(c, t, e.path)
-		if err != nil {
-			return err
-		}
-		j.twins(r, c, e.path, other)
+// content finds out what stands at an envelope's path, and tells what is wrong
+// with it as far as the file alone says.
+func (ps *pass) content(c *commit, e *entry) (err error) {
+	if e.in, err = ps.thread(c.policy, e.thread); err != nil {
+		return err
 	}
+	e.judged = e.fenced || c.fenced[e.thread] || e.in.is
+	if !e.judged {
+		ps.wait(c, e)
+		return nil
+	}
+	dir := c.policy.Under(e.thread)
+	for _, p := range append(ps.waiting[dir], pending{commit: c.id, policy: c.policy, findings: e.findings, envelopes: 1}) {
+		ps.Envelopes += p.envelopes
+		ps.More = ps.More.Plus(p.more)
+		for _, f := range p.findings {
+			f.Commit, f.Ref = p.commit, ps.rng.Ref
+			ps.add(p.policy, f)
+		}
+	}
+	delete(ps.waiting, dir)
+	// What breaks the schema is not judged further, unless the policy lets it pass.
+	e.counts = e.added && e.env != nil && (e.env.Valid() || c.policy.Level(envelope.RuleSchema) != finding.Error)
+	e.relay = e.counts && e.env.IsRelay()
 	return nil
 }

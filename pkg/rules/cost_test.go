@@ -34,14 +34,15 @@ func TestManyPathsOfOneCommit(t *testing.T) {
 		changes[i+1].NewMode, changes[i+1].NewID = gitrepo.ModeNone, ""
 	}
 	changes[0] = gitrepo.Change{Path: "t-one/new.md", NewMode: gitrepo.ModeFile, NewID: changes[1].OldID}
-	j := &Judge{walk: newWalk(40), heads: heads{}}
+	j := &Judge{}
+	ps := &pass{Judge: j, walk: newWalk(40), heads: heads{}}
 	for _, ch := range changes {
-		j.heads[ch.OldID] = []byte("---\n")
+		ps.heads[ch.OldID] = []byte("---\n")
 	}
-	if err := j.appendOnly(t.Context(), Range{}, c); err != nil {
+	if err := ps.appendOnly(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if len(j.Findings) != MaxFindings || j.More.Errors != n-1-MaxFindings || !strings.HasSuffix(j.Findings[0].Message, `moved to "t-one/new.md"`) || !strings.HasSuffix(j.Findings[1].Message, "deleted") {
+	if len(j.Findings) != maxFindings || j.More.Errors != n-1-maxFindings || !strings.HasSuffix(j.Findings[0].Message, `moved to "t-one/new.md"`) || !strings.HasSuffix(j.Findings[1].Message, "deleted") {
 		t.Errorf("%d findings, the first %+v", len(j.Findings), j.Findings[:2])
 	}
 	if took := time.Since(begin); took > 20*time.Second {

@@ -25,11 +25,11 @@ const (
 
 // divergence names, at a merge, the envelopes of one thread that were written
 // on two sides without knowledge of each other.
-func (j *Judge) divergence(ctx context.Context, r Range, c *commit) error {
+func (ps *pass) divergence(ctx context.Context, c *commit) error {
 	if len(c.diffs) < 2 {
 		return nil
 	}
-	news, err := j.newToSides(ctx, c)
+	news, err := ps.newToSides(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (j *Judge) divergence(ctx context.Context, r Range, c *commit) error {
 				return err
 			}
 			d.compared += len(theirs.refs()) + len(ours.refs())
-			if knew, err := j.knew(theirs.fact, ours.fact); err != nil {
+			if knew, err := ps.knew(theirs.fact, ours.fact); err != nil {
 				return err
 			} else if knew {
 				continue
@@ -49,15 +49,14 @@ func (j *Judge) divergence(ctx context.Context, r Range, c *commit) error {
 			if pairs++; pairs > maxPairs {
 				continue
 			}
-			if base == "" && j.bases < maxBases {
-				j.bases++
+			if base == "" && ps.bases < maxBases {
+				ps.bases++
 				at := d.apart(theirs, ours)
-				if base, err = j.since(ctx, c.parents[at.has], c.parents[at.lacks]); err != nil {
+				if base, err = ps.since(ctx, c.parents[at.has], c.parents[at.lacks]); err != nil {
 					return err
 				}
 			}
-			j.add(c.policy, finding.Finding{
-				Rule: "divergence", Severity: finding.Warning, Path: theirs.path, Commit: c.id, Ref: r.Ref,
+			ps.tell(c, finding.Finding{Rule: "divergence", Path: theirs.path,
 				Message: fmt.Sprintf("%s wrote this and %s wrote %s without knowledge of each other%s",
 					finding.QuoteMax(theirs.from, 60), finding.QuoteMax(ours.from, 60), finding.Quote(ours.path), base),
 				Hint: "answer both: rig-bridge send with --ref for each",
@@ -72,14 +71,14 @@ func (j *Judge) divergence(ctx context.Context, r Range, c *commit) error {
 		rest = cmp.Or(rest, "envelopes were written on both sides") + "; there are too many to compare all"
 	}
 	if rest != "" {
-		j.add(c.policy, finding.Finding{Rule: "divergence", Severity: finding.Warning, Commit: c.id, Ref: r.Ref, Message: rest})
+		ps.tell(c, finding.Finding{Rule: "divergence", Message: rest})
 	}
 	return nil
 }
 
 // since says from where on two sides went apart.
-func (j *Judge) since(ctx context.Context, a, b string) (string, error) {
-	ids, err := j.Repo.MergeBases(ctx, a, b)
+func (ps *pass) since(ctx context.Context, a, b string) (string, error) {
+	ids, err := ps.Repo.MergeBases(ctx, a, b)
 	if err != nil {
 		return "", err
 	}
@@ -98,7 +97,7 @@ type newFact struct {
 
 // newToSides returns, by thread, the envelopes that a merge takes from some of
 // its parents, in the order in which the parents that lack them show them.
-func (j *Judge) newToSides(ctx context.Context, c *commit) (map[string][]*newFact, error) {
+func (ps *pass) newToSides(ctx context.Context, c *commit) (map[string][]*newFact, error) {
 	brought := map[string]bool{}
 	for _, ch := range c.brought {
 		brought[ch.Path] = true
@@ -122,7 +121,7 @@ func (j *Judge) newToSides(ctx context.Context, c *commit) (map[string][]*newFac
 			n, known := found[at]
 			if !known {
 				name := c.policy.ThreadOf(ch.Path)
-				t, err := j.thread(c.policy, name)
+				t, err := ps.thread(c.policy, name)
 				if err != nil {
 					return nil, err
 				}
@@ -238,24 +237,24 @@ func firstWithout(a, b []int32) (int32, bool) {
 
 // knew tells whether one of two envelopes shows that it knew the other: by
 // in_reply_to, or by a reference to a commit that holds it.
-func (j *Judge) knew(a, b *fact) (bool, error) {
+func (ps *pass) knew(a, b *fact) (bool, error) {
 	if a.hash != (oid{}) && b.reply == a.hash || b.hash != (oid{}) && a.reply == b.hash {
 		return true, nil
 	}
 	for _, p := range [][2]*fact{{a, b}, {b, a}} {
 		for _, ref := range p[0].refs() {
-			tree, known := j.holds[ref]
+			tree, known := ps.holds[ref]
 			if !known {
 				var err error
-				if tree, err = j.treeOf(ref); err != nil {
+				if tree, err = ps.treeOf(ref); err != nil {
 					return false, err
 				}
-				j.holds[ref] = tree
+				ps.holds[ref] = tree
 			}
 			if tree == "" {
 				continue
 			}
-			if ok, err := j.present(p[1], tree); ok || err != nil {
+			if ok, err := ps.present(p[1], tree); ok || err != nil {
 				return ok, err
 			}
 		}

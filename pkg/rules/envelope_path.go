@@ -20,17 +20,24 @@ const clientConfig = ".bridge/config.yaml"
 // and what it names, of the root, of a thread. (Of envelopes twin tells.) File,
 // directory, symlink and gitlink are one here: each would be written through or
 // read in the place of the other. package portable says what names are meant.
-func (j *Judge) guardedNames(_ context.Context, r Range, c *commit) error {
-	g := &guard{Judge: j, r: r, c: c, told: map[string]bool{}}
+func (ps *pass) guardedNames(_ context.Context, c *commit) error {
+	if err := ps.guardNames(c); err != nil {
+		return err
+	}
+	return ps.noteNames(c)
+}
+
+func (ps *pass) guardNames(c *commit) error {
+	g := &guard{pass: ps, c: c, told: map[string]bool{}}
 	for _, ch := range c.brought {
 		if ch.Deleted() || g.trust(ch.Path) {
 			continue
 		}
 		if name, odd := besideThreads(c.policy, ch.Path); odd {
-			if err := j.oddDirectories(c.policy); err != nil {
+			if err := ps.oddDirectories(c.policy); err != nil {
 				return err
 			}
-			j.oddDirectory(c.policy, c.policy.Root, name)
+			ps.oddDirectory(c.policy, c.policy.Root, name)
 			if err := g.directory(name, ch.Path, true); err != nil {
 				return err
 			}
@@ -70,14 +77,13 @@ func (j *Judge) guardedNames(_ context.Context, r Range, c *commit) error {
 
 // A guard judges the names of one commit.
 type guard struct {
-	*Judge
-	r    Range
+	*pass
 	c    *commit
 	told map[string]bool // pairs of names that were looked at
 }
 
 func (g *guard) refuse(rule, path, message string) {
-	g.add(g.c.policy, finding.Finding{Rule: rule, Severity: finding.Error, Path: path, Line: 1, Col: 1, Commit: g.c.id, Ref: g.r.Ref,
+	g.tell(g.c, finding.Finding{Rule: rule, Path: path, Line: 1, Col: 1,
 		Message: message, Hint: "give it another name: git mv -- " + finding.Word(path) + " NAME"})
 }
 
@@ -255,7 +261,7 @@ func (g *guard) isThread(thread string) (bool, error) {
 	if g.c.fenced[thread] {
 		return true, nil
 	}
-	t, err := g.Judge.thread(g.c.policy, thread)
+	t, err := g.pass.thread(g.c.policy, thread)
 	if err != nil {
 		return false, err
 	}
@@ -281,7 +287,7 @@ func (g *guard) together(path, thread string) (bool, error) {
 			}
 			continue
 		}
-		t, err := g.Judge.thread(g.c.policy, thread)
+		t, err := g.pass.thread(g.c.policy, thread)
 		if err != nil {
 			return false, err
 		}
@@ -333,23 +339,37 @@ func (g *guard) allNames() error {
 	return nil
 }
 
-// strange tells of names that are no envelopes' and have an envelope for a twin.
-func (j *Judge) strange(r Range, c *commit, strangers []stranger) error {
-	for _, s := range strangers {
-		other, err := j.twin(c, s.thread, s.path)
+// twinOf tells of a twin of an envelope's path in its commit's tree.
+func (ps *pass) twinOf(_ context.Context, c *commit, e *entry) error {
+	if !e.judged {
+		return nil
+	}
+	other, err := ps.twin(c, e.in, e.path)
+	if err != nil {
+		return err
+	}
+	ps.twins(c, e.path, other)
+	return nil
+}
+
+// twinsTogether tells of twins of which one is no envelope's path, and of those
+// that a merge brings together.
+func (ps *pass) twinsTogether(ctx context.Context, c *commit) error {
+	for _, s := range c.strangers {
+		other, err := ps.twin(c, s.thread, s.path)
 		if err != nil {
 			return err
 		}
 		if c.policy.Candidate(other) {
-			j.twins(r, c, s.path, other)
+			ps.twins(c, s.path, other)
 		}
 	}
-	return nil
+	return ps.joined(ctx, c)
 }
 
 // joined tells of twins that a merge brings together: each came by a side of
 // its own, and no side has both.
-func (j *Judge) joined(ctx context.Context, r Range, c *commit) error {
+func (ps *pass) joined(ctx context.Context, c *commit) error {
 	if len(c.diffs) < 2 {
 		return nil
 	}
@@ -366,14 +386,14 @@ func (j *Judge) joined(ctx context.Context, r Range, c *commit) error {
 			if !ch.Added() || told[ch.Path] || !c.policy.Candidate(ch.Path) {
 				continue
 			}
-			t, err := j.thread(c.policy, c.policy.ThreadOf(ch.Path))
+			t, err := ps.thread(c.policy, c.policy.ThreadOf(ch.Path))
 			if err != nil {
 				return err
 			}
 			if !t.is {
 				continue // no thread
 			}
-			other, err := j.twin(c, t, ch.Path)
+			other, err := ps.twin(c, t, ch.Path)
 			if err != nil {
 				return err
 			}
@@ -393,20 +413,20 @@ func (j *Judge) joined(ctx context.Context, r Range, c *commit) error {
 			}
 			if !slices.ContainsFunc(lacks, func(paths map[string]bool) bool { return !paths[ch.Path] && !paths[other] }) {
 				told[ch.Path], told[other] = true, true
-				j.twins(r, c, ch.Path, other)
+				ps.twins(c, ch.Path, other)
 			}
 		}
 	}
 	return nil
 }
 
-func (j *Judge) twins(r Range, c *commit, path, other string) {
+func (ps *pass) twins(c *commit, path, other string) {
 	if other == "" {
 		return
 	}
 	f := envelope.Twin(other)
-	f.Path, f.Commit, f.Ref = path, c.id, r.Ref
-	j.add(c.policy, f)
+	f.Path = path
+	ps.tell(c, f)
 }
 
 // A stranger is a path that is no envelope's, but would be if names were
@@ -417,8 +437,8 @@ type stranger struct {
 }
 
 // noteNames makes the names that a commit brings known, each to the thread that
-// a file system could put it in, and returns those that are no envelopes.
-func (j *Judge) noteNames(c *commit) (strangers []stranger, err error) {
+// a file system could put it in, and keeps those that are no envelopes.
+func (ps *pass) noteNames(c *commit) error {
 	for _, ch := range c.brought {
 		if ch.Deleted() {
 			continue
@@ -433,16 +453,16 @@ func (j *Judge) noteNames(c *commit) (strangers []stranger, err error) {
 			rest, _ = belowFolded(c.policy, portable.Fold(p))
 		}
 		name, _, _ := cutSlash(rest)
-		t, err := j.thread(c.policy, name)
+		t, err := ps.thread(c.policy, name)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		t.note(p)
 		if !ok && ch.Added() {
-			strangers = append(strangers, stranger{p, t})
+			c.strangers = append(c.strangers, stranger{p, t})
 		}
 	}
-	return strangers, nil
+	return nil
 }
 
 // envelopePlace returns the begin of a path that has as many components as an

@@ -51,23 +51,23 @@ type ruleSet struct {
 }
 
 // beginEras finds the eras of what lies just outside the range.
-func (j *Judge) beginEras(ctx context.Context) error {
-	e := &j.eras
+func (ps *pass) beginEras(ctx context.Context) error {
+	e := &ps.eras
 	if e.by != nil {
 		return nil
 	}
-	if e.list = slices.Clone(j.Eras); len(e.list) == 0 {
+	if e.list = slices.Clone(ps.Eras); len(e.list) == 0 {
 		e.list = []Era{{From: -1}}
 	}
 	e.sets = make([]*ruleSet, len(e.list))
-	e.of, e.main, e.torn = make([]int32, j.walk.len()), make([]int32, j.walk.len()), map[int32]bool{}
-	e.bounds = make([]int32, len(j.walk.bounds))
-	for i, b := range j.walk.bounds {
+	e.of, e.main, e.torn = make([]int32, ps.walk.len()), make([]int32, ps.walk.len()), map[int32]bool{}
+	e.bounds = make([]int32, len(ps.walk.bounds))
+	for i, b := range ps.walk.bounds {
 		for n := len(e.list) - 1; n > 0; n-- {
 			within := e.list[n].Commit == b.id
 			if !within {
 				var err error
-				if within, err = j.Repo.IsAncestor(ctx, e.list[n].Commit, b.id); err != nil {
+				if within, err = ps.Repo.IsAncestor(ctx, e.list[n].Commit, b.id); err != nil {
 					return err
 				}
 			}
@@ -108,12 +108,12 @@ func (e *eras) after(n int32) int32 {
 }
 
 // set returns what counts in an era.
-func (j *Judge) set(era int32) (*ruleSet, error) {
-	e := &j.eras
+func (ps *pass) set(era int32) (*ruleSet, error) {
+	e := &ps.eras
 	if e.sets[era] == nil {
 		s := &ruleSet{}
 		var err error
-		if s.policy, s.trust, err = e.list[era].Read(j.OfTheTime); err != nil {
+		if s.policy, s.trust, err = e.list[era].Read(ps.OfTheTime); err != nil {
 			return nil, err
 		}
 		e.sets[era] = s
@@ -136,12 +136,12 @@ func (e Era) Read(read func(policy.Accepted) (*policy.Policy, *policy.Trust, err
 }
 
 // ofTheTime gives a commit the policy and the trust that held before it.
-func (j *Judge) ofTheTime(c *commit) error {
-	if c.obj == nil || j.OfTheTime == nil {
+func (ps *pass) ofTheTime(c *commit) error {
+	if c.obj == nil || ps.OfTheTime == nil {
 		return nil
 	}
-	e := &j.eras
-	parents := j.walk.parents(c.n)
+	e := &ps.eras
+	parents := ps.walk.parents(c.n)
 	if e.by == nil {
 		e.follow(c.n, parents)
 	}
@@ -150,13 +150,13 @@ func (j *Judge) ofTheTime(c *commit) error {
 		c.main = int(e.main[c.n])
 		before = e.after(parents[c.main])
 	}
-	own, err := j.set(before)
+	own, err := ps.set(before)
 	if err != nil {
 		return err
 	}
 	c.moves = e.torn[c.n] || slices.ContainsFunc(c.diffs[c.main].Changes, func(ch gitrepo.Change) bool { return own.policy.Guards(ch.Path) })
 	if e.by != nil && e.by[c.n] >= 0 {
-		if own, err = j.set(e.by[c.n]); err != nil {
+		if own, err = ps.set(e.by[c.n]); err != nil {
 			return err
 		}
 	}
@@ -185,20 +185,20 @@ func (e *eras) follow(n int32, parents []int32) {
 }
 
 // authority are the rules that say whether a commit may change who is trusted.
-var authority = []string{"commit-signed", "signer-identity", "signers-change", "fast-forward"}
+var authority = []string{"commit-signed", "signer-identity", "signers-change"}
 
 // passed begins a new era after a commit that changed who is trusted and was
-// accepted. refused says that a rule of authority was broken in it.
-func (j *Judge) passed(c *commit, refused bool) error {
-	e := &j.eras
-	if j.OfTheTime == nil || c.obj == nil || !c.moves || e.by != nil {
+// accepted.
+func (ps *pass) passed(c *commit) error {
+	e := &ps.eras
+	if ps.OfTheTime == nil || c.obj == nil || !c.moves || e.by != nil {
 		return nil
 	}
 	before := e.of[c.n]
 	torn := e.list[before].Torn
 	if e.torn[c.n] {
 		torn = nil
-		for _, p := range j.walk.parents(c.n) {
+		for _, p := range ps.walk.parents(c.n) {
 			side := e.after(p)
 			if e.list[side].Torn == nil {
 				torn = append(torn, int(side))
@@ -206,10 +206,10 @@ func (j *Judge) passed(c *commit, refused bool) error {
 			torn = append(torn, e.list[side].Torn...)
 		}
 	}
-	accepted := !refused
+	accepted := !c.refused
 	if torn != nil {
 		var err error
-		if accepted, err = j.agreed(c, torn); err != nil {
+		if accepted, err = ps.agreed(c, torn); err != nil {
 			return err
 		}
 		if !accepted && e.torn[c.n] {
@@ -223,7 +223,7 @@ func (j *Judge) passed(c *commit, refused bool) error {
 		return nil
 	}
 	files := policy.Accepted{Tree: c.obj.Tree}
-	own, err := j.set(before)
+	own, err := ps.set(before)
 	if err != nil {
 		return err
 	}
@@ -231,11 +231,11 @@ func (j *Judge) passed(c *commit, refused bool) error {
 		if touches(c.diffs[c.main].Changes, path) {
 			continue
 		}
-		was, err := e.list[before].Files.Entry(j.Repo, path)
+		was, err := e.list[before].Files.Entry(ps.Repo, path)
 		if err != nil {
 			return err
 		}
-		is, _, err := j.Repo.EntryAt(c.obj.Tree, path)
+		is, _, err := ps.Repo.EntryAt(c.obj.Tree, path)
 		if err != nil {
 			return err
 		}
@@ -257,19 +257,20 @@ func (e *eras) begin(c *commit, era Era) {
 
 // Latest returns the number of the era that holds after the range that was
 // judged last, 0 for the first one.
-func (j *Judge) Latest() int {
-	e := &j.eras
-	if n := j.walk.len(); n > 0 && j.OfTheTime != nil {
-		return int(e.of[n-1])
+func (j *Judge) Latest() int { return j.latest }
+
+func (ps *pass) latest() int {
+	if n := ps.walk.len(); n > 0 && ps.OfTheTime != nil {
+		return int(ps.eras.of[n-1])
 	}
 	return 0
 }
 
 // agreed tells whether everybody who is trusted in one of the eras trusts who
 // signed a commit.
-func (j *Judge) agreed(c *commit, torn []int) (bool, error) {
+func (ps *pass) agreed(c *commit, torn []int) (bool, error) {
 	for _, era := range torn {
-		set, err := j.set(int32(era))
+		set, err := ps.set(int32(era))
 		if err != nil {
 			return false, err
 		}
@@ -277,7 +278,7 @@ func (j *Judge) agreed(c *commit, torn []int) (bool, error) {
 		if err != nil {
 			return false, nil // who is trusted there cannot be read
 		}
-		v := sshsign.VerifyCommit(c.obj.Raw, j.format(), s, r, sshsign.Options{MinRSABits: set.policy.MinRSABits})
+		v := sshsign.VerifyCommit(c.obj.Raw, ps.format(), s, r, sshsign.Options{MinRSABits: set.policy.MinRSABits})
 		if !v.Speaks(c.obj.Committer.Email) {
 			return false, nil
 		}
@@ -331,7 +332,7 @@ func (e *eras) settle(w *walk) (again bool) {
 }
 
 // moves tells whether what comes after a commit may be judged by what it brings.
-func (j *Judge) moves(c *commit) bool { return c.moves && j.eras.by == nil }
+func (ps *pass) moves(c *commit) bool { return c.moves && ps.eras.by == nil }
 
 // A Verdict is what the rules say of an envelope that a commit brings, changes
 // or deletes.
@@ -367,7 +368,7 @@ type brief struct {
 
 // record keeps what is to be told of the envelopes that a commit brings, and
 // of those that are no longer what they were.
-func (j *Judge) record(c *commit, found []finding.Finding) error {
+func (ps *pass) record(c *commit, found []finding.Finding) error {
 	v := Verdict{Commit: c.id, Undecided: c.undecided}
 	if c.verdict != nil {
 		if v.Signature = c.verdict.Reason; c.verdict.Good() {
@@ -392,7 +393,7 @@ func (j *Judge) record(c *commit, found []finding.Finding) error {
 				own.Speaks = err == nil && (!s.HasRigIDs() || c.verdict.Speaks(e.env.From))
 			}
 		}
-		j.briefs = append(j.briefs, brief{own, c.n})
+		ps.briefs = append(ps.briefs, brief{own, c.n})
 	}
 	for _, f := range found {
 		if f.Rule != "append-only" || f.Path == "" || told[f.Path] {
@@ -401,20 +402,20 @@ func (j *Judge) record(c *commit, found []finding.Finding) error {
 		told[f.Path] = true
 		own := v
 		own.Path = f.Path
-		e, ok, err := j.lookup(c, f.Path)
+		e, ok, err := ps.lookup(c, f.Path)
 		if err != nil {
 			return err
 		}
 		if ok {
 			own.Blob = e.ID
 		}
-		j.briefs = append(j.briefs, brief{own, c.n})
+		ps.briefs = append(ps.briefs, brief{own, c.n})
 	}
 	return nil
 }
 
-// tell tells what was recorded, with the rules that found is about.
-func (j *Judge) tell(found []finding.Finding) {
+// tellVerdicts tells what was recorded, with the rules that found is about.
+func (ps *pass) tellVerdicts(found []finding.Finding) {
 	broken := map[string][]string{}
 	for _, f := range found {
 		if f.Severity == finding.Error && f.Commit != "" && !slices.Contains(broken[f.Commit], f.Rule) {
@@ -424,12 +425,12 @@ func (j *Judge) tell(found []finding.Finding) {
 	for _, list := range broken {
 		slices.SortFunc(list, func(a, b string) int { return place(a) - place(b) })
 	}
-	for i := range j.briefs {
-		b := &j.briefs[i]
+	for i := range ps.briefs {
+		b := &ps.briefs[i]
 		b.Rules = broken[b.Commit]
-		j.Told(b.Verdict)
+		ps.Told(b.Verdict)
 	}
-	j.briefs = nil
+	ps.briefs = nil
 }
 
 // place is where a rule stands in the registry.

@@ -10,34 +10,37 @@ import (
 
 // fastForward judges that a protected ref only moves forward and gains no
 // second root.
-func (j *Judge) fastForward(ctx context.Context, r Range) error {
-	add := func(commit, message, hint string) {
-		j.add(r.Policy, finding.Finding{Rule: "fast-forward", Severity: finding.Error, Ref: r.Ref, Commit: commit, Message: message, Hint: hint})
+func (ps *pass) fastForward(ctx context.Context) error {
+	if !ps.rng.History {
+		return nil
 	}
-	if r.Old != "" && r.Old != r.New {
-		_, forward := j.walk.find(r.Old)
-		if !forward && slices.ContainsFunc(r.Exclude, func(id string) bool { return id != r.Old }) {
+	add := func(commit, message, hint string) {
+		ps.add(ps.rng.Policy, finding.Finding{Rule: "fast-forward", Severity: finding.Error, Ref: ps.rng.Ref, Commit: commit, Message: message, Hint: hint})
+	}
+	if ps.rng.Old != "" && ps.rng.Old != ps.rng.New {
+		_, forward := ps.walk.find(ps.rng.Old)
+		if !forward && slices.ContainsFunc(ps.rng.Exclude, func(id string) bool { return id != ps.rng.Old }) {
 			// What lies between may be excluded, too, or the old commit itself.
 			var err error
-			if forward, err = j.Repo.IsAncestor(ctx, r.Old, r.New); err != nil {
+			if forward, err = ps.Repo.IsAncestor(ctx, ps.rng.Old, ps.rng.New); err != nil {
 				return err
 			}
 		}
 		if !forward {
-			lost, err := j.lost(r)
+			lost, err := ps.lost()
 			if err != nil {
 				return err
 			}
-			add(r.New, "a protected ref moves from "+short(r.Old)+" to a commit that does not contain it"+lost, "git fetch, then git rebase onto the ref's new tip, then push without --force")
+			add(ps.rng.New, "a protected ref moves from "+short(ps.rng.Old)+" to a commit that does not contain it"+lost, "git fetch, then git rebase onto the ref's new tip, then push without --force")
 		}
 	}
 	roots := 0
-	for n := range int32(j.walk.len()) {
-		if len(j.walk.parents(n)) > 0 {
+	for n := range int32(ps.walk.len()) {
+		if len(ps.walk.parents(n)) > 0 {
 			continue
 		}
-		if roots++; roots > 1 || !r.First {
-			add(j.walk.id(n), "a root commit: its history begins anew beside the protected one", "git rebase --root --onto "+ontoOf(r))
+		if roots++; roots > 1 || !ps.rng.First {
+			add(ps.walk.id(n), "a root commit: its history begins anew beside the protected one", "git rebase --root --onto "+ontoOf(ps.rng))
 		}
 	}
 	return nil
@@ -55,22 +58,22 @@ func ontoOf(r Range) string {
 }
 
 // lost names the envelopes that a ref would no longer have.
-func (j *Judge) lost(r Range) (string, error) {
-	old, err := j.Repo.Commit(r.Old)
+func (ps *pass) lost() (string, error) {
+	old, err := ps.Repo.Commit(ps.rng.Old)
 	if err != nil {
 		return "", err
 	}
-	after, err := j.Repo.Commit(r.New)
+	after, err := ps.Repo.Commit(ps.rng.New)
 	if err != nil {
 		return "", err
 	}
-	changes, err := j.Repo.DiffTrees(old.Tree, after.Tree)
+	changes, err := ps.Repo.DiffTrees(old.Tree, after.Tree)
 	if err != nil {
 		return "", err
 	}
 	n, first := 0, ""
 	for _, ch := range changes {
-		if ch.Deleted() && r.Policy.Candidate(ch.Path) {
+		if ch.Deleted() && ps.rng.Policy.Candidate(ch.Path) {
 			if n++; n == 1 {
 				first = ch.Path
 			}

@@ -1,33 +1,38 @@
 package rules
 
 import (
-	"fmt"
+	"context"
 
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/policy"
 )
 
-// outside judges paths that are no envelopes, where the policy denies them.
-func (j *Judge) outside(r Range, c *commit, changes []gitrepo.Change) {
+// outside judges paths at which no envelope can lie, where the policy denies
+// them.
+func (ps *pass) outside(_ context.Context, c *commit) error {
 	if !c.policy.OutsideDeny {
+		return nil
+	}
+	for _, ch := range c.brought {
+		if !c.policy.Candidate(ch.Path) {
+			ps.tellOutside(c, ch.Path)
+		} // else outsideEntry tells, and append-only if it is deleted
+	}
+	return nil
+}
+
+// outsideEntry is outside for what stands where an envelope may and is none.
+func (ps *pass) outsideEntry(_ context.Context, c *commit, e *entry) error {
+	if c.policy.OutsideDeny && !e.judged {
+		ps.tellOutside(c, e.path)
+	}
+	return nil
+}
+
+func (ps *pass) tellOutside(c *commit, path string) {
+	if c.policy.TakesOutside(path) || c.policy.Guards(path) {
 		return
 	}
-	judged := map[string]bool{}
-	for _, e := range c.entries {
-		judged[e.path] = e.judged
-	}
-	for _, ch := range changes {
-		if judged[ch.Path] || c.policy.Ignored(ch.Path) || ch.Path == policy.Path || ch.Path == c.policy.Signers || ch.Path == c.policy.Revoked {
-			continue
-		}
-		if ch.Deleted() && c.policy.Candidate(ch.Path) {
-			continue // append-only tells
-		}
-		j.add(c.policy, finding.Finding{
-			Rule: "outside-thread", Severity: finding.Error, Path: ch.Path, Commit: c.id, Ref: r.Ref,
-			Message: "the path lies outside threads, which the policy denies (envelopes.outside: deny)",
-			Hint:    fmt.Sprintf("git rm --cached -- %s", finding.Word(ch.Path)),
-		})
-	}
+	ps.tell(c, finding.Finding{Rule: "outside-thread", Path: path,
+		Message: "the path lies outside threads, which the policy denies (envelopes.outside: deny)",
+		Hint:    "git rm --cached -- " + finding.Word(path)})
 }

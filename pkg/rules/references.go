@@ -21,55 +21,47 @@ type reference struct {
 	policy    *policy.Policy
 }
 
-// collect notes the references of the envelopes that a commit brings, and
-// judges the in_reply_to of those that are no relays.
-func (j *Judge) collect(r Range, c *commit) error {
-	for _, e := range c.entries {
-		if e.env == nil || !e.judged || !e.added {
-			continue
-		}
-		if e.env.Conforms("references") {
-			for i, text := range e.env.References {
-				line, col := e.env.ItemPlace("references", i)
-				j.refs = append(j.refs, reference{c.n, e.path, line, col, text, c.policy})
-			}
-		}
-		if e.env.IsRelay() || !e.env.Conforms("in_reply_to") {
-			continue
-		}
-		found, err := j.answered(c, e)
-		if err != nil {
-			return err
-		}
-		if !found {
-			cut, err := j.cut()
-			if err != nil {
-				return err
-			}
-			if !cut {
-				line, col := e.env.Place("in_reply_to")
-				j.add(c.policy, finding.Finding{Rule: "references", Severity: finding.Warning, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref,
-					Message: "no earlier envelope of the thread has the body hash " + finding.Quote(e.env.InReplyTo)})
-			}
+// collect notes the references of an envelope, and judges in_reply_to if it is
+// no relay.
+func (ps *pass) collect(_ context.Context, c *commit, e *entry) error {
+	if c.obj == nil || e.env == nil || !e.judged || !e.added {
+		return nil
+	}
+	if e.env.Conforms("references") {
+		for i, text := range e.env.References {
+			line, col := e.env.ItemPlace("references", i)
+			ps.refs = append(ps.refs, reference{c.n, e.path, line, col, text, c.policy})
 		}
 	}
+	if e.env.IsRelay() || !e.env.Conforms("in_reply_to") {
+		return nil
+	}
+	found, err := ps.answered(c, e)
+	if found || err != nil {
+		return err
+	}
+	if cut, err := ps.cut(); cut || err != nil {
+		return err
+	}
+	ps.tellAt(c, e, "in_reply_to", finding.Finding{Rule: "references",
+		Message: "no earlier envelope of the thread has the body hash " + finding.Quote(e.env.InReplyTo)})
 	return nil
 }
 
 // references looks up what the envelopes of the range refer to
 // (docs/spec/envelope.md#references).
-func (j *Judge) references(ctx context.Context, r Range) error {
-	refs := j.refs
-	j.refs = nil
-	if len(refs) == 0 || r.Policy.Level("references") == finding.Off {
+func (ps *pass) references(ctx context.Context) error {
+	refs := ps.refs
+	ps.refs = nil
+	if len(refs) == 0 || ps.rng.Policy.Level("references") == finding.Off {
 		return nil
 	}
-	cut, err := j.cut()
+	cut, err := ps.cut()
 	if err != nil {
 		return err
 	}
 	add := func(ref reference, message string) {
-		j.add(ref.policy, finding.Finding{Rule: "references", Severity: finding.Warning, Path: ref.path, Line: ref.line, Col: ref.col, Commit: j.walk.id(ref.commit), Ref: r.Ref, Message: message})
+		ps.add(ref.policy, finding.Finding{Rule: "references", Severity: finding.Warning, Path: ref.path, Line: ref.line, Col: ref.col, Commit: ps.walk.id(ref.commit), Ref: ps.rng.Ref, Message: message})
 	}
 	resolved := map[string][]string{}
 	// outside holds, for each set of commits just outside the range, what has
@@ -82,7 +74,7 @@ func (j *Judge) references(ctx context.Context, r Range) error {
 	for _, ref := range refs {
 		ids, done := resolved[ref.text]
 		if !done {
-			if ids, err = j.commitsOf(ref.text); err != nil {
+			if ids, err = ps.commitsOf(ref.text); err != nil {
 				return err
 			}
 			resolved[ref.text] = ids
@@ -93,15 +85,15 @@ func (j *Judge) references(ctx context.Context, r Range) error {
 		case len(ids) > 1:
 			add(ref, "the id "+finding.Quote(ref.text)+" is ambiguous: several commits begin with it")
 		case len(ids) == 1:
-			if n, known := j.walk.find(ids[0]); known && n >= 0 {
-				if !j.walk.ancestor(n, ref.commit) {
+			if n, known := ps.walk.find(ids[0]); known && n >= 0 {
+				if !ps.walk.ancestor(n, ref.commit) {
 					add(ref, "commit "+finding.Quote(ref.text)+" is no ancestor of the commit that adds the envelope")
 				}
 				continue
 			}
 			var bounds []string
-			for _, b := range j.walk.sets[j.walk.below[ref.commit]] {
-				bounds = append(bounds, j.walk.bounds[b].id)
+			for _, b := range ps.walk.sets[ps.walk.below[ref.commit]] {
+				bounds = append(bounds, ps.walk.bounds[b].id)
 			}
 			slices.Sort(bounds)
 			key := strings.Join(bounds, " ")
@@ -113,7 +105,7 @@ func (j *Judge) references(ctx context.Context, r Range) error {
 	}
 	for _, key := range sortedKeys(groups) {
 		g := groups[key]
-		for rev, err := range j.Repo.RevList(ctx, sortedKeys(g.ids), g.bounds, gitrepo.RevListOptions{}) {
+		for rev, err := range ps.Repo.RevList(ctx, sortedKeys(g.ids), g.bounds, gitrepo.RevListOptions{}) {
 			if errors.Is(err, gitrepo.ErrCut) {
 				break // unknown because cut is not reported
 			}

@@ -13,11 +13,11 @@ import (
 
 // frozen judges relay-frozen (docs/spec/relay.md#freeze): nothing but ACKs and
 // the freezer's own words enters a thread while a freeze holds.
-func (j *Judge) frozen(ctx context.Context, r Range, c *commit, e *entry) error {
-	if c.policy.Level("relay-frozen") == finding.Off || e.env.Type == "ACK" {
+func (ps *pass) frozen(ctx context.Context, c *commit, e *entry) error {
+	if !e.counts || e.env.Type == "ACK" || c.policy.Level("relay-frozen") == finding.Off {
 		return nil
 	}
-	freezes, err := j.freezes(c, e.thread)
+	freezes, err := ps.freezes(c, e.thread)
 	if err != nil {
 		return err
 	}
@@ -27,7 +27,7 @@ func (j *Judge) frozen(ctx context.Context, r Range, c *commit, e *entry) error 
 		if z.from == e.env.From {
 			continue
 		}
-		if err := j.hold(ctx, c, e.thread, z); err != nil {
+		if err := ps.hold(ctx, c, e.thread, z); err != nil {
 			return err
 		}
 		if z.holds {
@@ -38,8 +38,7 @@ func (j *Judge) frozen(ctx context.Context, r Range, c *commit, e *entry) error 
 	if holds == nil {
 		return nil
 	}
-	line, col := e.env.Place("type")
-	j.add(c.policy, finding.Finding{Rule: "relay-frozen", Severity: finding.Error, Path: e.path, Line: line, Col: col, Commit: c.id, Ref: r.Ref,
+	ps.tellAt(c, e, "type", finding.Finding{Rule: "relay-frozen",
 		Message: fmt.Sprintf("%s froze the thread with %s until %s", finding.QuoteMax(holds.from, 60), finding.Quote(holds.path), holds.until.UTC().Format(time.RFC3339)),
 		Hint:    "wait for the decision, or send an ACK"})
 	return nil
@@ -53,16 +52,16 @@ type freeze struct {
 }
 
 // freezes returns what may freeze a thread when c comes, the longest first.
-func (j *Judge) freezes(c *commit, name string) ([]freeze, error) {
+func (ps *pass) freezes(c *commit, name string) ([]freeze, error) {
 	if list, known := c.freezes[name]; known {
 		return list, nil
 	}
-	t, err := j.thread(c.policy, name)
+	t, err := ps.thread(c.policy, name)
 	if err != nil {
 		return nil, err
 	}
-	now := j.Now
-	if c.obj != nil && !j.Gate.server() {
+	now := ps.Now
+	if c.obj != nil && !ps.Gate.server() {
 		now = committed(c.obj)
 	}
 	var list []freeze
@@ -84,36 +83,36 @@ func (j *Judge) freezes(c *commit, name string) ([]freeze, error) {
 
 // hold finds out, once, whether a freeze holds for c: it lies in its history,
 // and no thaw of it does.
-func (j *Judge) hold(ctx context.Context, c *commit, name string, z *freeze) error {
+func (ps *pass) hold(ctx context.Context, c *commit, name string, z *freeze) error {
 	if z.asked {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if z.asked = true; !j.before(c, z.fact) {
+	if z.asked = true; !ps.before(c, z.fact) {
 		return nil
 	}
-	t, err := j.thread(c.policy, name)
+	t, err := ps.thread(c.policy, name)
 	if err != nil {
 		return err
 	}
-	thawed, err := j.thawed(ctx, c, t, z.fact)
+	thawed, err := ps.thawed(ctx, c, t, z.fact)
 	z.holds = !thawed
 	return err
 }
 
 // thawed tells whether the history of c holds a relay by the same sender that
 // is no freeze and knew z.
-func (j *Judge) thawed(ctx context.Context, c *commit, t *thread, z *fact) (bool, error) {
+func (ps *pass) thawed(ctx context.Context, c *commit, t *thread, z *fact) (bool, error) {
 	for _, f := range t.facts {
 		if !f.valid || !f.relay || f.freezes || f.from != z.from {
 			continue
 		}
-		if !j.before(c, f) {
+		if !ps.before(c, f) {
 			continue
 		}
-		if knew, err := j.after(ctx, f, z); knew || err != nil {
+		if knew, err := ps.after(ctx, f, z); knew || err != nil {
 			return knew, err
 		}
 	}
@@ -121,46 +120,46 @@ func (j *Judge) thawed(ctx context.Context, c *commit, t *thread, z *fact) (bool
 }
 
 // after tells whether z is in the history of the commit that brought f.
-func (j *Judge) after(ctx context.Context, f, z *fact) (bool, error) {
+func (ps *pass) after(ctx context.Context, f, z *fact) (bool, error) {
 	switch {
 	case f.commit >= 0 && z.commit >= 0:
-		return j.walk.ancestor(z.commit, f.commit), nil
+		return ps.walk.ancestor(z.commit, f.commit), nil
 	case f.commit < 0 && z.commit >= 0:
 		return false, nil // f was there before the range, z came with it
 	case f.commit < 0:
 		// A freeze that counts is young, f may be as old as the history: what
 		// was there when z came did not come after it.
-		with, err := j.broughtBy(ctx, z)
+		with, err := ps.broughtBy(ctx, z)
 		if err != nil {
 			return false, err
 		}
-		c, err := j.Repo.Commit(with)
+		c, err := ps.Repo.Commit(with)
 		if err != nil {
 			return false, err
 		}
-		if older, err := j.present(f, c.Tree); older || err != nil {
+		if older, err := ps.present(f, c.Tree); older || err != nil {
 			return false, err
 		}
 	}
 	from := ""
 	if f.commit >= 0 {
-		from = j.walk.id(f.commit)
+		from = ps.walk.id(f.commit)
 	} else {
 		var err error
-		if from, err = j.broughtBy(ctx, f); err != nil {
+		if from, err = ps.broughtBy(ctx, f); err != nil {
 			return false, err
 		}
 	}
-	gc, err := j.Repo.Commit(from)
+	gc, err := ps.Repo.Commit(from)
 	if err != nil {
 		return false, err
 	}
 	for _, p := range gc.Parents {
-		pc, err := j.Repo.Commit(p)
+		pc, err := ps.Repo.Commit(p)
 		if err != nil {
 			return false, err
 		}
-		if ok, err := j.present(z, pc.Tree); ok || err != nil {
+		if ok, err := ps.present(z, pc.Tree); ok || err != nil {
 			return ok, err
 		}
 	}
@@ -169,21 +168,21 @@ func (j *Judge) after(ctx context.Context, f, z *fact) (bool, error) {
 
 // broughtBy finds, once, the commit outside the range that brought a fact's
 // path. It walks back from the range, and is used only for what is recent.
-func (j *Judge) broughtBy(ctx context.Context, f *fact) (string, error) {
+func (ps *pass) broughtBy(ctx context.Context, f *fact) (string, error) {
 	if f.detail().brought != "" {
 		return f.more.brought, nil
 	}
-	tips := j.walk.boundIDs()
+	tips := ps.walk.boundIDs()
 	slices.Sort(tips)
-	for rev, err := range j.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{}) {
+	for rev, err := range ps.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{}) {
 		if err != nil {
 			return "", err
 		}
-		c, err := j.Repo.Commit(rev.ID)
+		c, err := ps.Repo.Commit(rev.ID)
 		if err != nil {
 			return "", err
 		}
-		if ok, err := j.present(f, c.Tree); err != nil || !ok {
+		if ok, err := ps.present(f, c.Tree); err != nil || !ok {
 			if err != nil {
 				return "", err
 			}
@@ -191,11 +190,11 @@ func (j *Judge) broughtBy(ctx context.Context, f *fact) (string, error) {
 		}
 		first := true
 		for _, p := range rev.Parents {
-			pc, err := j.Repo.Commit(p)
+			pc, err := ps.Repo.Commit(p)
 			if err != nil {
 				return "", err
 			}
-			ok, err := j.present(f, pc.Tree)
+			ok, err := ps.present(f, pc.Tree)
 			if err != nil {
 				return "", err
 			}

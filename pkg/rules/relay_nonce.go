@@ -7,6 +7,7 @@ import (
 	"github.com/rigward/rigward/internal/history"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/relay"
 )
 
 // A nonceUse is a nonce that the range brings.
@@ -26,16 +27,33 @@ const maxSameNonce = 16
 // with more is read when the next one asks.
 const maxBrought = 1 << 16
 
+// useNonce notes the nonce of an envelope, to be looked up when the range is
+// whole.
+func (ps *pass) useNonce(_ context.Context, c *commit, e *entry) error {
+	if e.env == nil || e.env.Nonce == "" {
+		return nil
+	}
+	if ps.Nonces != nil && len(ps.brought) < maxBrought {
+		ps.brought = append(ps.brought, history.Hit{Path: e.path, Blob: e.blob, Commit: c.id})
+		ps.nonced = append(ps.nonced, e.env.Nonce)
+	}
+	if e.relay && c.obj != nil && e.env.Conforms("nonce") && relay.ValidNonce(e.env.Nonce) {
+		line, col := e.env.Place("nonce")
+		ps.uses = append(ps.uses, nonceUse{nonce: e.env.Nonce, path: e.path, blob: e.blob, commit: c.n, line: line, col: col, policy: c.policy})
+	}
+	return nil
+}
+
 // nonces judges that each nonce of the range is unique in the history of the
 // new tip, or of all protected refs (docs/spec/relay.md#nonce).
-func (j *Judge) nonces(ctx context.Context, r Range) error {
-	uses := j.uses
-	j.uses = nil
-	tips := j.walk.boundIDs()
-	if j.Nonces != nil {
+func (ps *pass) nonces(ctx context.Context) error {
+	uses := ps.uses
+	ps.uses = nil
+	tips := ps.walk.boundIDs()
+	if ps.Nonces != nil {
 		defer func() {
-			if len(j.brought) < maxBrought {
-				j.Nonces.Advance(r.New, tips, j.brought, j.nonced)
+			if len(ps.brought) < maxBrought {
+				ps.Nonces.Advance(ps.rng.New, tips, ps.brought, ps.nonced)
 			}
 		}()
 	}
@@ -47,19 +65,19 @@ func (j *Judge) nonces(ctx context.Context, r Range) error {
 		if commit != "" {
 			where += " of commit " + short(commit)
 		}
-		j.add(u.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: u.path, Line: u.line, Col: u.col, Commit: j.walk.id(u.commit), Ref: r.Ref,
+		ps.add(u.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: u.path, Line: u.line, Col: u.col, Commit: ps.walk.id(u.commit), Ref: ps.rng.Ref,
 			Message: "the nonce was used before, by " + where, Hint: "relay again with a fresh nonce: rig-bridge relay"})
 	}
-	if r.Policy.NonceRefs {
+	if ps.rng.Policy.NonceRefs {
 		for _, u := range uses {
-			j.claims = append(j.claims, claim{u, r.Ref, r.Old, j.walk.id(u.commit)})
+			ps.claims = append(ps.claims, claim{u, ps.rng.Ref, ps.rng.Old, ps.walk.id(u.commit)})
 		}
 	}
 	byNonce := map[string][]*nonceUse{}
 	tell := func(u, other *nonceUse) {
 		if !u.told { // once, however many others there are
 			u.told = true
-			add(*u, other.path, j.walk.id(other.commit))
+			add(*u, other.path, ps.walk.id(other.commit))
 		}
 	}
 	for i := range uses {
@@ -69,7 +87,7 @@ func (j *Judge) nonces(ctx context.Context, r Range) error {
 				continue // one envelope that two branches brought
 			}
 			tell(u, other)
-			if !j.walk.ancestor(other.commit, u.commit) {
+			if !ps.walk.ancestor(other.commit, u.commit) {
 				tell(other, u)
 			}
 		}
@@ -77,23 +95,23 @@ func (j *Judge) nonces(ctx context.Context, r Range) error {
 			byNonce[u.nonce] = append(byNonce[u.nonce], u)
 		}
 	}
-	if j.Nonces == nil && j.Used != nil {
-		found, err := j.Used(sortedKeys(byNonce))
+	if ps.Nonces == nil && ps.Used != nil {
+		found, err := ps.Used(sortedKeys(byNonce))
 		if err != nil {
 			return err
 		}
 		tellUses(uses, found, add)
 	}
-	if j.Nonces == nil {
+	if ps.Nonces == nil {
 		return nil
 	}
-	all := slices.Concat(tips, r.NonceTips)
+	all := slices.Concat(tips, ps.rng.NonceTips)
 	slices.Sort(all)
 	all = slices.Compact(all)
 	if len(all) == 0 {
 		return nil
 	}
-	found, err := j.Nonces.Find(ctx, sortedKeys(byNonce), all)
+	found, err := ps.Nonces.Find(ctx, sortedKeys(byNonce), all)
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,16 @@
 package rules
 
 import (
+	"context"
+
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
 )
 
 // answered tells whether in_reply_to is the body hash of an envelope of the
 // same thread in the history of the commit (docs/spec/relay.md#reply).
-func (j *Judge) answered(c *commit, e *entry) (bool, error) {
-	t, err := j.thread(c.policy, e.thread)
+func (ps *pass) answered(c *commit, e *entry) (bool, error) {
+	t, err := ps.thread(c.policy, e.thread)
 	if err != nil {
 		return false, err
 	}
@@ -16,22 +18,23 @@ func (j *Judge) answered(c *commit, e *entry) (bool, error) {
 		if c.obj != nil && f.commit == c.n {
 			break // its own come last
 		}
-		if j.before(c, f) {
+		if ps.before(c, f) {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-func (j *Judge) relayReply(c *commit, e *entry, add func(rule, key, message, hint string)) error {
-	if !e.env.Conforms("in_reply_to") {
+// relayReply judges that a relay answers an earlier turn of its thread.
+func (ps *pass) relayReply(_ context.Context, c *commit, e *entry) error {
+	if !e.relay || !e.env.Conforms("in_reply_to") {
 		return nil // absent or malformed: told by relay-fields, envelope-schema
 	}
-	found, err := j.answered(c, e)
+	found, err := ps.answered(c, e)
 	if found || err != nil {
 		return err
 	}
-	cut, err := j.cut()
+	cut, err := ps.cut()
 	if err != nil {
 		return err
 	}
@@ -41,6 +44,7 @@ func (j *Judge) relayReply(c *commit, e *entry, add func(rule, key, message, hin
 			Hint:    "git fetch --unshallow (in a GitHub workflow: fetch-depth: 0)",
 		}
 	}
-	add("relay-reply", "in_reply_to", "no earlier envelope of the thread has this body hash", "rig-bridge thread "+e.thread+" --json lists the hashes")
+	ps.tellAt(c, e, "in_reply_to", finding.Finding{Rule: "relay-reply",
+		Message: "no earlier envelope of the thread has this body hash", Hint: "rig-bridge thread " + e.thread + " --json lists the hashes"})
 	return nil
 }

@@ -17,18 +17,18 @@ import (
 // commit changes. A merge changes them, too, if it takes them from another side
 // than the one that the ref comes from: so a list could be rolled back. If no
 // side comes from there, those count that have most of the accepted history.
-func (j *Judge) trustChanges(ctx context.Context, c *commit) (paths []string, err error) {
-	some := slices.ContainsFunc(c.parents, j.fromTrusted)
+func (ps *pass) trustChanges(ctx context.Context, c *commit) (paths []string, err error) {
+	some := slices.ContainsFunc(c.parents, ps.fromTrusted)
 	for i, d := range c.diffs {
 		skip := false
 		switch {
 		case len(c.diffs) == 1 || !slices.ContainsFunc(d.Changes, func(ch gitrepo.Change) bool { return c.policy.Guards(ch.Path) }):
-		case j.OfTheTime != nil:
+		case ps.OfTheTime != nil:
 			skip = i != c.main
 		case some:
-			skip = !j.fromTrusted(c.parents[i])
+			skip = !ps.fromTrusted(c.parents[i])
 		default:
-			if skip, err = j.outdated(ctx, c, i); err != nil {
+			if skip, err = ps.outdated(ctx, c, i); err != nil {
 				return nil, err
 			}
 		}
@@ -46,16 +46,16 @@ func (j *Judge) trustChanges(ctx context.Context, c *commit) (paths []string, er
 
 // outdated tells whether another parent of a merge has all the accepted history
 // that parent i has, and more.
-func (j *Judge) outdated(ctx context.Context, c *commit, i int) (bool, error) {
+func (ps *pass) outdated(ctx context.Context, c *commit, i int) (bool, error) {
 	for k := range c.parents {
-		within, err := j.acceptedWithin(ctx, c.parents[i], c.parents[k])
+		within, err := ps.acceptedWithin(ctx, c.parents[i], c.parents[k])
 		if err != nil {
 			return false, err
 		}
 		if !within {
 			continue
 		}
-		if back, err := j.acceptedWithin(ctx, c.parents[k], c.parents[i]); err != nil || !back {
+		if back, err := ps.acceptedWithin(ctx, c.parents[k], c.parents[i]); err != nil || !back {
 			return err == nil, err
 		}
 	}
@@ -67,10 +67,10 @@ const maxBoundPairs = 64
 
 // acceptedWithin tells whether the accepted history of commit a is a part of
 // that of commit b. If it would take long to find out, it is taken for none.
-func (j *Judge) acceptedWithin(ctx context.Context, a, b string) (bool, error) {
+func (ps *pass) acceptedWithin(ctx context.Context, a, b string) (bool, error) {
 	bounds := func(id string) []int32 {
-		n, _ := j.walk.find(id)
-		return j.walk.sets[j.walk.setOf(n)]
+		n, _ := ps.walk.find(id)
+		return ps.walk.sets[ps.walk.setOf(n)]
 	}
 	as, bs := bounds(a), bounds(b)
 	if len(as)*len(bs) > maxBoundPairs {
@@ -83,7 +83,7 @@ func (j *Judge) acceptedWithin(ctx context.Context, a, b string) (bool, error) {
 				break
 			}
 			var err error
-			if found, err = j.Repo.IsAncestor(ctx, j.walk.bounds[x].id, j.walk.bounds[y].id); err != nil {
+			if found, err = ps.Repo.IsAncestor(ctx, ps.walk.bounds[x].id, ps.walk.bounds[y].id); err != nil {
 				return false, err
 			}
 		}
@@ -96,26 +96,26 @@ func (j *Judge) acceptedWithin(ctx context.Context, a, b string) (bool, error) {
 
 // fromTrusted tells whether a parent is the commit whose policy and signers
 // count, or descends from it.
-func (j *Judge) fromTrusted(parent string) bool {
-	n, ok := j.walk.find(parent)
-	return ok && slices.ContainsFunc(j.walk.sets[j.walk.setOf(n)], func(b int32) bool { return j.walk.bounds[b].trusted })
+func (ps *pass) fromTrusted(parent string) bool {
+	n, ok := ps.walk.find(parent)
+	return ok && slices.ContainsFunc(ps.walk.sets[ps.walk.setOf(n)], func(b int32) bool { return ps.walk.bounds[b].trusted })
 }
 
 // trustedBounds finds the commits just outside the range that are or contain
 // the one whose policy and signers count. Only merges ask.
-func (j *Judge) trustedBounds(ctx context.Context, r Range) error {
-	w := j.walk
-	if r.Old != "" && (r.From == "" || r.From == r.Old) {
+func (ps *pass) trustedBounds(ctx context.Context) error {
+	w := ps.walk
+	if ps.rng.Old != "" && (ps.rng.From == "" || ps.rng.From == ps.rng.Old) {
 		for i := range w.bounds {
-			w.bounds[i].trusted = w.bounds[i].id == r.Old // what does not contain it lies below it
+			w.bounds[i].trusted = w.bounds[i].id == ps.rng.Old // what does not contain it lies below it
 		}
 		return nil
 	}
-	if r.From == "" || !w.merges() {
+	if ps.rng.From == "" || !w.merges() {
 		return nil
 	}
 	for i := range w.bounds {
-		ok, err := j.Repo.IsAncestor(ctx, r.From, w.bounds[i].id)
+		ok, err := ps.Repo.IsAncestor(ctx, ps.rng.From, w.bounds[i].id)
 		if err != nil {
 			return err
 		}
@@ -124,15 +124,35 @@ func (j *Judge) trustedBounds(ctx context.Context, r Range) error {
 	return nil
 }
 
+// signersChange judges what changes who is trusted: that the next push can be
+// judged by it, and that it is signed by somebody who was trusted before.
+func (ps *pass) signersChange(_ context.Context, c *commit) error {
+	if err := ps.trustFiles(c); err != nil {
+		return err
+	}
+	if err := ps.revocations(c); err != nil {
+		return err
+	}
+	if c.obj == nil {
+		return nil
+	}
+	ps.bootstrap(c)
+	if _, change := ps.mustSign(c); change && c.unfit != nil {
+		ps.tell(c, finding.Finding{Rule: "signers-change", Message: "policy or signers are changed by a commit that no trusted signer made",
+			Hint: "let a signer of the old file make this commit"})
+	}
+	return nil
+}
+
 // trustFiles judges that policy, signers and revocation files can be read: the
 // next push is judged by them.
-func (j *Judge) trustFiles(_ context.Context, r Range, c *commit) error {
+func (ps *pass) trustFiles(c *commit) error {
 	for _, ch := range c.brought {
 		if ch.Deleted() || !c.policy.Guards(ch.Path) {
 			continue
 		}
 		add := func(line, col int, message, hint string) {
-			j.add(c.policy, finding.Finding{Rule: "signers-change", Severity: finding.Error, Path: ch.Path, Line: line, Col: col, Commit: c.id, Ref: r.Ref, Message: message, Hint: hint})
+			ps.tell(c, finding.Finding{Rule: "signers-change", Path: ch.Path, Line: line, Col: col, Message: message, Hint: hint})
 		}
 		if !ch.NewMode.IsFile() {
 			add(0, 0, fmt.Sprintf("an entry of mode %s, expected a regular file", ch.NewMode), "")
@@ -142,7 +162,7 @@ func (j *Judge) trustFiles(_ context.Context, r Range, c *commit) error {
 		if ch.Path == policy.Path {
 			limit = policy.MaxPolicyBytes
 		}
-		data, large, err := j.blob(ch.NewID, limit)
+		data, large, err := ps.blob(ch.NewID, limit)
 		if err != nil {
 			return err
 		}
@@ -185,7 +205,7 @@ func (j *Judge) blob(id string, limit int64) (data []byte, large bool, err error
 // revocations judges that the revocation file that a commit's own policy names
 // is there and can be read, where the commit changes one of the two: without it
 // nothing signed could be decided any more.
-func (j *Judge) revocations(_ context.Context, r Range, c *commit) error {
+func (ps *pass) revocations(c *commit) error {
 	changes := c.diffs[0].Changes
 	if c.obj == nil || len(changes) == c.envelopes {
 		return nil // the index; envelopes alone
@@ -193,11 +213,11 @@ func (j *Judge) revocations(_ context.Context, r Range, c *commit) error {
 	changed := func(path string) bool { return touches(changes, path) }
 	p := c.policy
 	if !p.Server {
-		id, err := policy.FileIn(j.Repo, c.obj.Tree, policy.Path)
+		id, err := policy.FileIn(ps.Repo, c.obj.Tree, policy.Path)
 		if err != nil || id == "" {
 			return policy.UnlessUndecided(err)
 		}
-		data, large, err := j.blob(id, policy.MaxPolicyBytes)
+		data, large, err := ps.blob(id, policy.MaxPolicyBytes)
 		if err != nil {
 			return err
 		}
@@ -210,7 +230,7 @@ func (j *Judge) revocations(_ context.Context, r Range, c *commit) error {
 		return nil
 	}
 	why := ""
-	id, err := policy.FileIn(j.Repo, c.obj.Tree, p.Revoked)
+	id, err := policy.FileIn(ps.Repo, c.obj.Tree, p.Revoked)
 	switch {
 	case policy.UnlessUndecided(err) != nil:
 		return err
@@ -221,7 +241,7 @@ func (j *Judge) revocations(_ context.Context, r Range, c *commit) error {
 	case err != nil:
 		why = "is no regular file"
 	default:
-		data, large, err := j.blob(id, policy.MaxTrustBytes)
+		data, large, err := ps.blob(id, policy.MaxTrustBytes)
 		if err != nil {
 			return err
 		}
@@ -232,7 +252,7 @@ func (j *Judge) revocations(_ context.Context, r Range, c *commit) error {
 		}
 	}
 	if why != "" {
-		j.add(c.policy, finding.Finding{Rule: "signers-change", Severity: finding.Error, Path: p.Revoked, Commit: c.id, Ref: r.Ref,
+		ps.tell(c, finding.Finding{Rule: "signers-change", Path: p.Revoked,
 			Message: "the policy names this revocation file, which " + why + ": nothing signed could be decided any more",
 			Hint:    "commit the policy together with the file: rig-hook keys revoke KEY writes it; or take the key revoked out of the policy"})
 	}
@@ -245,13 +265,11 @@ func touches(changes []gitrepo.Change, path string) bool {
 
 // bootstrap refuses, at a server, policy and signers files where nobody is
 // trusted yet, unless the server says that it takes them.
-func (j *Judge) bootstrap(c *commit, add func(rule, message, hint string)) {
-	if c.trust.Exists() || j.Bootstrap {
+func (ps *pass) bootstrap(c *commit) {
+	if c.trust.Exists() || ps.Bootstrap || len(c.trustPaths) == 0 || !ps.Gate.server() && !ps.Receives {
 		return
 	}
-	for _, path := range c.trustPaths {
-		add("signers-change", "nobody is trusted yet who could sign for a change of "+finding.Quote(path),
-			"on the server, for the push that brings it: git config rigward.bootstrap true")
-		return
-	}
+	ps.tell(c, finding.Finding{Rule: "signers-change",
+		Message: "nobody is trusted yet who could sign for a change of " + finding.Quote(c.trustPaths[0]),
+		Hint:    "on the server, for the push that brings it: git config rigward.bootstrap true"})
 }

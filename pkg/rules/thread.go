@@ -111,19 +111,19 @@ func (t *thread) withHash(hash oid) iter.Seq[*fact] {
 
 // put makes an accepted envelope known to its thread, with what it says; env is
 // nil if that cannot be parsed.
-func (j *Judge) put(t *thread, f *fact, env *envelope.Envelope) {
+func (ps *pass) put(t *thread, f *fact, env *envelope.Envelope) {
 	t.is = true
 	if env == nil {
 		t.put(f)
 		return
 	}
-	if j.senders == nil {
-		j.senders = map[string]string{}
+	if ps.senders == nil {
+		ps.senders = map[string]string{}
 	}
-	from, known := j.senders[env.From]
+	from, known := ps.senders[env.From]
 	if !known {
 		from = strings.Clone(env.From)
-		j.senders[from] = from
+		ps.senders[from] = from
 	}
 	f.from, f.hash, f.reply = from, hashOf(env.Hash), hashOf(env.InReplyTo)
 	f.valid = env.Valid()
@@ -153,16 +153,16 @@ func (f *fact) detail() *details {
 
 // thread returns what is known of a thread directory, reading what was there
 // before the range when it is first asked for.
-func (j *Judge) thread(p *policy.Policy, name string) (*thread, error) {
+func (ps *pass) thread(p *policy.Policy, name string) (*thread, error) {
 	dir := p.Under(name)
-	if t := j.threads[dir]; t != nil {
+	if t := ps.threads[dir]; t != nil {
 		return t, nil
 	}
 	t := &thread{}
 	at := map[string]map[string][]int32{} // blob and path to the bounds that have it
 	var ids []string
-	for i, b := range j.walk.bounds {
-		tree, err := j.dir(b.tree, dir)
+	for i, b := range ps.walk.bounds {
+		tree, err := ps.dir(b.tree, dir)
 		if err != nil {
 			return nil, err
 		}
@@ -182,15 +182,15 @@ func (j *Judge) thread(p *policy.Policy, name string) (*thread, error) {
 			at[e.ID][path] = append(at[e.ID][path], int32(i))
 		}
 	}
-	if err := j.oddDirectories(p); err != nil {
+	if err := ps.oddDirectories(p); err != nil {
 		return nil, err
 	}
-	for _, d := range j.oddDirs[portable.Fold(dir)] {
+	for _, d := range ps.oddDirs[portable.Fold(dir)] {
 		if d == dir {
 			continue
 		}
-		for _, b := range j.walk.bounds {
-			names, err := j.names(b.tree, d)
+		for _, b := range ps.walk.bounds {
+			names, err := ps.names(b.tree, d)
 			if err != nil {
 				return nil, err
 			}
@@ -202,7 +202,7 @@ func (j *Judge) thread(p *policy.Policy, name string) (*thread, error) {
 	put := func(id string, head []byte, env *envelope.Envelope) {
 		for _, path := range sortedKeys(at[id]) {
 			if p.Accepted(path, gitrepo.ModeFile, head) {
-				j.put(t, &fact{path: path, blob: oidOf(id), commit: -1, more: &details{bounds: at[id][path]}}, env)
+				ps.put(t, &fact{path: path, blob: oidOf(id), commit: -1, more: &details{bounds: at[id][path]}}, env)
 			}
 		}
 	}
@@ -217,7 +217,7 @@ func (j *Judge) thread(p *policy.Policy, name string) (*thread, error) {
 		objs, bytes = objs[:0], 0
 	}
 	var large []string
-	err := j.Repo.Objects(ids, p.MaxFile, func(o gitrepo.Object) error {
+	err := ps.Repo.Objects(ids, p.MaxFile, func(o gitrepo.Object) error {
 		switch {
 		case errors.Is(o.Err, gitrepo.ErrTooLarge):
 			large = append(large, o.ID)
@@ -237,10 +237,10 @@ func (j *Judge) thread(p *policy.Policy, name string) (*thread, error) {
 		return nil, err
 	}
 	flush()
-	if err := j.large(p, large, put); err != nil {
+	if err := ps.large(p, large, put); err != nil {
 		return nil, err
 	}
-	j.threads[dir] = t
+	ps.threads[dir] = t
 	return t, nil
 }
 
@@ -321,18 +321,18 @@ func belowFolded(p *policy.Policy, fold string) (rest string, ok bool) {
 
 // oddDirectories finds, once, the directories that a file system could take for
 // one of another name beside or above the threads, by their folded paths.
-func (j *Judge) oddDirectories(p *policy.Policy) error {
-	if j.oddDirs != nil {
+func (ps *pass) oddDirectories(p *policy.Policy) error {
+	if ps.oddDirs != nil {
 		return nil
 	}
-	j.oddDirs, j.oddSeen, j.oddNames = map[string][]string{}, map[string]bool{}, portable.Shorts{}
-	for _, b := range j.walk.bounds {
-		roots, err := j.roots(b.tree, p.Root)
+	ps.oddDirs, ps.oddSeen, ps.oddNames = map[string][]string{}, map[string]bool{}, portable.Shorts{}
+	for _, b := range ps.walk.bounds {
+		roots, err := ps.roots(b.tree, p.Root)
 		if err != nil {
 			return err
 		}
 		for _, root := range roots {
-			names, err := j.names(b.tree, root)
+			names, err := ps.names(b.tree, root)
 			if err != nil {
 				return err
 			}
@@ -340,7 +340,7 @@ func (j *Judge) oddDirectories(p *policy.Policy) error {
 				if root == p.Root && portable.Fold(name) == name && strings.IndexByte(name, '~') < 0 {
 					continue
 				}
-				j.oddDirectory(p, root, name)
+				ps.oddDirectory(p, root, name)
 			}
 		}
 	}
@@ -348,16 +348,16 @@ func (j *Judge) oddDirectories(p *policy.Policy) error {
 }
 
 // oddDirectory makes such a directory known.
-func (j *Judge) oddDirectory(p *policy.Policy, root, name string) {
+func (ps *pass) oddDirectory(p *policy.Policy, root, name string) {
 	dir := path.Join(root, name)
 	fold := portable.Fold(dir)
-	if j.oddSeen[dir] {
+	if ps.oddSeen[dir] {
 		return
 	}
-	j.oddSeen[dir] = true
-	j.oddDirs[fold] = append(j.oddDirs[fold], dir)
+	ps.oddSeen[dir] = true
+	ps.oddDirs[fold] = append(ps.oddDirs[fold], dir)
 	if root == p.Root {
-		j.oddNames.Add(name)
+		ps.oddNames.Add(name)
 	}
 }
 
@@ -390,14 +390,14 @@ func (j *Judge) roots(tree, root string) ([]string, error) {
 }
 
 // remember makes a commit's envelopes known to the commits that follow.
-func (j *Judge) remember(c *commit) error {
+func (ps *pass) remember(c *commit) error {
 	for _, e := range c.entries {
-		t, err := j.thread(c.policy, e.thread)
+		t, err := ps.thread(c.policy, e.thread)
 		if err != nil {
 			return err
 		}
 		if e.fenced && e.mode.IsFile() {
-			j.put(t, &fact{path: e.path, blob: oidOf(e.blob), commit: c.n}, e.env)
+			ps.put(t, &fact{path: e.path, blob: oidOf(e.blob), commit: c.n}, e.env)
 		}
 		e.env = nil
 	}
@@ -412,24 +412,24 @@ func (j *Judge) present(f *fact, tree string) (bool, error) {
 
 // before tells whether the fact's envelope came in the history of c, without c
 // itself.
-func (j *Judge) before(c *commit, f *fact) bool {
+func (ps *pass) before(c *commit, f *fact) bool {
 	switch {
 	case c.obj == nil:
 		return f.commit < 0
 	case f.commit >= 0:
-		return j.walk.ancestor(f.commit, c.n)
+		return ps.walk.ancestor(f.commit, c.n)
 	}
-	return slices.ContainsFunc(j.walk.sets[j.walk.below[c.n]], func(b int32) bool { return slices.Contains(f.more.bounds, b) })
+	return slices.ContainsFunc(ps.walk.sets[ps.walk.below[c.n]], func(b int32) bool { return slices.Contains(f.more.bounds, b) })
 }
 
 // twin returns a path of c's tree that a file system could take for the path,
 // "" if there is none. t is the thread that both lie in, after folding.
-func (j *Judge) twin(c *commit, t *thread, p string) (string, error) {
+func (ps *pass) twin(c *commit, t *thread, p string) (string, error) {
 	for other := range t.folded(portable.Fold(p)) {
 		if other == p {
 			continue
 		}
-		if ok, err := j.exists(c, other); err != nil || ok {
+		if ok, err := ps.exists(c, other); err != nil || ok {
 			return other, err
 		}
 	}
@@ -445,7 +445,7 @@ func (j *Judge) twin(c *commit, t *thread, p string) (string, error) {
 	dir, name := path.Split(p)
 	for other := range t.shorts.Twins(name) {
 		other = dir + other
-		if ok, err := j.exists(c, other); err != nil || ok && other != p {
+		if ok, err := ps.exists(c, other); err != nil || ok && other != p {
 			return other, err
 		}
 	}
@@ -453,8 +453,8 @@ func (j *Judge) twin(c *commit, t *thread, p string) (string, error) {
 }
 
 // exists reports whether c's tree has something at a path, also a directory.
-func (j *Judge) exists(c *commit, p string) (bool, error) {
-	if _, ok, err := j.lookup(c, p); ok || err != nil || c.obj != nil {
+func (ps *pass) exists(c *commit, p string) (bool, error) {
+	if _, ok, err := ps.lookup(c, p); ok || err != nil || c.obj != nil {
 		return ok, err
 	}
 	if c.dirs == nil {

@@ -23,10 +23,13 @@ const (
 	table = root + "docs/cases.md"
 	head  = `# Every case and its test
 
-Users of similar tools reported what went wrong there. Each of those failures has an id, and a test here that plays it and names the id. A test fails if an id has no row, or a row's test does not name the id. To write the table anew: ` + "`go test ./internal/cases -update`" + `.
+What went wrong in similar tools, as their users reported it (A to I), and attacks that were tried on this one (J). Each
+has an id, one line that says what goes wrong, and a test that plays it, the lawful neighbour included, and names the
+id. A test fails if an id has no line, no row, or a row's test does not name it. The lines are in
+` + "`internal/cases/testdata/ids.txt`; to write the table anew: `go test ./internal/cases -update`" + `.
 
-| case | test |
-|---|---|
+| case | what goes wrong | test |
+|---|---|---|
 `
 )
 
@@ -128,13 +131,36 @@ func places(t *testing.T) map[string][]place {
 	return out
 }
 
-func ids(t *testing.T) []string {
+// ids returns the ids of the list in their order, and what each of them is.
+func ids(t *testing.T) (all []string, says map[string]string) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/ids.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Fields(string(data))
+	says = map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		id, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		all = append(all, id)
+		says[id] = text
+	}
+	return all, says
+}
+
+// TestEveryCaseIsDescribed demands one line for each id, in words of its own.
+func TestEveryCaseIsDescribed(t *testing.T) {
+	all, says := ids(t)
+	of := map[string]string{}
+	for _, id := range all {
+		switch text := says[id]; {
+		case len(text) < 20 || len(text) > 120 || strings.HasSuffix(text, ".") || strings.Contains(text, "|"):
+			t.Errorf("%s: %q is not a line of 20 to 120 bytes without a final period", id, text)
+		case of[text] != "":
+			t.Errorf("%s and %s have one description", of[text], id)
+		default:
+			of[text] = id
+		}
+	}
 }
 
 // TestIdsAreThoseOfTheList compares the ids kept here with the list itself
@@ -153,17 +179,18 @@ func TestIdsAreThoseOfTheList(t *testing.T) {
 			list = append(list, m[1])
 		}
 	}
-	if !slices.Equal(list, ids(t)) {
-		t.Errorf("testdata/ids.txt and the list differ:\n%v\n%v", ids(t), list)
+	if all, _ := ids(t); !slices.Equal(list, all) {
+		t.Errorf("testdata/ids.txt and the list differ:\n%v\n%v", all, list)
 	}
 }
 
 func TestEveryCaseHasATest(t *testing.T) {
 	found := places(t)
+	all, says := ids(t)
 	if *update {
 		var b strings.Builder
 		b.WriteString(head)
-		for _, id := range ids(t) {
+		for _, id := range all {
 			var links []string
 			for i, p := range found[id] {
 				if i == 3 {
@@ -175,7 +202,7 @@ func TestEveryCaseHasATest(t *testing.T) {
 				t.Errorf("no test names %s", id)
 				continue
 			}
-			fmt.Fprintf(&b, "| %s | %s |\n", id, strings.Join(links, ", "))
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", id, says[id], strings.Join(links, ", "))
 		}
 		if err := os.WriteFile(table, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
@@ -186,13 +213,16 @@ func TestEveryCaseHasATest(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := map[string][]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| ([A-J][0-9]{2}) \\| (`.*`) \\|$").FindAllStringSubmatch(string(data), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| ([A-J][0-9]{2}) \\| ([^|]*) \\| (`[^|]*`) \\|$").FindAllStringSubmatch(string(data), -1) {
 		if rows[m[1]] != nil {
 			t.Errorf("two rows of %s", m[1])
 		}
-		rows[m[1]] = strings.Split(strings.Trim(m[2], "`"), "`, `")
+		if m[2] != says[m[1]] {
+			t.Errorf("docs/cases.md says of %s %q, testdata/ids.txt %q; write it with: go test ./internal/cases -update", m[1], m[2], says[m[1]])
+		}
+		rows[m[1]] = strings.Split(strings.Trim(m[3], "`"), "`, `")
 	}
-	for _, id := range ids(t) {
+	for _, id := range all {
 		if len(rows[id]) == 0 {
 			t.Errorf("%s has no row in docs/cases.md; a test that names it, then: go test ./internal/cases -update", id)
 		}

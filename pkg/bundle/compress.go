@@ -315,94 +315,44 @@ func (z *zstdFrames) step() error {
 		}
 		return nil
 	}
-	head, err := z.src.Peek(4)
-	if len(head) == 0 {
-		return err // io.EOF: the file ends between frames
-	}
-	if len(head) < 4 && err != io.EOF {
-		return err
-	}
-	magic := uint32(0)
-	if len(head) == 4 {
-		magic = binary.LittleEndian.Uint32(head)
-	}
-	switch {
-	case magic&^0xf == zstdSkippable:
-		b, err := z.take(8)
-		if err != nil {
-			return err
-		}
-		z.n++
-		z.pass = int64(binary.LittleEndian.Uint32(b[4:]))
-		return nil
-	case magic != zstdMagic:
-		return Faultf(ContainerTrailingData, "", "bytes follow the end of the zstd stream")
-	}
-	return z.frameHeader()
+	return z.frame()
 }
 
-// frameHeader follows RFC 8878 section 3.1.1.1.
-func (z *zstdFrames) frameHeader() error {
-	b, err := z.take(5)
-	if err != nil {
+// frame begins the next frame, io.EOF if the file ends here.
+func (z *zstdFrames) frame() error {
+	head, err := z.src.Peek(zstd.HeaderMaxSize)
+	if len(head) == 0 || err != nil && err != io.EOF {
 		return err
 	}
-	z.n++
-	d := b[4]
-	single := d&0x20 != 0
-	if d&0x08 != 0 {
+	var h zstd.Header
+	switch err := h.Decode(head); {
+	case len(head) < 4 || err == zstd.ErrMagicMismatch:
+		return Faultf(ContainerTrailingData, "", "bytes follow the end of the zstd stream")
+	case err == io.ErrUnexpectedEOF:
+		return z.truncated()
+	case err != nil:
 		return Faultf(ContainerCorrupt, "", "the zstd frame header has a reserved bit set")
 	}
-	window := uint64(0)
-	if !single {
-		w, err := z.take(1)
-		if err != nil {
-			return err
-		}
-		base := uint64(1) << (10 + w[0]>>3)
-		window = base + base/8*uint64(w[0]&7)
+	z.n++
+	if _, err := z.take(h.HeaderSize); err != nil {
+		return err
 	}
-	dict := uint64(0)
-	if n := []int{0, 1, 2, 4}[d&3]; n > 0 {
-		id, err := z.take(n)
-		if err != nil {
-			return err
-		}
-		dict = littleEndian(id)
+	if h.Skippable {
+		z.pass = int64(h.SkippableSize)
+		return nil
 	}
-	size := []int{0, 2, 4, 8}[d>>6]
-	if single && size == 0 {
-		size = 1
+	window := h.WindowSize
+	if h.SingleSegment {
+		window = h.FrameContentSize
 	}
-	if size > 0 {
-		s, err := z.take(size)
-		if err != nil {
-			return err
-		}
-		content := littleEndian(s)
-		if size == 2 {
-			content += 256
-		}
-		if single {
-			window = content
-		}
-	}
-	if dict != 0 {
-		return Faultf(ContainerUnsupported, "", "the zstd frame needs dictionary %d, dictionaries are not supported", dict)
+	if h.DictionaryID != 0 {
+		return Faultf(ContainerUnsupported, "", "the zstd frame needs dictionary %d, dictionaries are not supported", h.DictionaryID)
 	}
 	if window > uint64(max(z.maxWindow, 0)) {
 		return Faultf(LimitWindow, "", "the zstd window is %d bytes, the limit is %d", window, z.maxWindow)
 	}
-	z.checksum = d&0x04 != 0
-	z.state = zstdAtBlock
+	z.checksum, z.state = h.HasCheckSum, zstdAtBlock
 	return nil
-}
-
-func littleEndian(b []byte) (v uint64) {
-	for i, c := range b {
-		v |= uint64(c) << (8 * i)
-	}
-	return v
 }
 
 type zstdReader struct {

@@ -2,6 +2,7 @@ package bundle
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -36,39 +37,16 @@ const ratioFloor = 64 << 20
 // maxPax bounds the body of a pax header.
 const maxPax = 1 << 20
 
-func (l *Limits) field(name string) *int64 {
-	switch name {
-	case "total-size":
-		return &l.TotalSize
-	case "member-size":
-		return &l.MemberSize
-	case "entries":
-		return &l.Entries
-	case "manifest":
-		return &l.Manifest
-	case "path":
-		return &l.Path
-	case "component":
-		return &l.Component
-	case "depth":
-		return &l.Depth
-	case "name-bytes":
-		return &l.NameBytes
-	case "window":
-		return &l.Window
-	case "ratio":
-		return &l.Ratio
-	}
-	return nil
-}
+// limitNames are the names of the fields, in their order.
+var limitNames = []string{"total-size", "member-size", "entries", "manifest", "path", "component", "depth", "name-bytes", "window", "ratio"}
 
 // Set changes one limit as `--limit NAME=VALUE` writes it. VALUE is a decimal
 // number, for sizes with an optional suffix KiB, MiB or GiB.
 func (l *Limits) Set(arg string) error {
 	name, value, ok := strings.Cut(arg, "=")
-	p := l.field(name)
-	if !ok || p == nil {
-		return fmt.Errorf("--limit takes NAME=VALUE with NAME one of total-size, member-size, entries, manifest, path, component, depth, name-bytes, window, ratio")
+	i := slices.Index(limitNames, name)
+	if !ok || i < 0 {
+		return fmt.Errorf("--limit takes NAME=VALUE with NAME one of %s", strings.Join(limitNames, ", "))
 	}
 	digits, unit := value, int64(1)
 	for i, suffix := range []string{"KiB", "MiB", "GiB"} {
@@ -80,6 +58,7 @@ func (l *Limits) Set(arg string) error {
 	if err != nil || int64(n) > (1<<62)/unit {
 		return fmt.Errorf("--limit %s takes a whole number, optionally with KiB, MiB or GiB", name)
 	}
-	*p = int64(n) * unit
+	fields := []*int64{&l.TotalSize, &l.MemberSize, &l.Entries, &l.Manifest, &l.Path, &l.Component, &l.Depth, &l.NameBytes, &l.Window, &l.Ratio}
+	*fields[i] = int64(n) * unit
 	return nil
 }

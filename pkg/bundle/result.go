@@ -100,13 +100,34 @@ func (r *Result) Finish() {
 }
 
 // WriteJSON is the JSON form of v without HTML escapes, and without a line
-// feed at its end.
+// feed at its end. What a terminal would obey is escaped.
 func WriteJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	out := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	if Printable(string(out)) {
+		return out, err
+	}
+	b = bytes.Buffer{}
+	for _, r := range string(out) { // such characters stand in texts only
+		if controlRune(r) || bidiRune(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes(), err
+}
+
+// JSONText is a text in its JSON form.
+func JSONText(s string) json.RawMessage {
+	b, err := WriteJSON(s)
+	if err != nil {
+		panic(err) // a text always has one
+	}
+	return b
 }
 
 // MarshalText is String.

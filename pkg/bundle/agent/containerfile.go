@@ -51,7 +51,7 @@ func (m *Manifest) Containerfile(base string) []byte {
 		b.WriteString("ENV " + k + "=" + quoteEnv(m.Env[k]) + "\n")
 	}
 	b.WriteString("ENTRYPOINT [")
-	b.Write(appendJSONString(nil, Root+"/"+m.Entry))
+	b.Write(bundle.JSONText(Root + "/" + m.Entry))
 	b.WriteString("]\n")
 	return []byte(b.String())
 }

@@ -98,11 +98,11 @@ func compare(a, b *bundle.Archive) []bundle.Change {
 	for _, c := range bundle.Compare(comparable(a), comparable(b)) {
 		switch c.Change {
 		case "mode":
-			c.Old, c.New = jsonText(c.ModeA), jsonText(c.ModeB)
+			c.Old, c.New = bundle.JSONText(c.ModeA), bundle.JSONText(c.ModeB)
 		case "type":
-			c.Old, c.New = jsonText(c.A.Type.String()), jsonText(c.B.Type.String())
+			c.Old, c.New = bundle.JSONText(c.A.Type.String()), bundle.JSONText(c.B.Type.String())
 		case "link":
-			c.Old, c.New = jsonText(c.A.Link), jsonText(c.B.Link)
+			c.Old, c.New = bundle.JSONText(c.A.Link), bundle.JSONText(c.B.Link)
 		case "modified":
 			if c.Path == ManifestName {
 				if fields, ok := compareManifests(a.Kept[ManifestName], b.Kept[ManifestName]); ok {
@@ -183,8 +183,6 @@ func (v *jsonValue) raw() json.RawMessage {
 	}
 	return v.append(nil, false)
 }
-
-func jsonText(s string) json.RawMessage { return appendJSONString(nil, s) }
 
 // Renames pairs removed files with added ones of the same content, each path
 // at most once: from, to.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/yamlprofile"
 )
 
 // MaxDepth is the number of arrays and objects that may be open at once in
@@ -73,7 +74,7 @@ type jsonError struct {
 // and returned decoded, as they are spelled. It takes linear time and at most
 // MaxDepth levels of stack.
 func parseJSON(data []byte) (*jsonValue, *jsonError) {
-	if i := invalidUTF8(data); i >= 0 {
+	if i := yamlprofile.InvalidUTF8(data); i >= 0 {
 		return nil, &jsonError{codeManifestEncoding, i, "a byte that is not UTF-8"}
 	}
 	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
@@ -92,19 +93,6 @@ func parseJSON(data []byte) (*jsonValue, *jsonError) {
 		}
 	}
 	return v, nil
-}
-
-func invalidUTF8(data []byte) int {
-	if utf8.Valid(data) {
-		return -1
-	}
-	for i := 0; ; {
-		r, n := utf8.DecodeRune(data[i:])
-		if r == utf8.RuneError && n == 1 {
-			return i
-		}
-		i += n
-	}
 }
 
 // jsonParser makes the values of a text that is known to be JSON.
@@ -268,7 +256,7 @@ func (v *jsonValue) append(b []byte, meaning bool) []byte {
 		}
 		return append(b, v.text...)
 	case jsonString:
-		return appendJSONString(b, v.text)
+		return append(b, bundle.JSONText(v.text)...)
 	case jsonArray:
 		b = append(b, '[')
 		for i, item := range v.items {
@@ -289,26 +277,7 @@ func (v *jsonValue) append(b []byte, meaning bool) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = f.value.append(append(appendJSONString(b, f.key), ':'), meaning)
+		b = f.value.append(append(append(b, bundle.JSONText(f.key)...), ':'), meaning)
 	}
 	return append(b, '}')
-}
-
-// appendJSONString escapes what JSON requires and every other control
-// character, so that the text can be shown on a terminal.
-func appendJSONString(b []byte, s string) []byte {
-	b = append(b, '"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b = append(b, '\\', byte(r))
-		case r == 0x2028 || r == 0x2029 || !bundle.Printable(string(r)):
-			b = append(b, '\\', 'u')
-			const hex = "0123456789abcdef"
-			b = append(b, hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
-		default:
-			b = utf8.AppendRune(b, r)
-		}
-	}
-	return append(b, '"')
 }

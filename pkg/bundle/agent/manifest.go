@@ -8,10 +8,10 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/yamlprofile"
 )
 
 // ManifestName is the path of the manifest below the bundle root.
@@ -92,7 +92,7 @@ func ParseManifest(data []byte) (*Manifest, []*bundle.Finding, []bundle.Note) {
 }
 
 func jsonFinding(data []byte, err *jsonError) *bundle.Finding {
-	line, col := position(data, err.offset)
+	line, col := yamlprofile.Place(data, err.offset)
 	f := &bundle.Finding{Code: err.code, Path: ManifestName, Line: line, Column: col}
 	switch err.code {
 	case codeManifestDuplicateKey:
@@ -104,20 +104,6 @@ func jsonFinding(data []byte, err *jsonError) *bundle.Finding {
 		f.Message = "manifest.json is no JSON: " + err.message
 	}
 	return f
-}
-
-// position is the line and the column in code points of a byte offset, both
-// counted from 1.
-func position(data []byte, offset int) (line, col int) {
-	line = 1
-	start := 0
-	for i, b := range data[:offset] {
-		if b == '\n' {
-			line++
-			start = i + 1
-		}
-	}
-	return line, utf8.RuneCount(data[start:offset]) + 1
 }
 
 // manifestJudge collects what is wrong with the fields of one manifest.
@@ -135,7 +121,7 @@ func (j *manifestJudge) add(code, field string, at *jsonValue, hint, format stri
 	}
 	f := &bundle.Finding{Code: code, Path: ManifestName, Field: field, Message: fmt.Sprintf(format, args...), Hint: hint}
 	if at != nil {
-		f.Line, f.Column = position(j.data, at.offset)
+		f.Line, f.Column = yamlprofile.Place(j.data, at.offset)
 	}
 	j.findings = append(j.findings, f)
 }

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/rigward/rigward/pkg/bundle"
 )
 
 // packageDigest is OpenRig's name for the files of a bundle, whatever its
@@ -23,33 +24,8 @@ func packageDigest(files []fileHash) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// scriptQuote writes a string as JavaScript's JSON.stringify does.
+// scriptQuote writes a string as JavaScript's JSON.stringify does, which leaves
+// U+2028 and U+2029 as they are.
 func scriptQuote(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for i := 0; i < len(s); {
-		r, n := utf8.DecodeRuneInString(s[i:])
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r == '\b':
-			b.WriteString(`\b`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\f':
-			b.WriteString(`\f`)
-		case r == '\r':
-			b.WriteString(`\r`)
-		case r < ' ':
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteString(s[i : i+n])
-		}
-		i += n
-	}
-	b.WriteByte('"')
-	return b.String()
+	return strings.NewReplacer(`\\`, `\\`, `\u2028`, "\u2028", `\u2029`, "\u2029").Replace(string(bundle.JSONText(s)))
 }

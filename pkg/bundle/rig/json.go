@@ -37,7 +37,7 @@ func (n *node) append(b []byte, sorted bool) []byte {
 		}
 		return append(b, ']')
 	case n.kind != kindMap:
-		return appendText(b, n.text)
+		return append(b, bundle.JSONText(n.text)...)
 	}
 	fields := n.fields
 	if sorted {
@@ -49,15 +49,7 @@ func (n *node) append(b []byte, sorted bool) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = f.value.append(append(appendText(b, f.key), ':'), sorted)
+		b = f.value.append(append(append(b, bundle.JSONText(f.key)...), ':'), sorted)
 	}
 	return append(b, '}')
-}
-
-func appendText(b []byte, s string) []byte {
-	text, err := bundle.WriteJSON(s)
-	if err != nil {
-		panic(err) // a text always has a form
-	}
-	return append(b, text...)
 }

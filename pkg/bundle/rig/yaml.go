@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/yamlprofile"
@@ -95,8 +94,8 @@ const (
 func parseYAML(data []byte) (*node, *yamlError) { return newReader().document(data) }
 
 func (r *yamlReader) document(data []byte) (*node, *yamlError) {
-	if !utf8.Valid(data) {
-		line := 1 + bytes.Count(data[:invalidAt(data)], []byte("\n"))
+	if i := yamlprofile.InvalidUTF8(data); i >= 0 {
+		line := 1 + bytes.Count(data[:i], []byte("\n"))
 		return nil, &yamlError{faultEncoding, line, 0, "is not valid UTF-8"}
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -118,17 +117,6 @@ func (r *yamlReader) document(data []byte) (*node, *yamlError) {
 		return &node{kind: kindNull, line: 1, col: 1}, nil
 	}
 	return r.read(doc.Content[0], 1)
-}
-
-func invalidAt(b []byte) int {
-	for i := 0; i < len(b); {
-		r, n := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && n == 1 {
-			return i
-		}
-		i += n
-	}
-	return len(b)
 }
 
 var yamlLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^yaml: (?:line (\d+): )?`) })

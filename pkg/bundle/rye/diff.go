@@ -2,7 +2,6 @@ package rye
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
@@ -66,7 +65,7 @@ func Diff(ctx context.Context, a bundle.Source, idA string, b bundle.Source, idB
 		d.Differs(bundle.ContentDiffers, "the bundles differ (files: %d, manifest fields: %d)", len(d.Files), len(d.Fields))
 	}
 	for _, f := range d.Fields {
-		d.Changes = append(d.Changes, bundle.Change{Change: bundle.ManifestChange, Path: f.Field, Old: jsonText(f.A), New: jsonText(f.B)})
+		d.Changes = append(d.Changes, bundle.Change{Change: bundle.ManifestChange, Path: f.Field, Old: bundle.JSONText(f.A), New: bundle.JSONText(f.B)})
 	}
 	d.Changes = append(d.Changes, d.Files...)
 	if texts {
@@ -125,14 +124,6 @@ func dependencies(t bundle.Source, paths []string) ([]Dependencies, error) {
 		}
 	}
 	return list, nil
-}
-
-func jsonText(s string) json.RawMessage {
-	b, err := bundle.WriteJSON(s)
-	if err != nil { // no text gives one
-		return nil
-	}
-	return b
 }
 
 // listedTexts reads files for DiffTexts.

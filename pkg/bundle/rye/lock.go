@@ -188,7 +188,7 @@ func (l inOrder) MarshalJSON() ([]byte, error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(append(append(b, jsonText(p)...), ':'), jsonText(l.FileHashes[p])...)
+		b = append(append(append(b, bundle.JSONText(p)...), ':'), bundle.JSONText(l.FileHashes[p])...)
 	}
 	return append(b, '}'), nil
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
@@ -95,7 +96,7 @@ func (c *call) createRig(ctx context.Context, output string) (f rig.Format, src 
 }
 
 // stamps reads the flags that create writes into the manifest.
-func (c *call) stamps(o *rig.Options) error {
+func (c *call) stamps(o *rig.Options) (err error) {
 	o.Name, o.Version, o.CreatedAt = c.get("--name"), c.get("--bundle-version"), c.get("--created-at")
 	for _, f := range []string{"--name", "--bundle-version", "--created-at"} {
 		if c.has(f) && c.get(f) == "" {
@@ -106,12 +107,8 @@ func (c *call) stamps(o *rig.Options) error {
 		if !rig.IsRFC3339(o.CreatedAt) {
 			return usagef("--created-at takes an RFC 3339 time, as 2026-01-02T03:04:05Z")
 		}
-	} else if s := c.Getenv("SOURCE_DATE_EPOCH"); s != "" {
-		n, ok := rig.ParseEpoch(s)
-		if !ok {
-			return usagef("SOURCE_DATE_EPOCH is no decimal number from 0 to 8589934591")
-		}
-		o.Epoch = &n
+	} else if o.Epoch, err = c.epoch(); err != nil {
+		return err
 	}
 	o.Preset, o.Seats = c.get("--preset"), c.all("--seat")
 	for _, s := range o.Seats {
@@ -140,7 +137,7 @@ func (c *call) stamps(o *rig.Options) error {
 }
 
 func (c *call) createAgent(output string) (f agent.Format, src bundle.Input, err error) {
-	if f.ModTime, err = c.epoch(); err != nil {
+	if f, err = c.builder(); err != nil {
 		return f, src, err
 	}
 	switch name := c.get("--compression"); name {
@@ -176,15 +173,17 @@ func (c *call) createRye() (f *rye.Format, src bundle.Input, err error) {
 	if n.Key, err = c.signingKey(); err != nil {
 		return nil, src, err
 	}
-	if n.Time, err = c.sourceEpoch(); err != nil {
+	at, err := c.epoch()
+	if err != nil {
 		return nil, src, err
 	}
-	if n.Time.IsZero() {
+	if at == nil {
 		return nil, src, usagef("SOURCE_DATE_EPOCH is not set, so that equal input would give other bytes: SOURCE_DATE_EPOCH=$(git log -1 --format=%%ct)")
 	}
 	if f, err = c.ryeFormat(""); err != nil {
 		return nil, src, err
 	}
+	n.Time = time.Unix(*at, 0)
 	f.New = n
 	src, err = c.open(f, c.args[0])
 	return f, src, err

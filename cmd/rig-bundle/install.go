@@ -61,9 +61,6 @@ func (c *call) tellInstall(ctx context.Context, r *rig.InstallResult, runs []str
 	for i := range r.Plan {
 		r.Plan[i].Path = bundle.EscapeLine(r.Plan[i].Path)
 	}
-	if r.Recovered {
-		c.say("an interrupted run was undone first")
-	}
 	return c.tell(&r.Result.Result, func() {
 		switch {
 		case c.has("--plan") && (r.OK() || len(r.Plan) > 0):
@@ -147,9 +144,6 @@ func installRye(ctx context.Context, c *call) (int, error) {
 	r, err := whole[*rye.InstallResult](f.Install(ctx, in, space, o))
 	if err != nil {
 		return 0, err
-	}
-	if r.Recovered {
-		c.say("an interrupted run was undone first")
 	}
 	if o.Plan {
 		for _, s := range r.Plan {

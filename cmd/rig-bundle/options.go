@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
@@ -147,27 +145,29 @@ func (c *call) agentFormat() (f agent.Format, err error) {
 	return f, nil
 }
 
-// epoch reads SOURCE_DATE_EPOCH as agent bundles do.
-func (c *call) epoch() (int64, error) {
-	n, err := agent.ParseEpoch(c.Getenv("SOURCE_DATE_EPOCH"))
-	if err != nil {
-		return 0, usagef("%v", err)
+// epoch is SOURCE_DATE_EPOCH, nil if that is not set.
+func (c *call) epoch() (*int64, error) {
+	s := c.Getenv("SOURCE_DATE_EPOCH")
+	n, err := bundle.ParseEpoch(s)
+	switch {
+	case err != nil:
+		return nil, usagef("%v", err)
+	case s == "":
+		return nil, nil
 	}
-	return n, nil
+	return &n, nil
 }
 
-// sourceEpoch reads SOURCE_DATE_EPOCH as Rye bundles do; the zero time if it
-// is not set.
-func (c *call) sourceEpoch() (time.Time, error) {
-	s := c.Getenv("SOURCE_DATE_EPOCH")
-	if s == "" {
-		return time.Time{}, nil
+// builder is the agent format with the time that is written into bundles.
+func (c *call) builder() (agent.Format, error) {
+	f, err := c.agentFormat()
+	if err == nil {
+		var at *int64
+		if at, err = c.epoch(); at != nil {
+			f.ModTime = *at
+		}
 	}
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil || n > 253402300799 {
-		return time.Time{}, usagef("SOURCE_DATE_EPOCH is %s, expected seconds since 1970 of a year up to 9999", finding.QuoteMax(s, 40))
-	}
-	return time.Unix(int64(n), 0), nil
+	return f, err
 }
 
 // ryeUser is the root of the user's trust store, "" if there is none.

@@ -61,10 +61,7 @@ func rebuild(ctx context.Context, c *call) (int, error) {
 }
 
 func (c *call) rebuildAgent() (f agent.Format, src, against bundle.Input, err error) {
-	if f, err = c.agentFormat(); err != nil {
-		return f, src, against, err
-	}
-	if f.ModTime, err = c.epoch(); err != nil {
+	if f, err = c.builder(); err != nil {
 		return f, src, against, err
 	}
 	if arg := c.get("--against"); arg != "" {

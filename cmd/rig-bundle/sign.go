@@ -168,11 +168,11 @@ func signItems(_ context.Context, c *call) (int, error) {
 
 // signingTime is SOURCE_DATE_EPOCH, or now. No signature covers it.
 func (c *call) signingTime() (time.Time, error) {
-	at, err := c.sourceEpoch()
-	if err == nil && at.IsZero() {
-		at = c.Now()
+	at, err := c.epoch()
+	if at == nil || err != nil {
+		return c.Now(), err
 	}
-	return at, err
+	return time.Unix(*at, 0), nil
 }
 
 func (c *call) signItem(name string, head bool, key ed25519.PrivateKey, at time.Time) (*bundle.Finding, error) {

@@ -33,14 +33,11 @@ func stage(ctx context.Context, c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	f, err := c.agentFormat()
+	f, err := c.builder()
+	if err == nil {
+		err = c.checkStageFlags(f)
+	}
 	if err != nil {
-		return 0, err
-	}
-	if err := c.checkStageFlags(f); err != nil {
-		return 0, err
-	}
-	if f.ModTime, err = c.epoch(); err != nil {
 		return 0, err
 	}
 	var notes []bundle.Note

@@ -20,6 +20,9 @@ const (
 // verdict, and what else there is to say on standard error. It returns the
 // exit status.
 func (c *call) tell(r *bundle.Result, text func()) (int, error) {
+	if r.Recovered {
+		c.say("an interrupted run was undone first")
+	}
 	status := c.print1(r, text)
 	first := 1 // the first finding is in the verdict
 	if c.verb.format == "rye" || c.verb.name == "diff" && text != nil {

@@ -26,9 +26,6 @@ func uninstallRig(ctx context.Context, c *call) (int, error) {
 		return 0, err
 	}
 	r.Whole, r.Target = r, bundle.EscapeLine(c.get("--target"))
-	if r.Recovered {
-		c.say("an interrupted run was undone first")
-	}
 	return c.tell(&r.Result.Result, func() {
 		if r.Code == rig.InstallNotFound {
 			c.print("%s", rejected(&r.Result.Result, c.args[0]))
@@ -54,9 +51,6 @@ func uninstallRye(ctx context.Context, c *call) (int, error) {
 	r, err := whole[*rye.UninstallResult](bundle.Base(rye.Uninstall(ctx, c.args[0], space, o)))
 	if err != nil {
 		return 0, err
-	}
-	if r.Recovered {
-		c.say("an interrupted run was undone first")
 	}
 	return c.tell(&r.Result, func() {
 		c.print("%s %s: %s removed, %d kept", r.Status, finding.Path(r.ID), count(r.FilesRemoved, "file"), len(r.FilesKept))

@@ -82,7 +82,7 @@ func (f *agentBuilder) inputs(c *gitrepo.Commit, under conditions, _ *file) (bun
 		made.Compression = bundle.Zstd
 	}
 	if epoch := f.b.Options["source-date-epoch"]; epoch != "" {
-		if made.ModTime, err = agent.ParseEpoch(epoch); err != nil {
+		if made.ModTime, err = bundle.ParseEpoch(epoch); err != nil {
 			return nil, nil, none, fmt.Errorf("the policy's option source-date-epoch: %w", err)
 		}
 	}

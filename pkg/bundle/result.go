@@ -36,6 +36,8 @@ type Result struct {
 	Identity Digest `json:"-"`
 	// Archive is what was read of a file, nil if there is none.
 	Archive *Archive `json:"-"`
+	// Recovered tells that an interrupted run was undone first.
+	Recovered bool `json:"-"`
 	// Changes are those that Diff and Rebuild found.
 	Changes []Change `json:"-"`
 	// Whole is the value that embeds this one, set by Base.

@@ -49,7 +49,7 @@ type Txn struct {
 	state  *Dirs  // the state directory; nil in a look at a target of which nothing is known
 	own    string // what is kept about this target: a directory below state
 	unlock func() // nil in a look
-	left   bool   // an earlier run was interrupted
+	left   bool   // an earlier run of this user was interrupted: Begin has undone it, after Look it still is to be undone
 	notes  []Note
 
 	area   string // name of the private directory in the target, "" before it is made
@@ -176,6 +176,18 @@ func Begin(p Place) (*Txn, error) {
 	return t, nil
 }
 
+// Within runs fn in a transaction of a target and ends it. The result takes what
+// is worth knowing about the target.
+func Within(p Place, r *Result, fn func(t *Txn) error) error {
+	t, err := Begin(p)
+	if err != nil {
+		return err
+	}
+	r.Recovered = t.left
+	r.Notes = append(r.Notes, t.notes...)
+	return cmpErr(fn(t), t.Close())
+}
+
 // Look opens a target as Begin does, but changes nothing and takes no lock:
 // what an interrupted run left is only told. Nothing can be staged or planned.
 func Look(p Place) (*Txn, error) {
@@ -294,10 +306,6 @@ func (t *Txn) note(code, path, detail string) {
 
 // Notes tells what is worth knowing about the target.
 func (t *Txn) Notes() []Note { return t.notes }
-
-// Interrupted reports whether an earlier run of this user was interrupted:
-// Begin has undone it, after Look it still is to be undone.
-func (t *Txn) Interrupted() bool { return t.left }
 
 // Record returns what the last transaction of this kind of this user recorded
 // about the target, nil if there is nothing.

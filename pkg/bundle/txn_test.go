@@ -99,13 +99,13 @@ func TestTxnUndo(t *testing.T) {
 		txn.unlock() // the process is gone
 		p := Place{Target: dir, State: state, Kind: ".area"}
 		look, err := Look(p)
-		if err != nil || !look.Interrupted() || look.Notes()[0].Code != NoteInterrupted {
+		if err != nil || !look.left || look.Notes()[0].Code != NoteInterrupted {
 			t.Fatalf("after step %d a look has %v and tells %v", stop, err, look.Notes())
 		}
 		look.Close()
 		again, err := Begin(p)
-		if err != nil || !again.Interrupted() {
-			t.Fatalf("after step %d: %v, recovered %t", stop, err, again.Interrupted())
+		if err != nil || !again.left {
+			t.Fatalf("after step %d: %v, recovered %t", stop, err, again.left)
 		}
 		if err := again.Close(); err != nil {
 			t.Fatal(err)
@@ -205,7 +205,7 @@ func TestPlantedJournal(t *testing.T) {
 	})
 	before := describe(t, dir)
 	txn, err := Begin(Place{Target: dir, State: state, Kind: ".area"})
-	if err != nil || txn.Interrupted() {
+	if err != nil || txn.left {
 		t.Fatalf("Begin: %v", err)
 	}
 	if n := txn.Notes(); len(n) != 1 || n[0].Code != NoteForeignRun {
@@ -250,7 +250,7 @@ func TestStaleJournal(t *testing.T) {
 		}
 		before := describe(t, dir)
 		again, err := Begin(Place{Target: dir, State: state, Kind: ".area"})
-		if err != nil || again.Interrupted() || len(again.Notes()) != 1 || again.Notes()[0].Code != NoteLostRun {
+		if err != nil || again.left || len(again.Notes()) != 1 || again.Notes()[0].Code != NoteLostRun {
 			t.Fatalf("Begin: %v", err)
 		}
 		again.Close()

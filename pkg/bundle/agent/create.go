@@ -7,28 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
 )
-
-// maxEpoch is the latest time that a ustar header holds, in seconds.
-const maxEpoch = 8589934591
-
-// ParseEpoch reads SOURCE_DATE_EPOCH: seconds since 1970 as a decimal integer,
-// 0 to 8589934591; an empty text is 0 (docs/spec/agentbundle.md#create).
-func ParseEpoch(s string) (int64, error) {
-	if s == "" {
-		return 0, nil
-	}
-	n, err := strconv.ParseUint(s, 10, 63)
-	if err != nil || n > maxEpoch {
-		return 0, fmt.Errorf("SOURCE_DATE_EPOCH is %s, a whole number from 0 to %d is expected", finding.QuoteMax(s, 60), maxEpoch)
-	}
-	return int64(n), nil
-}
 
 // Create packs a tree that is the bundle root, manifest.json included, into a
 // new file, and writes the digest file beside it (docs/spec/agentbundle.md#create). Output is the

@@ -92,13 +92,12 @@ func (v *vendored) dest() string { return "agents/" + v.spec.name }
 // assembly is the state of a create (docs/spec/rigbundle.md#create). Faults are kept by step; the first
 // step that has any decides.
 type assembly struct {
+	notes
 	ctx    context.Context
 	src    *Source
 	opt    *Options
 	rig    *rigSpec
 	steps  [9][]*bundle.Finding
-	notes  []note
-	seen   map[string]bool
 	files  []*file
 	byDir  map[string]*vendored
 	order  []*vendored
@@ -117,22 +116,9 @@ type assembly struct {
 
 func (a *assembly) fault(step int, f ...*bundle.Finding) { a.steps[step] = append(a.steps[step], f...) }
 
-func (a *assembly) note(code, path, detail string, soft bool) {
-	a.tell(bundle.Note{Code: code, Path: path, Detail: detail}, soft)
-}
-
-func (a *assembly) tell(n bundle.Note, soft bool) {
-	if key := noteKey(n); !a.seen[key] {
-		a.seen[key] = true
-		a.notes = append(a.notes, note{n, soft})
-	}
-}
-
 func (a *assembly) take(step int, c *checker) {
 	a.fault(step, c.faults...)
-	for _, n := range c.notes {
-		a.tell(n, false)
-	}
+	a.of(c)
 }
 
 // failed returns the faults of the first step that has any, up to step n.
@@ -146,7 +132,7 @@ func (a *assembly) failed(n int) []*bundle.Finding {
 }
 
 func newAssembly(src *Source, opt *Options) *assembly {
-	return &assembly{ctx: context.Background(), src: src, opt: opt, seen: map[string]bool{}, byDir: map[string]*vendored{},
+	return &assembly{ctx: context.Background(), src: src, opt: opt, notes: notes{seen: map[string]bool{}}, byDir: map[string]*vendored{},
 		refs: map[*node]string{}, loose: map[string]bool{}, sum: sha256.New(), clean: src.Head != nil}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"slices"
-	"strconv"
 
 	"github.com/rigward/rigward/pkg/bundle"
 )
@@ -234,7 +233,7 @@ func Create(ctx context.Context, src *Source, o Options, output string, v bundle
 	if len(faults) > 0 {
 		r := newResult("create")
 		r.Fail(faults...)
-		a.addNotes(r)
+		a.into(&r.Result, 0)
 		return r, nil
 	}
 	entries := a.entries()
@@ -250,7 +249,7 @@ func Create(ctx context.Context, src *Source, o Options, output string, v bundle
 				return err
 			}
 			r = j.result("create")
-			j.absorb(a.notes)
+			j.absorb(a.told)
 			j.verdict(r, v)
 			if !r.OK() {
 				return errRefused
@@ -271,23 +270,16 @@ func Create(ctx context.Context, src *Source, o Options, output string, v bundle
 // errRefused takes a verdict of the written file through WriteFile.
 var errRefused = bundle.Faultf("refused", "", "the written bundle does not verify")
 
-// addNotes appends the notes of an assembly that failed.
-func (a *assembly) addNotes(r *Result) {
-	for _, n := range a.notes {
-		r.Notes = append(r.Notes, n.Note)
-	}
-}
-
 // absorb adds the notes of the assembly to those of the written file. The same
 // thing is told once.
 func (j *judge) absorb(notes []note) {
 	told := map[string]bool{}
-	for _, n := range j.notes {
+	for _, n := range j.told {
 		told[n.Code+"\x00"+n.Path] = true
 	}
 	for _, n := range notes {
 		if !told[n.Code+"\x00"+n.Path] {
-			j.notes = append(j.notes, n)
+			j.told = append(j.told, n)
 		}
 	}
 }
@@ -296,12 +288,6 @@ func (j *judge) absorb(notes []note) {
 // identity.
 func (a *assembly) tarDigest(ctx context.Context) (bundle.Written, error) {
 	return bundle.WriteTar(ctx, io.Discard, Layout{}, a.entries())
-}
-
-// ParseEpoch reads SOURCE_DATE_EPOCH: a decimal integer from 0 to 8589934591.
-func ParseEpoch(s string) (int64, bool) {
-	n, err := strconv.ParseUint(s, 10, 63)
-	return int64(n), err == nil && n <= 8589934591
 }
 
 // ProvenanceKeys are the fields of provenance that a caller may set.

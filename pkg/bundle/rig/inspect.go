@@ -73,9 +73,7 @@ func Inspect(ctx context.Context, in bundle.Input, o bundle.Options) (*Inspectio
 			r.Fail(l.faults...)
 		}
 	}
-	for _, n := range j.notes {
-		r.Notes = append(r.Notes, n.Note)
-	}
+	j.into(&r.Result, 0)
 	ins := &Inspection{Result: *r, judge: j, Files: []FileInfo{}, Canonical: j.archive.NotCanonical == "" && j.archive.Fault == nil}
 	for _, l := range j.layers {
 		ins.Faults = append(ins.Faults, l.faults...)

@@ -153,10 +153,9 @@ type InstallResult struct {
 
 	Behaviour *Behaviour `json:"behaviour,omitempty"` // of a plan
 
-	Runtimes  []string `json:"-"`
-	RigSpec   string   `json:"-"`
-	Legacy    bool     `json:"-"` // a bundle of version 1
-	Recovered bool     `json:"-"` // an interrupted run was undone first
+	Runtimes []string `json:"-"`
+	RigSpec  string   `json:"-"`
+	Legacy   bool     `json:"-"` // a bundle of version 1
 }
 
 // Install verifies a bundle and puts its listed files below a directory; the
@@ -187,14 +186,12 @@ func Install(ctx context.Context, in bundle.Input, target string, start bool, o 
 			r.Fail(f)
 			return r, nil
 		}
-		told := len(j.notes)
+		told := len(j.told)
 		faults, err := j.legacyContents()
 		if err != nil {
 			return nil, err
 		}
-		for _, n := range j.notes[told:] {
-			r.Notes = append(r.Notes, n.Note)
-		}
+		j.into(&r.Result.Result, told)
 		if r.Fail(faults...); !r.OK() {
 			return r, nil
 		}
@@ -219,7 +216,7 @@ func Install(ctx context.Context, in bundle.Input, target string, start bool, o 
 	if err != nil {
 		return nil, err
 	}
-	err = install(ctx, j, r, target, o)
+	err = bundle.Within(place(target, o.State), &r.Result.Result, func(t *bundle.Txn) error { return install(ctx, t, j, r, o) })
 	if err != nil || !r.OK() {
 		bundle.RemoveMade(made, target)
 	}
@@ -409,18 +406,7 @@ func keysOf[V any](m map[string]V) map[string]bool {
 	return out
 }
 
-func install(ctx context.Context, j *judge, r *InstallResult, target string, o bundle.Options) (err error) {
-	t, err := bundle.Begin(place(target, o.State))
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if cerr := t.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	r.Recovered = t.Interrupted()
-	r.Notes = append(r.Notes, t.Notes()...)
+func install(ctx context.Context, t *bundle.Txn, j *judge, r *InstallResult, o bundle.Options) error {
 	record, lock, err := readInstalled(t)
 	if err != nil {
 		return err
@@ -595,32 +581,26 @@ func (l *Lock) drop(name string) {
 // are empty. Changed files stay, are named, and stay in record and lock. What
 // only the lock of the target claims is not removed. state is the user's state
 // directory.
-func Uninstall(ctx context.Context, name, target, state string) (r *InstallResult, err error) {
-	r = &InstallResult{Result: *newResult("uninstall"), Target: target}
+func Uninstall(ctx context.Context, name, target, state string) (*InstallResult, error) {
+	r := &InstallResult{Result: *newResult("uninstall"), Target: target}
 	r.Name = name
 	if _, err := os.Stat(target); errors.Is(err, fs.ErrNotExist) {
 		r.Fail(bundle.Faultf(InstallNotFound, "", "nothing is installed in %s", finding.QuoteMax(target, 200)))
 		return r, nil
 	}
-	t, err := bundle.Begin(place(target, state))
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if cerr := t.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	r.Recovered = t.Interrupted()
-	r.Notes = append(r.Notes, t.Notes()...)
+	return r, bundle.Within(place(target, state), &r.Result.Result, func(t *bundle.Txn) error { return r.uninstall(ctx, t) })
+}
+
+func (r *InstallResult) uninstall(ctx context.Context, t *bundle.Txn) error {
+	name, target := r.Name, r.Target
 	record, lock, err := readInstalled(t)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	in := record.find(name)
 	if in == nil {
 		r.Fail(notInstalled(name, target, lock.find(name)))
-		return r, nil
+		return nil
 	}
 	r.Version = in.Version
 	var kept []LockedFile
@@ -628,7 +608,7 @@ func Uninstall(ctx context.Context, name, target, state string) (r *InstallResul
 		st, err := t.State(f.Path)
 		var link *bundle.LinkError
 		if err != nil && !errors.As(err, &link) {
-			return nil, err
+			return err
 		}
 		switch {
 		case err == nil && !st.Exists:
@@ -661,7 +641,7 @@ func Uninstall(ctx context.Context, name, target, state string) (r *InstallResul
 	var b []byte
 	if len(record.Bundles) > 0 {
 		if b, err = record.marshal(); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	t.SetRecord(b)
@@ -669,17 +649,17 @@ func Uninstall(ctx context.Context, name, target, state string) (r *InstallResul
 		if _, err := t.Dirs().Lstat(lockName); err == nil {
 			t.Remove(lockName)
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+			return err
 		}
-		return r, t.Commit(ctx)
+		return t.Commit(ctx)
 	}
 	if b, err = lock.marshal(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := t.StageBytes(lockName, 0o644, b); err != nil {
-		return nil, err
+		return err
 	}
-	return r, t.Commit(ctx)
+	return t.Commit(ctx)
 }
 
 // notInstalled is the fault of a bundle that this user has not installed;

@@ -34,8 +34,40 @@ type note struct {
 	soft bool // a note even under --strict
 }
 
+// notes are notes of which each is told once.
+type notes struct {
+	told []note
+	seen map[string]bool
+}
+
+func (s *notes) note(code, path, detail string, soft bool) {
+	s.tell(bundle.Note{Code: code, Path: path, Detail: detail}, soft)
+}
+
+func (s *notes) tell(n bundle.Note, soft bool) {
+	if key := n.Code + "\x00" + n.Path + "\x00" + n.Detail; !s.seen[key] {
+		s.seen[key] = true
+		s.told = append(s.told, note{n, soft})
+	}
+}
+
+// of tells the notes of a document.
+func (s *notes) of(c *checker) {
+	for _, n := range c.notes {
+		s.tell(n, false)
+	}
+}
+
+// into adds the notes from number first on to a result.
+func (s *notes) into(r *bundle.Result, first int) {
+	for _, n := range s.told[first:] {
+		r.Notes = append(r.Notes, n.Note)
+	}
+}
+
 // judge holds what the rules know of one bundle.
 type judge struct {
+	notes
 	ctx     context.Context
 	archive *bundle.Archive
 	man     *manifest
@@ -47,10 +79,8 @@ type judge struct {
 	read    map[string]bool // agent directories judged, also faulty ones
 	layers  []*layer
 	cur     *layer
-	notes   []note
-	seen    map[string]bool // notes given
-	missing []string        // integrity: listed, not there
-	extra   []string        // there, not listed
+	missing []string // integrity: listed, not there
+	extra   []string // there, not listed
 
 	packages map[string]*legacyPackage // of version 1, by directory
 
@@ -63,26 +93,10 @@ func (j *judge) faultf(code, path, format string, args ...any) {
 	j.fault(bundle.Faultf(code, path, format, args...))
 }
 
-func (j *judge) note(code, path, detail string, soft bool) {
-	j.tell(bundle.Note{Code: code, Path: path, Detail: detail}, soft)
-}
-
-// tell adds a note once.
-func (j *judge) tell(n bundle.Note, soft bool) {
-	if key := noteKey(n); !j.seen[key] {
-		j.seen[key] = true
-		j.notes = append(j.notes, note{n, soft})
-	}
-}
-
-func noteKey(n bundle.Note) string { return n.Code + "\x00" + n.Path + "\x00" + n.Detail }
-
 // take moves the faults and notes of a document's checker here.
 func (j *judge) take(c *checker) {
 	j.fault(c.faults...)
-	for _, n := range c.notes {
-		j.tell(n, false)
-	}
+	j.of(c)
 }
 
 // profileOf is what a RigBundle lets a tar archive hold (docs/spec/rigbundle.md#container).
@@ -111,7 +125,7 @@ func run(ctx context.Context, in bundle.Input, o bundle.Options, all bool) (*jud
 
 // runSpooled is run with a spool for a second reading, nil for none.
 func runSpooled(ctx context.Context, in bundle.Input, o bundle.Options, all bool, spool *bundle.Spool) (*judge, error) {
-	j := &judge{ctx: ctx, dirs: map[string]bool{}, agents: map[string]*agentSpec{}, read: map[string]bool{}, seen: map[string]bool{}}
+	j := &judge{ctx: ctx, dirs: map[string]bool{}, agents: map[string]*agentSpec{}, read: map[string]bool{}, notes: notes{seen: map[string]bool{}}}
 	p := profileOf(o.LimitsOr(bundle.DefaultLimits()))
 	p.Spool = spool
 	a, err := bundle.Scan(ctx, in.File, in.Size, p)
@@ -428,9 +442,7 @@ func (j *judge) load(dirs []string) (map[string][]*bundle.Finding, error) {
 			j.agents[dir] = a
 		}
 		faults[dir] = c.faults
-		for _, n := range c.notes {
-			j.tell(n, false)
-		}
+		j.of(c)
 	}
 	for _, dir := range dirs {
 		file := agentFile(dir)

@@ -79,9 +79,7 @@ func (j *judge) result(command string) *Result {
 // verdict sets code, findings and notes by the first layer that failed, then
 // by the notes that --strict makes errors.
 func (j *judge) verdict(r *Result, o bundle.Options) {
-	for _, n := range j.notes {
-		r.Notes = append(r.Notes, n.Note)
-	}
+	j.into(&r.Result, 0)
 	for i, l := range j.layers {
 		if len(l.faults) == 0 {
 			continue
@@ -108,7 +106,7 @@ func (j *judge) strict(r *Result, only []string) {
 		if only != nil && !slices.Contains(only, code) {
 			continue
 		}
-		for _, n := range j.notes {
+		for _, n := range j.told {
 			if n.Code == code && !n.soft {
 				msg := n.Detail
 				if n.Path != "" {

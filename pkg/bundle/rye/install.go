@@ -40,8 +40,6 @@ type InstallResult struct {
 
 	Report *Report `json:"-"` // of the verification
 	Plan   []Step  `json:"-"` // what was done, or would be in a dry run
-
-	Recovered bool `json:"-"` // an interrupted run was undone first
 }
 
 // A Step is what the plan has in mind for one path.
@@ -176,6 +174,7 @@ func (in *installer) into(ctx context.Context, space string) error {
 				return err
 			}
 			defer in.txn.Close()
+			in.r.Notes = append(in.r.Notes, in.txn.Notes()...)
 		}
 		return in.plan()
 	}
@@ -189,16 +188,7 @@ func (in *installer) into(ctx context.Context, space string) error {
 			bundle.RemoveMade(made, ai)
 		}
 	}()
-	txn, err := bundle.Begin(place(space, in.o.State))
-	if err != nil {
-		return err
-	}
-	in.r.Recovered = txn.Interrupted()
-	err = in.within(ctx, txn, &done)
-	if cerr := txn.Close(); err == nil {
-		err = cerr
-	}
-	return err
+	return bundle.Within(place(space, in.o.State), &in.r.Result, func(t *bundle.Txn) error { return in.within(ctx, t, &done) })
 }
 
 func (in *installer) within(ctx context.Context, txn *bundle.Txn, done *bool) error {
@@ -344,7 +334,6 @@ func (in *installer) plan() error {
 	r, m := in.r, in.r.Report.Manifest
 	if in.txn != nil {
 		in.told = in.txn.Notes()
-		r.Notes = append(r.Notes, in.told...)
 	}
 	owner, err := in.readLocks()
 	if err != nil || len(r.Findings) > 0 {

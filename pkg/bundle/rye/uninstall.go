@@ -15,8 +15,6 @@ type UninstallResult struct {
 	ID           string   `json:"bundle_id"`
 	FilesRemoved int      `json:"files_removed"`
 	FilesKept    []string `json:"files_kept"` // changed since: they are the user's now
-
-	Recovered bool `json:"-"` // an interrupted run was undone first
 }
 
 // UninstallOptions say by whose word files are removed.
@@ -51,20 +49,7 @@ func Uninstall(ctx context.Context, id, space string, o UninstallOptions) (*Unin
 		r.refuse(notInstalled(id))
 		return r, nil
 	}
-	txn, err := bundle.Begin(place(space, o.State))
-	if err != nil {
-		return nil, err
-	}
-	r.Recovered = txn.Interrupted()
-	r.Notes = append(r.Notes, txn.Notes()...)
-	err = r.within(ctx, s, txn, o.Confirm)
-	if cerr := txn.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
+	return r, bundle.Within(place(space, o.State), &r.Result, func(t *bundle.Txn) error { return r.within(ctx, s, t, o.Confirm) })
 }
 
 func notInstalled(id string) *bundle.Finding {

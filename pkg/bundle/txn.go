@@ -45,6 +45,7 @@ import (
 // that the system had not yet written; only the journal is synced.
 type Txn struct {
 	place  Place
+	real   string // the target without links
 	dirs   *Dirs
 	state  *Dirs  // the state directory; nil in a look at a target of which nothing is known
 	own    string // what is kept about this target: a directory below state
@@ -207,7 +208,7 @@ func open(p Place) (*Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if inGit(real) {
+	if inGit(real) || within(real, isGitDir) {
 		return nil, fmt.Errorf("%s is or lies in a git directory, which is no place for a bundle", finding.QuoteMax(p.Target, 200))
 	}
 	dirs, err := OpenDirs(p.Target)
@@ -227,7 +228,7 @@ func open(p Place) (*Txn, error) {
 			return nil, err
 		}
 	}
-	return &Txn{place: p, dirs: dirs, seen: map[string]string{}, absent: map[string]bool{}, tree: map[string]bool{}}, nil
+	return &Txn{place: p, real: real, dirs: dirs, seen: map[string]string{}, absent: map[string]bool{}, tree: map[string]bool{}}, nil
 }
 
 // know finds what is kept about the target.
@@ -242,7 +243,37 @@ func (t *Txn) know(state *Dirs) error {
 	if err == nil && barred == id {
 		err = &StateError{Dir: t.place.State, Why: "is the target itself"}
 	}
+	if own, serr := os.Stat(t.place.State); err == nil && serr == nil && within(t.real, func(dir string) bool {
+		info, err := os.Stat(dir)
+		return err == nil && os.SameFile(own, info)
+	}) {
+		err = &StateError{Dir: t.place.State, Why: "holds the target"}
+	}
 	return err
+}
+
+// within reports whether a directory or one above it is of the kind that is
+// meant.
+func within(dir string, meant func(dir string) bool) bool {
+	for !meant(dir) {
+		up := filepath.Dir(dir)
+		if up == dir {
+			return false
+		}
+		dir = up
+	}
+	return true
+}
+
+// isGitDir reports whether git takes a directory for a repository by what it
+// holds, whatever its name is (gitrepository-layout).
+func isGitDir(dir string) bool {
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return false
+		}
+	}
+	return true
 }
 
 func (t *Txn) begin() error {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"path/filepath"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -109,27 +108,29 @@ func (c *creator) create() error {
 	return c.finish()
 }
 
-// Write writes the newly signed items in place, then the manifest.
+// Write writes the newly signed items in place, then the manifest. Nothing is
+// written through a link.
 func (out *Creation) Write(root string) error {
-	for _, p := range out.Signed {
-		if err := bundle.ReplaceFile(filepath.Join(root, filepath.FromSlash(p)), out.Items[p]); err != nil {
-			return err
-		}
-	}
 	dirs, err := bundle.OpenDirs(root)
 	if err != nil {
 		return err
 	}
 	defer dirs.Close()
-	if _, err := dirs.MkdirAll(path.Dir(out.Path)); err != nil {
-		return err
+	for _, p := range out.Signed {
+		it, err := dirs.Lstat(p)
+		if err == nil {
+			err = dirs.WriteFile(p, it.Mode&0o777, out.Items[p])
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if out.Trust != nil {
 		if err := dirs.WriteFile(publisherFile, 0o644, out.Trust); err != nil {
 			return err
 		}
 	}
-	return bundle.WriteBytes(filepath.Join(root, filepath.FromSlash(out.Path)), 0o644, out.Text)
+	return dirs.WriteFile(out.Path, 0o644, out.Text)
 }
 
 type creator struct {

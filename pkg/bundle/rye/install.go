@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -325,7 +326,10 @@ func (in *installer) state(p string) (st bundle.State, link bool, err error) {
 	return st, false, err
 }
 
+// isKeyPath reports whether a path leads to where some file system keeps the
+// trust store of a space.
 func isKeyPath(p string) bool {
+	p = portable.Fold(p)
 	return strings.HasPrefix(p, ".ai/config/keys/") || strings.HasPrefix(p, ".ai/trusted_keys/")
 }
 

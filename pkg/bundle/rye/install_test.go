@@ -530,3 +530,49 @@ func TestResultKeys(t *testing.T) {
 		t.Errorf("%s", data)
 	}
 }
+
+// TestKeyFoldersByOtherNames: what some file system takes for the trust store of
+// a space is not installed either.
+func TestKeyFoldersByOtherNames(t *testing.T) {
+	for p, want := range map[string]bool{
+		".ai/config/keys/trusted/a.toml": true, ".ai/config/Keys/trusted/a.toml": true, ".ai/config/KEYS/a": true, ".ai/config/ke\u200cys/trusted/a.toml": true,
+		".ai/trusted_keys/a.toml": true, ".ai/Trusted_Keys/a.toml": true, ".ai/config/\u212aeys/a": true,
+		".ai/config/keys.yaml": false, ".ai/config/key/a.toml": false, ".ai/knowledge/keys/a.md": false, ".ai/config/team/keys/a.toml": false,
+	} {
+		if got := isKeyPath(p); got != want {
+			t.Errorf("%q: %t", p, got)
+		}
+	}
+}
+
+// TestWriteThroughLink: a folder that is swapped for a link after it was read is
+// not written through.
+func TestWriteThroughLink(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	put(t, dir, ".ai/knowledge/a.md", "text\n")
+	put(t, outside, "knowledge/a.md", "text\n")
+	o := CreateOptions{ID: "notes", Version: "1.0.0", Time: when, Key: ownKey, SignItems: true}
+	c, err := Create(t.Context(), openDir(t, dir), o)
+	if err != nil || !c.OK() {
+		t.Fatal(err, messages(c.Findings))
+	}
+	if err := os.RemoveAll(filepath.Join(dir, ".ai/knowledge")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(filepath.Join(outside, "knowledge"), filepath.Join(dir, ".ai/knowledge")); err != nil {
+		t.Skip(err)
+	}
+	if err := c.Write(dir); err == nil {
+		t.Error("no error")
+	}
+	if b, _ := os.ReadFile(filepath.Join(outside, "knowledge/a.md")); string(b) != "text\n" {
+		t.Errorf("outside: %q", b)
+	}
+	if err := os.Remove(filepath.Join(dir, ".ai/knowledge")); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, ".ai/knowledge/a.md", "text\n")
+	if err := c.Write(dir); err != nil {
+		t.Error("positive control:", err)
+	}
+}

@@ -170,7 +170,7 @@ func TestWrongPlaceAndWords(t *testing.T) {
 	clone := gittest.New(t, gittest.Options{})
 	clone.Commit("Begin", map[string]string{"README.md": "Nothing\n"})
 	for _, words := range [][]string{{"install", "here"}, {"uninstall", "all"}, {"doctor", "x"}, {"explain", "a", "b"}, {"version", "x"}, {"check", "HEAD..HEAD", "HEAD"}} {
-		must(t, rig(clone, clone.Dir, "", words...), 2, "surplus word")
+		must(t, rig(clone, clone.Dir, "", words...), 2, "unexpected argument")
 	}
 	must(t, rig(clone, clone.Dir, "", "install"), 0)
 }

@@ -6,30 +6,38 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/bridge"
 	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/controlplane"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
 )
 
-const usage = `usage: rig-control index             bring the control plane up to the refs (rig-hook index)
-       rig-control index --all       read the whole history anew
-       rig-control index --check     compare with the history; write nothing
-       rig-control query QUESTION    ask it (rig-bridge query --help)
-       rig-control post-receive      git's hook of a server (rig-hook post-receive)
-       rig-control record            after a client's command
-       rig-control last-seen         whether the last row is of HEAD
-database: control_plane in .bridge/config.yaml of a clone,
-       git config rigward.controlPlane on a server
-exit:  0 clean, 1 differences found, 2 cannot decide
-`
+// program is the table of commands.
+func program() *cli.Program {
+	all := cli.Flag{Name: "--all", Help: "read the whole history anew"}
+	return &cli.Program{
+		Name: "rig-control", About: "Keeps and answers from the control plane, a database of the messages of a repository.",
+		Notes: "The database is control_plane in .bridge/config.yaml of a clone, and git config\nrigward.controlPlane on a server.\n",
+		Exit:  []cli.Exit{{Code: "0", Means: "clean"}, {Code: "1", Means: "differences found"}, {Code: "2", Means: "cannot decide"}},
+		Commands: []*cli.Command{
+			{Name: "index", Short: "bring the control plane up to the refs, as rig-hook index", Usage: []string{"index [--all | --check]"},
+				Flags: []cli.Flag{all, {Name: "--check", Help: "compare with the history; write nothing"}}},
+			{Name: "query", Short: "ask it, as rig-bridge query", Words: []cli.Word{{Name: "question", Required: true, Values: bridge.Questions()}, {Name: "hash"}},
+				Long: questions(), Flags: bridge.QueryFlags()},
+			{Name: "post-receive", Short: "git's hook of a server, as rig-hook post-receive"},
+			{Name: "record", Short: "after a client's command"},
+			{Name: "last-seen", Short: "whether the last row is of HEAD"},
+		},
+	}
+}
 
 // hookTime is how long a write may take that somebody waits for
 // (docs/spec/controlplane.md).
@@ -39,32 +47,40 @@ const hookTime = 2 * time.Second
 // that messages begin with.
 func Main(ctx context.Context, env *hooks.Env) int {
 	a := &app{env: env, program: strings.TrimSuffix(filepath.Base(filepath.ToSlash(env.Args[0])), ".exe")}
-	args := env.Args[1:]
+	args, p := env.Args[1:], program()
 	if len(args) == 0 {
-		fmt.Fprint(env.Stderr, usage)
+		fmt.Fprint(env.Stderr, p.Overview())
 		return report.ExitUndecided
 	}
-	a.command, args = args[0], args[1:]
-	switch a.command {
+	if done, err := p.Own(env.Stdout, version.String(), args); err != nil {
+		return a.fail(err)
+	} else if done {
+		return report.ExitClean
+	}
+	c := p.Find(args[0])
+	if c == nil {
+		return a.fail(p.Unknown(args[0]))
+	}
+	a.command = c.Name
+	line, help, err := p.Parse(c, args[1:])
+	switch {
+	case help:
+		fmt.Fprint(env.Stdout, p.Help(c))
+		return report.ExitClean
+	case c.Name == "query":
+		return a.query(ctx, line, err)
+	case err != nil && c.Name != "post-receive":
+		return a.fail(err)
+	}
+	switch c.Name {
 	case "post-receive":
 		return a.postReceive(ctx)
 	case "record":
 		return a.record(ctx)
 	case "last-seen":
 		return a.lastSeen(ctx)
-	case "index":
-		return a.index(ctx, args)
-	case "query":
-		return a.query(ctx, args)
-	case "-h", "--help", "help":
-		fmt.Fprint(env.Stdout, usage)
-		return report.ExitClean
-	case "-v", "--version", "version":
-		fmt.Fprintf(env.Stdout, "rig-control %s\n", version.String())
-		return report.ExitClean
 	}
-	fmt.Fprintf(env.Stderr, "rig-control: unknown command %s\n%s", finding.QuoteMax(a.command, 40), usage)
-	return report.ExitUndecided
+	return a.index(ctx, line)
 }
 
 type app struct {
@@ -72,10 +88,19 @@ type app struct {
 	program, command string
 }
 
+// hintOf is the command that repairs an error, "" if none is known.
+func hintOf(err error) string {
+	var usage *cli.Error
+	if errors.As(err, &usage) {
+		return usage.Hint
+	}
+	return policy.HintOf(err)
+}
+
 // fail tells why a command could not do its work.
 func (a *app) fail(err error) int {
 	fmt.Fprintf(a.env.Stderr, "%s: %s: %s\n", a.program, a.command, finding.Clean(err.Error()))
-	if hint := policy.HintOf(err); hint != "" {
+	if hint := hintOf(err); hint != "" {
 		fmt.Fprintf(a.env.Stderr, "hint: %s\n", finding.Clean(hint))
 	}
 	return report.ExitUndecided
@@ -164,18 +189,8 @@ func short(id string) string { return id[:min(12, len(id))] }
 // maxDifferences is how many differences are printed one by one.
 const maxDifferences = 50
 
-func (a *app) index(ctx context.Context, args []string) int {
-	all, check := slices.Contains(args, "--all"), slices.Contains(args, "--check")
-	for _, arg := range args {
-		switch arg {
-		case "--help", "-h":
-			fmt.Fprint(a.env.Stdout, usage)
-			return report.ExitClean
-		case "--all", "--check":
-		default:
-			return a.fail(&policy.Undecided{Message: "unknown flag or surplus word " + finding.QuoteMax(arg, 40), Hint: a.program + " index [--all | --check]"})
-		}
-	}
+func (a *app) index(ctx context.Context, line cli.Line) int {
+	all, check := line.Has("--all"), line.Has("--check")
 	if all && check {
 		return a.fail(&policy.Undecided{Message: "--all writes and --check does not; use one of them"})
 	}

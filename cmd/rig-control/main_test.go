@@ -408,7 +408,7 @@ func TestQuery(t *testing.T) {
 		t.Error(got)
 	}
 	for want, args := range map[string][]string{
-		"<question> is missing": nil, `unknown flag "--nope"`: {"turn", "--nope"}, `surplus word "x"`: {"turn", "x"}, "<hash> is missing": {"message"},
+		"<question> is missing": nil, `unknown flag "--nope"`: {"turn", "--nope"}, `unexpected argument "x"`: {"turn", "x"}, "<hash> is missing": {"message"},
 		"no question is called": {"drop table"}, "expected a body_hash": {"message", "' OR 1=1"}, "--since is": {"open", "--since", "yesterday"},
 		"--limit is": {"open", "--limit", "-1"}, "--to needs a value": {"open", "--to"}, "nobody's clone": {"turn", "--to", "me"},
 	} {

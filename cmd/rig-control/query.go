@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/internal/bridge"
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/controlplane"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/envelope"
@@ -60,11 +61,10 @@ var head = object{"1.0", "query"}
 
 // query answers a question. Its exit codes are those of rig-bridge: 0 done, 1
 // user error, 2 could not be decided.
-func (a *app) query(ctx context.Context, args []string) int {
-	q, help, err := parseQuestion(args, a.env.Now())
-	if help {
-		fmt.Fprint(a.env.Stdout, questions())
-		return 0
+func (a *app) query(ctx context.Context, line cli.Line, err error) int {
+	q := question{json: line.Has("--json"), sql: line.Has("--sql")}
+	if err == nil {
+		err = q.read(line, a.env.Now())
 	}
 	if err != nil {
 		return a.refuse(q, "usage", 1, err)
@@ -103,9 +103,9 @@ func (a *app) query(ctx context.Context, args []string) int {
 	return a.print(a.answer(q, rows, more))
 }
 
+// questions lists what can be asked.
 func questions() string {
 	var b strings.Builder
-	b.WriteString("usage: rig-bridge query <question> [<hash>] [--to RIG|me] [--since TIME] [--limit N] [--sql] [--json]\n\n")
 	for _, q := range controlplane.Queries() {
 		name := q.Name
 		if q.Hash {
@@ -116,97 +116,50 @@ func questions() string {
 	return b.String()
 }
 
-func parseQuestion(args []string, now time.Time) (q question, help bool, err error) {
+// read takes the question from a command line.
+func (q *question) read(line cli.Line, now time.Time) error {
 	q.p.Now, q.p.Limit = now, 100
-	q.json = slices.Contains(args, "--json")
-	fail := func(message, hint string) {
-		if err == nil {
-			err = &policy.Undecided{Message: message, Hint: hint}
+	fail := func(message, hint string) error { return &cli.Error{Message: message, Hint: hint} }
+	if to := line.Get("--to"); to == "me" {
+		q.me = true
+	} else if line.Has("--to") {
+		id, err := envelope.NormalizeRigID(to)
+		if err != nil {
+			return fail("--to "+finding.QuoteMax(to, 60)+": "+err.Error(), "")
 		}
+		q.p.To = id
 	}
-	var words []string
-	sinceGiven := false
-	for i := 0; i < len(args); i++ {
-		name, value, inline := strings.Cut(args[i], "=")
-		switch {
-		case args[i] == "-h" || args[i] == "--help":
-			return q, true, nil
-		case args[i] == "--":
-			words = append(words, args[i+1:]...)
-			i = len(args)
-			continue
-		case !strings.HasPrefix(args[i], "--"):
-			words = append(words, args[i])
-			continue
-		case inline && slices.Contains([]string{"--json", "--sql", "--no-color"}, name):
-			fail(name+" takes no value", "")
-			continue
+	if line.Has("--limit") {
+		n, err := strconv.Atoi(line.Get("--limit"))
+		if err != nil || n < 0 {
+			return fail("--limit is "+finding.QuoteMax(line.Get("--limit"), 40)+", expected a number of rows", "--limit 100")
 		}
-		valued := slices.Contains([]string{"--to", "--since", "--limit"}, name)
-		if valued && !inline {
-			if i+1 == len(args) || strings.HasPrefix(args[i+1], "--") {
-				fail(name+" needs a value", "")
-				continue
-			}
-			i++
-			value = args[i]
-		}
-		switch name {
-		case "--json", "--no-color":
-		case "--sql":
-			q.sql = true
-		case "--to":
-			if q.me = value == "me"; q.me {
-				continue
-			}
-			id, idErr := envelope.NormalizeRigID(value)
-			if idErr != nil {
-				fail("--to "+finding.QuoteMax(value, 60)+": "+idErr.Error(), "")
-			}
-			q.p.To = id
-		case "--since":
-			sinceGiven = true
-			var ok bool
-			if q.p.Since, ok = parseSince(value, now); !ok {
-				fail("--since is "+finding.QuoteMax(value, 40)+", expected a date, a time or an age", "--since 7d")
-			}
-		case "--limit":
-			n, convErr := strconv.Atoi(value)
-			if convErr != nil || n < 0 {
-				fail("--limit is "+finding.QuoteMax(value, 40)+", expected a number of rows", "--limit 100")
-			}
-			q.p.Limit = n
-		default:
-			fail("unknown flag "+finding.QuoteMax(name, 40), "rig-bridge query --help")
-		}
-	}
-	if len(words) == 0 {
-		fail("<question> is missing", "rig-bridge query --help")
-		return q, false, err
+		q.p.Limit = n
 	}
 	all := controlplane.Queries()
-	i := slices.IndexFunc(all, func(c controlplane.Query) bool { return c.Name == words[0] })
+	i := slices.IndexFunc(all, func(c controlplane.Query) bool { return c.Name == line.Word(0) })
 	if i < 0 {
-		fail("no question is called "+finding.QuoteMax(words[0], 40), "rig-bridge query --help")
-		return q, false, err
+		return fail("no question is called "+finding.QuoteMax(line.Word(0), 40), "rig-bridge query --help")
 	}
 	q.query = all[i]
-	most := 1
-	if q.query.Hash {
-		most = 2
-		if len(words) < 2 {
-			fail("<hash> is missing", "rig-bridge thread <thread-id> --json lists the hashes")
-		} else if q.p.Hash = words[1]; len(q.p.Hash) != 64 || strings.Trim(q.p.Hash, "0123456789abcdef") != "" {
-			fail("<hash> is "+finding.QuoteMax(words[1], 70)+", expected a body_hash of 64 hexadecimal digits", "")
-		}
+	switch q.p.Hash = line.Word(1); {
+	case !q.query.Hash && len(line.Words) > 1:
+		return fail("unexpected argument "+finding.QuoteMax(q.p.Hash, 60), "")
+	case q.query.Hash && len(line.Words) < 2:
+		return fail("<hash> is missing", "rig-bridge thread <thread-id> --json lists the hashes")
+	case q.query.Hash && (len(q.p.Hash) != 64 || strings.Trim(q.p.Hash, "0123456789abcdef") != ""):
+		return fail("<hash> is "+finding.QuoteMax(q.p.Hash, 70)+", expected a body_hash of 64 hexadecimal digits", "")
 	}
-	if len(words) > most {
-		fail("surplus word "+finding.QuoteMax(words[most], 60), "")
-	}
-	if q.query.Name == "idle" && !sinceGiven {
+	if q.query.Name == "idle" {
 		q.p.Since = now.Add(-7 * 24 * time.Hour)
 	}
-	return q, false, err
+	if line.Has("--since") {
+		var ok bool
+		if q.p.Since, ok = parseSince(line.Get("--since"), now); !ok {
+			return fail("--since is "+finding.QuoteMax(line.Get("--since"), 40)+", expected a date, a time or an age", "--since 7d")
+		}
+	}
+	return nil
 }
 
 // parseSince reads a date, a time, or an age in days, hours or minutes.
@@ -283,7 +236,7 @@ func (a *app) refuse(q question, code string, exit int, err error) int {
 	a.fail(err)
 	if q.json {
 		p := problem{object: head}
-		p.Error.Code, p.Error.Message, p.Error.Hint = code, finding.Clean(err.Error()), policy.HintOf(err)
+		p.Error.Code, p.Error.Message, p.Error.Hint = code, finding.Clean(err.Error()), hintOf(err)
 		if line, err := bridge.Line(p); err == nil {
 			fmt.Fprintf(a.env.Stdout, "%s\n", line)
 		}

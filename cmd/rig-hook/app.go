@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -10,84 +11,60 @@ import (
 	"github.com/rigward/rigward/cmd/internal/handover"
 	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
 )
 
-// A command is one word after the program's name.
-type command struct {
-	flags string // those that take a value end in "="
-	words int    // how many words may follow at the most
-	run   func(ctx context.Context, env *hooks.Env, f flags) int
-}
-
-var commands = map[string]command{
-	"check":     {"--baseline= --all --stdin --policy= --format= --report= --timeout=", 1, check},
-	"install":   {"--server= --into-hooks-path --bootstrap", 0, install},
-	"uninstall": {"--server=", 0, uninstall},
-	"doctor":    {"--server=", 0, doctor},
-	"accept":    {"--server=", 1, accept},
-	"keys":      {"--server= --file= --namespaces= --valid-after= --valid-before=", 3, keys},
-	"explain":   {"--list --policy-schema --guarded --server=", 1, explain},
-	"demo":      {"--keep", 0, demo},
-	"version":   {"", 0, printVersion},
+// actions are what the commands do. Those of hooks and of Gerrit read their
+// arguments themselves, as git and Gerrit give them.
+var actions = map[string]func(ctx context.Context, env *hooks.Env, l cli.Line) int{
+	"check": check, "install": install, "uninstall": uninstall, "doctor": doctor, "accept": accept,
+	"keys": keys, "explain": explain, "index": index, "demo": demo,
 }
 
 // Main runs the program. Args[0] is the name it was called by.
 func Main(ctx context.Context, env *hooks.Env) int {
 	name := strings.TrimSuffix(filepath.Base(filepath.ToSlash(env.Args[0])), ".exe")
 	env.Args = env.Args[1:]
-	if !slices.Contains(hooks.Names(), name) {
-		if len(env.Args) == 0 {
-			fmt.Fprint(env.Stderr, usage)
-			return report.ExitUndecided
-		}
-		name, env.Args = env.Args[0], env.Args[1:]
-	}
 	if slices.Contains(hooks.Names(), name) {
 		return hooks.Run(ctx, name, env)
 	}
-	switch name {
-	case "gerrit":
-		if helpWanted(env.Args) {
-			printHelp(env.Stdout, name)
-			return report.ExitClean
-		}
-		return hooks.RunGerrit(ctx, env)
-	case "index":
-		return index(env)
-	case "-h", "--help", "help":
-		fmt.Fprint(env.Stdout, usage)
-		return report.ExitClean
-	case "-v", "--version":
-		name = "version"
+	if len(env.Args) > 0 && slices.Contains(hooks.Names(), env.Args[0]) {
+		name, env.Args = env.Args[0], env.Args[1:]
+		return hooks.Run(ctx, name, env)
 	}
-	c, ok := commands[name]
-	if !ok {
-		fmt.Fprintf(env.Stderr, "rig-hook: unknown command %s\n%s", finding.QuoteMax(name, 40), usage)
+	p := program()
+	if len(env.Args) == 0 {
+		fmt.Fprint(env.Stderr, p.Overview())
 		return report.ExitUndecided
 	}
-	if helpWanted(env.Args) {
-		printHelp(env.Stdout, name)
+	if done, err := p.Own(env.Stdout, version.String(), env.Args); err != nil {
+		return fail(env, env.Args[0], err)
+	} else if done {
 		return report.ExitClean
 	}
-	f, err := parseFlags(env.Args, strings.Fields(c.flags))
-	if err == nil && len(f.words) > c.words {
-		err = fmt.Errorf("surplus word %s", finding.QuoteMax(f.words[c.words], 60))
+	name, env.Args = env.Args[0], env.Args[1:]
+	c := p.Find(name)
+	if c == nil {
+		return fail(env, "", p.Unknown(name))
 	}
-	if err != nil {
-		return fail(env, name, &policy.Undecided{Message: err.Error(), Hint: "rig-hook " + name + " --help"})
+	line, help, err := p.Parse(c, env.Args)
+	switch {
+	case help:
+		fmt.Fprint(env.Stdout, p.Help(c))
+		return report.ExitClean
+	case name == "gerrit":
+		return hooks.RunGerrit(ctx, env)
+	case err != nil:
+		return fail(env, name, err)
 	}
-	return c.run(ctx, env, f)
-}
-
-func helpWanted(args []string) bool {
-	return slices.Contains(args, "--help") || slices.Contains(args, "-h")
+	return actions[name](ctx, env, line)
 }
 
 // index lets rig-control bring the control plane up.
-func index(env *hooks.Env) int {
+func index(_ context.Context, env *hooks.Env, _ cli.Line) int {
 	if env.HandOver == nil {
 		return fail(env, "index", &policy.Undecided{Message: "this program cannot start rig-control"})
 	}
@@ -98,61 +75,19 @@ func index(env *hooks.Env) int {
 	return code
 }
 
-// flags are the flags and words of a command line.
-type flags struct {
-	value map[string]string
-	list  map[string][]string // all values of a flag, in their order
-	words []string
-}
-
-func (f flags) has(name string) bool { _, ok := f.value[name]; return ok }
-
-func parseFlags(args, known []string) (flags, error) {
-	f := flags{value: map[string]string{}, list: map[string][]string{}}
-	for len(args) > 0 {
-		arg := args[0]
-		args = args[1:]
-		if arg == "--" {
-			f.words = append(f.words, args...)
-			break
-		}
-		if !strings.HasPrefix(arg, "--") {
-			f.words = append(f.words, arg)
-			continue
-		}
-		name, value, given := strings.Cut(arg, "=")
-		switch {
-		case slices.Contains(known, name):
-			if given {
-				return f, fmt.Errorf("flag %s takes no value", name)
-			}
-			f.value[name] = ""
-		case slices.Contains(known, name+"="):
-			if !given {
-				if len(args) == 0 {
-					return f, fmt.Errorf("flag %s needs a value", name)
-				}
-				value, args = args[0], args[1:]
-			}
-			f.value[name] = value
-			f.list[name] = append(f.list[name], value)
-		default:
-			return f, fmt.Errorf("unknown flag %s", finding.QuoteMax(name, 40))
-		}
-	}
-	return f, nil
-}
-
 // fail tells why a command could not do its work.
 func fail(env *hooks.Env, name string, err error) int {
-	fmt.Fprintf(env.Stderr, "rig-hook: %s: %s\n", name, finding.Clean(err.Error()))
-	if hint := policy.HintOf(err); hint != "" {
+	if name != "" {
+		name += ": "
+	}
+	fmt.Fprintf(env.Stderr, "rig-hook: %s%s\n", name, finding.Clean(err.Error()))
+	hint := policy.HintOf(err)
+	var usage *cli.Error
+	if errors.As(err, &usage) {
+		hint = usage.Hint
+	}
+	if hint != "" {
 		fmt.Fprintf(env.Stderr, "hint: %s\n", finding.Clean(hint))
 	}
 	return report.ExitUndecided
-}
-
-func printVersion(_ context.Context, env *hooks.Env, _ flags) int {
-	fmt.Fprintf(env.Stdout, "rig-hook %s\n", version.String())
-	return report.ExitClean
 }

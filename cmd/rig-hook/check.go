@@ -9,6 +9,7 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -18,22 +19,22 @@ import (
 
 // check judges commits that are in the repository already: a range, a whole
 // history, or ref updates as pre-receive gets them.
-func check(ctx context.Context, env *hooks.Env, f flags) int {
+func check(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	format := "text"
-	if v, ok := f.value["--format"]; ok {
+	if v := f.Get("--format"); f.Has("--format") {
 		format = v
 	}
 	rep := report.Report{Gate: "check", Fail: finding.Error, Rules: hooks.Rules()}
 	draw := report.Draws(format)
 	var targets []report.Target
-	for _, v := range f.list["--report"] {
+	for _, v := range f.All("--report") {
 		t, err := report.ParseTarget(v)
 		if err != nil {
 			return fail(env, "check", err)
 		}
 		targets, draw = append(targets, t), draw || report.Draws(t.Format)
 	}
-	if v, ok := f.value["--timeout"]; ok {
+	if v := f.Get("--timeout"); f.Has("--timeout") {
 		d, err := time.ParseDuration(v)
 		if err != nil || d <= 0 {
 			return fail(env, "check", fmt.Errorf("--timeout is %s, expected a duration such as 60s", finding.Quote(v)))
@@ -63,26 +64,26 @@ func check(ctx context.Context, env *hooks.Env, f flags) int {
 	return rep.ExitCode()
 }
 
-func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *report.Report) (err error) {
+func judgeRange(ctx context.Context, env *hooks.Env, f cli.Line, draw bool, rep *report.Report) (err error) {
 	repo, err := gitrepo.OpenHere(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
 	if err != nil {
 		return err
 	}
 	defer repo.Close()
 	c := hooks.NewChecker(env, repo, rep)
-	c.Draw, c.Now, c.All = draw, f.value["--policy"] == "now", f.has("--all")
+	c.Draw, c.Now, c.All = draw, f.Get("--policy") == "now", f.Has("--all")
 	j := c.Judge
 	if env.StderrTTY {
 		j.Progress = func(done, total int) { fmt.Fprintf(env.Stderr, "\r%d of %d commits", done, total) }
 		defer func() { fmt.Fprint(env.Stderr, "\r\x1b[K") }()
 	}
 	defer c.Tell()
-	switch when := f.value["--policy"]; {
-	case f.has("--policy") && when != "now" && when != "then":
+	switch when := f.Get("--policy"); {
+	case f.Has("--policy") && when != "now" && when != "then":
 		return &policy.Undecided{Message: "--policy is " + finding.Quote(when) + ", expected now or then"}
-	case f.has("--baseline") && !f.has("--all"):
-		return &policy.Undecided{Message: "--baseline goes with --all", Hint: "rig-hook check --all --baseline " + finding.Word(f.value["--baseline"])}
-	case f.has("--all") && f.has("--stdin") || len(f.words) > 1 || len(f.words) == 1 && (f.has("--all") || f.has("--stdin")):
+	case f.Has("--baseline") && !f.Has("--all"):
+		return &policy.Undecided{Message: "--baseline goes with --all", Hint: "rig-hook check --all --baseline " + finding.Word(f.Get("--baseline"))}
+	case f.Has("--all") && f.Has("--stdin") || len(f.Words) > 1 || len(f.Words) == 1 && (f.Has("--all") || f.Has("--stdin")):
 		return &policy.Undecided{Message: "expected one of BASE..HEAD, --all and --stdin", Hint: "rig-hook --help"}
 	}
 	_, head, err := repo.HEAD()
@@ -91,9 +92,9 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *re
 	}
 	var ranges []rules.Range
 	switch {
-	case f.has("--stdin"):
+	case f.Has("--stdin"):
 		return judgeUpdates(ctx, env, c)
-	case f.has("--all"):
+	case f.Has("--all"):
 		if head == "" {
 			return &policy.Undecided{Message: "there is no commit yet, so nothing was read"}
 		}
@@ -103,7 +104,7 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *re
 		}
 		ranges = append(ranges, r)
 	default:
-		r, err := named(ctx, repo, f.words, head)
+		r, err := named(ctx, repo, f.Words, head)
 		if err != nil {
 			return err
 		}
@@ -115,7 +116,7 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *re
 			return err
 		}
 	}
-	if finding.Worst(j.Findings) >= rep.Fail && f.has("--all") && !f.has("--baseline") {
+	if finding.Worst(j.Findings) >= rep.Fail && f.Has("--all") && !f.Has("--baseline") {
 		rep.Notes = append(rep.Notes, "what was there before anybody checked can be taken as it is, once somebody has looked at it: rig-hook check --all --baseline "+head[:12]+" judges only what comes after")
 	}
 	return nil
@@ -124,7 +125,7 @@ func judgeRange(ctx context.Context, env *hooks.Env, f flags, draw bool, rep *re
 // whole is the range of all that HEAD has, but for what is taken as it is: the
 // history of the commit that --baseline names, and of those that a server's own
 // policy names.
-func whole(ctx context.Context, repo *gitrepo.Repo, l *policy.Loader, f flags, head string) (r rules.Range, err error) {
+func whole(ctx context.Context, repo *gitrepo.Repo, l *policy.Loader, f cli.Line, head string) (r rules.Range, err error) {
 	r = rules.Range{New: head, History: true, First: true}
 	p, _, err := l.AtCommit(head)
 	if err != nil {
@@ -133,8 +134,8 @@ func whole(ctx context.Context, repo *gitrepo.Repo, l *policy.Loader, f flags, h
 	if r.Exclude, err = hooks.Baseline(repo, p); err != nil {
 		return r, err
 	}
-	if f.has("--baseline") {
-		id, err := repo.Resolve(ctx, f.value["--baseline"])
+	if f.Has("--baseline") {
+		id, err := repo.Resolve(ctx, f.Get("--baseline"))
 		if err != nil {
 			return r, err
 		}
@@ -145,7 +146,7 @@ func whole(ctx context.Context, repo *gitrepo.Repo, l *policy.Loader, f flags, h
 		if err != nil {
 			return r, err
 		}
-		if !before && f.has("--baseline") {
+		if !before && f.Has("--baseline") {
 			return r, &policy.Undecided{Message: "the baseline " + finding.Path(id) + " is not in the history of HEAD", Hint: "git log --oneline shows what is"}
 		}
 		r.First = r.First && !before

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
@@ -25,12 +26,12 @@ import (
 // demo makes a server and two clones in a scratch directory and pushes with
 // git: what is right goes through, and every kind of tampering is refused, by
 // the clone's own hook and by the server alone.
-func demo(ctx context.Context, env *hooks.Env, f flags) int {
+func demo(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	dir, err := scratchDir("rigward-demo-")
 	if err != nil {
 		return fail(env, "demo", err)
 	}
-	if f.has("--keep") {
+	if f.Has("--keep") {
 		fmt.Fprintf(env.Stdout, "kept in %s\n", dir)
 	} else {
 		defer os.RemoveAll(dir)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
@@ -18,7 +19,7 @@ import (
 
 // doctor tells whether git would really run the hooks, and proves by a canary
 // that a known bad commit is refused and a good one taken.
-func doctor(ctx context.Context, env *hooks.Env, f flags) int {
+func doctor(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	if env.Getenv(canaryVar) != "" {
 		return fail(env, "doctor", errors.New("doctor was started by a hook that doctor itself is trying out"))
 	}
@@ -45,7 +46,7 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 	for _, name := range names {
 		d.hook(ctx, r, f, dir, name)
 	}
-	judged, err := judgedBy(env, r, f.has("--server"))
+	judged, err := judgedBy(env, r, f.Has("--server"))
 	if err != nil {
 		return fail(env, "doctor", err)
 	}
@@ -66,7 +67,7 @@ func doctor(ctx context.Context, env *hooks.Env, f flags) int {
 		d.say(false, "canary: the repository belongs to %s, and what is tried out by another user says nothing of a push", finding.Path(d.owner.Name))
 		d.hint = "sudo -u " + finding.Word(d.owner.Name) + " " + atServer(f, "rig-hook doctor")
 	default:
-		if err := d.canary(ctx, dir, r.WorkTree(), f.has("--server")); err != nil {
+		if err := d.canary(ctx, dir, r.WorkTree(), f.Has("--server")); err != nil {
 			return fail(env, "doctor", err)
 		}
 	}
@@ -115,13 +116,13 @@ func (d *diagnosis) say(ok bool, format string, args ...any) {
 	fmt.Fprintf(d.env.Stdout, "%s  %s\n", mark, fmt.Sprintf(format, args...))
 }
 
-func (d *diagnosis) hook(ctx context.Context, r *gitrepo.Repo, f flags, dir, name string) {
+func (d *diagnosis) hook(ctx context.Context, r *gitrepo.Repo, f cli.Line, dir, name string) {
 	file := filepath.Join(dir, name)
 	data, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		d.say(false, "%s: there is no hook, so nothing is checked", name)
-		if g, ok := gitoliteOf(dir); ok && f.has("--server") {
+		if g, ok := gitoliteOf(dir); ok && f.Has("--server") {
 			d.hint = g.commonHook(d.env.Executable)
 		}
 		return
@@ -130,7 +131,7 @@ func (d *diagnosis) hook(ctx context.Context, r *gitrepo.Repo, f flags, dir, nam
 		return
 	case d.managed(r.WorkTree(), file, name, data):
 		return
-	case f.has("--server") && ofGitolite(file, data):
+	case f.Has("--server") && ofGitolite(file, data):
 		d.gitolite(dir, name)
 		return
 	case !strings.Contains(string(data), "rig-hook") && !strings.Contains(string(data), filepath.Base(d.env.Executable)):

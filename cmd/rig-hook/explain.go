@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
@@ -12,22 +13,22 @@ import (
 	"github.com/rigward/rigward/schemas"
 )
 
-func explain(ctx context.Context, env *hooks.Env, f flags) int {
+func explain(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	switch {
-	case f.has("--guarded"):
+	case f.Has("--guarded"):
 		return guarded(ctx, env, f)
-	case f.has("--policy-schema"):
+	case f.Has("--policy-schema"):
 		if _, err := env.Stdout.Write(schemas.Policy()); err != nil {
 			return report.ExitUndecided
 		}
 		return report.ExitClean
-	case f.has("--list") || len(f.words) == 0:
+	case f.Has("--list") || len(f.Words) == 0:
 		for _, r := range rules.All() {
 			fmt.Fprintf(env.Stdout, "%-16s %-8s %s\n", r.ID, r.Default, r.Says)
 		}
 		return report.ExitClean
 	}
-	for _, id := range f.words {
+	for _, id := range f.Words {
 		r, ok := rules.ByID(id)
 		if !ok {
 			return fail(env, "explain", &policy.Undecided{Message: "no rule is called " + finding.QuoteMax(id, 40), Hint: "rig-hook explain --list"})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -12,9 +13,9 @@ import (
 )
 
 // guarded lists every ref with what holds on it.
-func guarded(ctx context.Context, env *hooks.Env, f flags) int {
-	if len(f.words) > 0 {
-		return fail(env, "explain", &policy.Undecided{Message: "surplus word " + finding.QuoteMax(f.words[0], 60), Hint: "rig-hook explain --guarded"})
+func guarded(ctx context.Context, env *hooks.Env, f cli.Line) int {
+	if len(f.Words) > 0 {
+		return fail(env, "explain", &policy.Undecided{Message: "unexpected argument " + finding.QuoteMax(f.Words[0], 60), Hint: "rig-hook explain --guarded"})
 	}
 	r, err := repository(ctx, env, f)
 	if err != nil {
@@ -34,8 +35,8 @@ func guarded(ctx context.Context, env *hooks.Env, f flags) int {
 }
 
 // repository is the server that --server names, else the one at hand.
-func repository(ctx context.Context, env *hooks.Env, f flags) (*gitrepo.Repo, error) {
-	if f.has("--server") {
+func repository(ctx context.Context, env *hooks.Env, f cli.Line) (*gitrepo.Repo, error) {
+	if f.Has("--server") {
 		r, _, err := openAt(ctx, env, f)
 		return r, err
 	}
@@ -70,8 +71,8 @@ func tellGuarded(ctx context.Context, r *gitrepo.Repo, say func(ok bool, line st
 }
 
 // accept lets a server take as judged what its protected refs have now.
-func accept(ctx context.Context, env *hooks.Env, f flags) int {
-	if !f.has("--server") || len(f.words) != 1 {
+func accept(ctx context.Context, env *hooks.Env, f cli.Line) int {
+	if !f.Has("--server") || len(f.Words) != 1 {
 		return fail(env, "accept", &policy.Undecided{Message: "expected --server DIR and one ref by its full name", Hint: "rig-hook explain --guarded --server DIR lists them"})
 	}
 	r, _, err := openAt(ctx, env, f)
@@ -83,10 +84,10 @@ func accept(ctx context.Context, env *hooks.Env, f flags) int {
 	if err != nil {
 		return fail(env, "accept", err)
 	}
-	id, err := d.Accept(f.words[0])
+	id, err := d.Accept(f.Words[0])
 	if err != nil {
 		return fail(env, "accept", err)
 	}
-	fmt.Fprintf(env.Stdout, "%s: commit %s and all before it count as judged\n", finding.Path(f.words[0]), id)
+	fmt.Fprintf(env.Stdout, "%s: commit %s and all before it count as judged\n", finding.Path(f.Words[0]), id)
 	return report.ExitClean
 }

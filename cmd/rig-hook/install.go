@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -18,11 +19,11 @@ import (
 
 // openAt opens the repository of this directory, or the bare one that
 // --server names.
-func openAt(ctx context.Context, env *hooks.Env, f flags) (*gitrepo.Repo, []string, error) {
+func openAt(ctx context.Context, env *hooks.Env, f cli.Line) (*gitrepo.Repo, []string, error) {
 	if err := modernGit(ctx, env); err != nil {
 		return nil, nil, err
 	}
-	if !f.has("--server") {
+	if !f.Has("--server") {
 		r, err := gitrepo.OpenHere(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
 		if err == nil && r.Bare() {
 			r.Close()
@@ -30,12 +31,12 @@ func openAt(ctx context.Context, env *hooks.Env, f flags) (*gitrepo.Repo, []stri
 		}
 		return r, hooks.ClientHooks, err
 	}
-	dir := f.value["--server"]
+	dir := f.Get("--server")
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(env.Dir, dir)
 	}
 	if _, err := os.Stat(dir); err != nil {
-		return nil, nil, &policy.Undecided{Message: "there is no directory " + finding.Quote(f.value["--server"]), Hint: "git init --bare " + finding.Word(f.value["--server"])}
+		return nil, nil, &policy.Undecided{Message: "there is no directory " + finding.Quote(f.Get("--server")), Hint: "git init --bare " + finding.Word(f.Get("--server"))}
 	}
 	owner, err := gitrepo.Owner(dir)
 	if err != nil {
@@ -47,22 +48,22 @@ func openAt(ctx context.Context, env *hooks.Env, f flags) (*gitrepo.Repo, []stri
 	if errors.Is(err, gitrepo.ErrUnsafe) && owner != nil {
 		err = &policy.Undecided{
 			Message: "the repository belongs to " + finding.Path(owner.Name) + ", and git refuses it to others; what another user tries out says nothing of a push",
-			Hint:    "sudo -u " + finding.Word(owner.Name) + " rig-hook doctor --server " + finding.Word(f.value["--server"]), Cause: err}
+			Hint:    "sudo -u " + finding.Word(owner.Name) + " rig-hook doctor --server " + finding.Word(f.Get("--server")), Cause: err}
 	}
 	if err == nil && !r.Bare() {
 		r.Close()
-		err = &policy.Undecided{Message: finding.Quote(f.value["--server"]) + " is no bare repository", Hint: "rig-hook install, in it, for the hooks of a clone; git init --bare DIR makes a server"}
+		err = &policy.Undecided{Message: finding.Quote(f.Get("--server")) + " is no bare repository", Hint: "rig-hook install, in it, for the hooks of a clone; git init --bare DIR makes a server"}
 	}
 	return r, hooks.ServerHooks, err
 }
 
-func install(ctx context.Context, env *hooks.Env, f flags) int {
+func install(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	r, names, err := openAt(ctx, env, f)
 	if err != nil {
 		return fail(env, "install", err)
 	}
 	defer r.Close()
-	if f.has("--bootstrap") && !f.has("--server") {
+	if f.Has("--bootstrap") && !f.Has("--server") {
 		return fail(env, "install", &policy.Undecided{Message: "--bootstrap is for a server", Hint: "rig-hook install --server DIR --bootstrap"})
 	}
 	program, err := installable(env, r, f)
@@ -78,9 +79,9 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 	}
 	if custom, set, err := r.ConfigLast("core.hooksPath"); err != nil {
 		return fail(env, "install", err)
-	} else if set && !f.has("--into-hooks-path") {
+	} else if set && !f.Has("--into-hooks-path") {
 		again := atServer(f, "rig-hook install --into-hooks-path")
-		if f.has("--bootstrap") {
+		if f.Has("--bootstrap") {
 			again += " --bootstrap"
 		}
 		return fail(env, "install", &policy.Undecided{
@@ -94,14 +95,14 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 			Hint:    huskyHint("pre-commit") + ", and so for commit-msg and pre-push",
 		})
 	}
-	if f.has("--server") {
+	if f.Has("--server") {
 		if err := notGitolites(dir, program); err != nil {
 			return fail(env, "install", err)
 		}
 	}
 	if database, _, err := r.ConfigLast("rigward.controlPlane"); err != nil {
 		return fail(env, "install", err)
-	} else if database != "" && f.has("--server") {
+	} else if database != "" && f.Has("--server") {
 		names = append(slices.Clone(names), "post-receive")
 	}
 	if committed(r, dir) {
@@ -111,7 +112,7 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 	if err != nil {
 		return fail(env, "install", unwritable(dir, err))
 	}
-	if f.has("--bootstrap") {
+	if f.Has("--bootstrap") {
 		if err := configure(ctx, env, r, "rigward.bootstrap", "true"); err != nil {
 			return fail(env, "install", err)
 		}
@@ -123,7 +124,7 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 		}
 		fmt.Fprintf(env.Stdout, "%s: %s%s\n", filepath.ToSlash(filepath.Join(dir, d.Hook)), d.Did, note)
 	}
-	if f.has("--server") {
+	if f.Has("--server") {
 		if slices.ContainsFunc(done, func(d hooks.Installed) bool {
 			return d.Hook == "pre-receive" && (d.Did == "installed" || d.Did == "chained")
 		}) {
@@ -142,20 +143,20 @@ func install(ctx context.Context, env *hooks.Env, f flags) int {
 
 // installable returns the program that a hook is to name: this one, unless it
 // will be gone soon or whoever the hook runs as cannot start it.
-func installable(env *hooks.Env, r *gitrepo.Repo, f flags) (string, error) {
+func installable(env *hooks.Env, r *gitrepo.Repo, f cli.Line) (string, error) {
 	if cache := hooks.CachedIn(env.Executable); cache != "" {
 		return "", &policy.Undecided{
 			Message: "this program lies in the cache of " + cache + " and will be gone some day, so a hook must not name it: " + finding.Quote(env.Executable),
 			Hint:    "go install ./cmd/... or copy it to a directory of its own, then rig-hook install",
 		}
 	}
-	if !f.has("--server") {
+	if !f.Has("--server") {
 		return env.Executable, nil
 	}
 	owner := r.Env().As
 	if why := owner.Executes(env.Executable); why != "" {
-		again := "/usr/local/bin/rig-hook install --server " + finding.Word(f.value["--server"])
-		if f.has("--bootstrap") {
+		again := "/usr/local/bin/rig-hook install --server " + finding.Word(f.Get("--server"))
+		if f.Has("--bootstrap") {
 			again += " --bootstrap"
 		}
 		return "", &policy.Undecided{
@@ -187,8 +188,8 @@ func committed(r *gitrepo.Repo, dir string) bool {
 }
 
 // afterServer says what an empty repository needs before its first push.
-func afterServer(ctx context.Context, env *hooks.Env, f flags, r *gitrepo.Repo) int {
-	if f.has("--bootstrap") {
+func afterServer(ctx context.Context, env *hooks.Env, f cli.Line, r *gitrepo.Repo) int {
+	if f.Has("--bootstrap") {
 		fmt.Fprintln(env.Stdout, "rigward.bootstrap: true (the first push may bring policy and signers; unset it afterwards)")
 		return report.ExitClean
 	}
@@ -215,7 +216,7 @@ func afterServer(ctx context.Context, env *hooks.Env, f flags, r *gitrepo.Repo) 
 		return report.ExitClean
 	}
 	fmt.Fprintln(env.Stderr, "the repository is empty: its first push is refused until the server says what to judge it by")
-	fmt.Fprintf(env.Stderr, "hint: git -C %s config rigward.bootstrap true\n", finding.Word(f.value["--server"]))
+	fmt.Fprintf(env.Stderr, "hint: git -C %s config rigward.bootstrap true\n", finding.Word(f.Get("--server")))
 	return report.ExitClean
 }
 
@@ -247,7 +248,7 @@ func configure(ctx context.Context, env *hooks.Env, r *gitrepo.Repo, words ...st
 	return err
 }
 
-func uninstall(ctx context.Context, env *hooks.Env, f flags) int {
+func uninstall(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	r, names, err := openAt(ctx, env, f)
 	if err != nil {
 		return fail(env, "uninstall", err)
@@ -257,7 +258,7 @@ func uninstall(ctx context.Context, env *hooks.Env, f flags) int {
 	if err != nil {
 		return fail(env, "uninstall", err)
 	}
-	if f.has("--server") {
+	if f.Has("--server") {
 		names = append(slices.Clone(names), "post-receive")
 	}
 	done, err := hooks.Uninstall(dir, names)
@@ -269,7 +270,7 @@ func uninstall(ctx context.Context, env *hooks.Env, f flags) int {
 			fmt.Fprintf(env.Stdout, "%s: %s\n", filepath.ToSlash(filepath.Join(dir, d.Hook)), d.Did)
 		}
 	}
-	if _, set, err := r.ConfigBool("rigward.bootstrap"); err == nil && set && f.has("--server") {
+	if _, set, err := r.ConfigBool("rigward.bootstrap"); err == nil && set && f.Has("--server") {
 		if err := configure(ctx, env, r, "--unset-all", "rigward.bootstrap"); err != nil {
 			return fail(env, "uninstall", err)
 		}

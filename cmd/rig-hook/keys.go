@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/history"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
@@ -25,8 +26,8 @@ import (
 // keys shows and edits who may sign as whom. It edits the signers file of the
 // work tree; the change takes effect when a trusted signer has committed and
 // pushed it.
-func keys(ctx context.Context, env *hooks.Env, f flags) int {
-	if len(f.words) == 0 {
+func keys(ctx context.Context, env *hooks.Env, f cli.Line) int {
+	if len(f.Words) == 0 {
 		return fail(env, "keys", &policy.Undecided{Message: "expected one of list, add, remove, revoke, test", Hint: "rig-hook keys list"})
 	}
 	repo, err := gitrepo.OpenHere(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
@@ -35,14 +36,14 @@ func keys(ctx context.Context, env *hooks.Env, f flags) int {
 	}
 	defer repo.Close()
 	k := &keyring{ctx: ctx, env: env, repo: repo, flags: f}
-	verb := f.words[0]
-	k.words = f.words[1:]
+	verb := f.Words[0]
+	k.words = f.Words[1:]
 	run := map[string]func() error{"list": k.list, "add": k.add, "remove": k.remove, "revoke": k.revoke, "test": k.test}[verb]
 	if run == nil {
 		err = &policy.Undecided{Message: "unknown word " + finding.QuoteMax(verb, 40) + ", expected one of list, add, remove, revoke, test"}
-	} else if f.has("--server") && verb != "revoke" {
+	} else if f.Has("--server") && verb != "revoke" {
 		err = &policy.Undecided{Message: "--server is for revoke alone", Hint: "rig-hook keys revoke --server DIR KEY"}
-	} else if f.has("--server") {
+	} else if f.Has("--server") {
 		err = k.revokeAtServer()
 	} else if err = k.open(); err == nil {
 		err = run()
@@ -62,7 +63,7 @@ type keyring struct {
 	ctx    context.Context
 	env    *hooks.Env
 	repo   *gitrepo.Repo
-	flags  flags
+	flags  cli.Line
 	words  []string
 	policy *policy.Policy
 	file   string        // of the signers, in the work tree or as --file names it
@@ -73,7 +74,7 @@ func (k *keyring) open() error {
 	if err := k.readPolicy(); err != nil {
 		return err
 	}
-	if name := k.flags.value["--file"]; name != "" {
+	if name := k.flags.Get("--file"); name != "" {
 		k.file = name
 		if !filepath.IsAbs(name) {
 			k.file = filepath.Join(k.env.Dir, name)
@@ -211,7 +212,7 @@ func (k *keyring) add() error {
 	line := principals + " "
 	var options []string
 	for _, o := range []string{"namespaces", "valid-after", "valid-before"} {
-		if v, ok := k.flags.value["--"+o]; ok {
+		if v := k.flags.Get("--" + o); k.flags.Has("--" + o) {
 			options = append(options, o+`="`+v+`"`)
 		}
 	}

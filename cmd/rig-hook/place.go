@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -36,7 +37,7 @@ func modernGit(ctx context.Context, env *hooks.Env) error {
 }
 
 // hooksPlace tells why git can run no hook out of dir, however it is filled.
-func hooksPlace(ctx context.Context, r *gitrepo.Repo, f flags, dir string) error {
+func hooksPlace(ctx context.Context, r *gitrepo.Repo, f cli.Line, dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil || info.IsDir() {
 		return nil
@@ -55,7 +56,7 @@ func hooksPlace(ctx context.Context, r *gitrepo.Repo, f flags, dir string) error
 }
 
 // hooksPath is where git looks for hooks.
-func hooksPath(ctx context.Context, r *gitrepo.Repo, f flags) (string, error) {
+func hooksPath(ctx context.Context, r *gitrepo.Repo, f cli.Line) (string, error) {
 	dir, err := r.HooksPath(ctx)
 	if err != nil {
 		if custom, set, cerr := r.ConfigLast("core.hooksPath"); cerr == nil && set && custom == "" {
@@ -66,7 +67,7 @@ func hooksPath(ctx context.Context, r *gitrepo.Repo, f flags) (string, error) {
 }
 
 // unset is the command that takes a key out of the configuration.
-func unset(ctx context.Context, r *gitrepo.Repo, f flags, key string) string {
+func unset(ctx context.Context, r *gitrepo.Repo, f cli.Line, key string) string {
 	run := gitrepo.Runner{Env: r.Env()}
 	res, err := run.Run(ctx, gitrepo.Command{Args: []string{"config", "--show-scope", "--get", key}})
 	scope, _, _ := strings.Cut(string(res.Stdout), "\t")
@@ -74,16 +75,16 @@ func unset(ctx context.Context, r *gitrepo.Repo, f flags, key string) string {
 		return "unset GIT_CONFIG_COUNT GIT_CONFIG_PARAMETERS, which set it"
 	}
 	command := "git "
-	if f.has("--server") && scope != "system" && scope != "global" {
-		command += "-C " + finding.Word(f.value["--server"]) + " "
+	if f.Has("--server") && scope != "system" && scope != "global" {
+		command += "-C " + finding.Word(f.Get("--server")) + " "
 	}
 	return command + "config --" + scope + " --unset-all " + finding.Word(key)
 }
 
 // atServer adds the repository that --server names to a command of ours.
-func atServer(f flags, command string) string {
-	if f.has("--server") {
-		command += " --server " + finding.Word(f.value["--server"])
+func atServer(f cli.Line, command string) string {
+	if f.Has("--server") {
+		command += " --server " + finding.Word(f.Get("--server"))
 	}
 	return command
 }

@@ -120,30 +120,37 @@ func Main(ctx context.Context, env Env) int {
 	}
 	switch {
 	case len(env.Args) == 0 || word == "--help" || word == "-h":
-		return writeOut(&env, overview())
-	case word == "--version" || word == "-v":
+		return writeOut(&env, program().Overview())
+	case word == "--version" || word == "-v": // bare, as the reference client's
 		return writeOut(&env, Version+"\n")
 	}
-	cmd := findCommand(word)
+	if done, err := program().Own(env.Stdout, Version, env.Args); err != nil {
+		f := asFailure(ctx, usage(err))
+		fmt.Fprintf(env.Stderr, "rig-bridge: %s: %s\nhint: %s\n", token(word), escapeLine(f.message), f.hint)
+		return f.exit
+	} else if done {
+		return 0
+	}
+	cmd := program().Find(word)
 	if cmd == nil {
 		fmt.Fprintf(env.Stderr, "rig-bridge: unknown command %s\nhint: rig-bridge --help\n", quote(word))
 		return 1
 	}
-	r := &run{env: &env, ctx: ctx, cmd: cmd}
+	r := &run{env: &env, ctx: ctx, cmd: cmd, writes: actions[cmd.Name].writes}
 	opts, help, err := parseArgs(cmd, env.Args[1:])
 	r.opts = opts
-	r.json = opts.has("--json") || opts.has("--watch") && cmd.watches()
+	r.json = opts.has("--json") || opts.has("--watch") && watches(cmd)
 	if help {
-		return writeOut(&env, cmd.help())
+		return writeOut(&env, program().Help(cmd))
 	}
 	r.colour = r.wantsColour()
 	if err == nil && env.Dir == "" {
 		err = fail(codeRuntime, "the current directory cannot be read").withHint("cd to a directory that exists")
 	}
 	if err == nil {
-		err = cmd.run(r)
+		err = actions[cmd.Name].run(r)
 	}
-	if err == nil && cmd.writes && cmd.name != "sync" {
+	if err == nil && r.writes && cmd.Name != "sync" {
 		r.record()
 	}
 	return r.finish(err)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -16,78 +15,6 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
-
-func TestParseArgs(t *testing.T) {
-	send := findCommand("send")
-	o, help, err := parseArgs(send, []string{"HANDOFF", "--to", "a,b", "--to=c", "--tldr", "-x", "--json", "--status=--odd", "--", "--word"})
-	if err == nil {
-		t.Error("a second word passed")
-	}
-	if help || !reflect.DeepEqual(o.words, []string{"HANDOFF"}) || !reflect.DeepEqual(o.values["--to"], []string{"a,b", "c"}) || !o.has("--json") {
-		t.Errorf("%+v", o)
-	}
-	if v, _ := o.value("--tldr"); v != "-x" {
-		t.Errorf("--tldr %q", v)
-	}
-	if v, _ := o.value("--status"); v != "--odd" {
-		t.Errorf("--status %q", v)
-	}
-	if o, _, err := parseArgs(send, []string{"A", "--tldr", "one", "--tldr", "two"}); err != nil {
-		t.Error(err)
-	} else if v, _ := o.value("--tldr"); v != "two" {
-		t.Error("the last value does not win")
-	}
-	for _, c := range []struct {
-		args  []string
-		names string
-	}{
-		{[]string{"A", "--frob"}, "--frob"},
-		{[]string{"A", "--wide"}, "--wide"}, // a flag of another command
-		{[]string{"A", "--json=1"}, "--json"},
-		{[]string{"A", "--to"}, "--to"},
-		{[]string{"A", "--to", "--json"}, "--to"},
-		{[]string{"A", "B"}, `"B"`},
-		{[]string{"A", "--frob\x1b[2J"}, `\x1b`},
-	} {
-		_, help, err := parseArgs(send, c.args)
-		if help || err == nil || !strings.Contains(err.Error(), c.names) {
-			t.Errorf("%q: %v, expected it to name %s", c.args, err, c.names)
-		}
-	}
-	for _, args := range [][]string{{"-h"}, {"A", "--help"}, {"--frob", "--help"}} {
-		if _, help, _ := parseArgs(send, args); !help {
-			t.Errorf("%q is no call for help", args)
-		}
-	}
-	if _, help, _ := parseArgs(send, []string{"--tldr", "-h"}); help {
-		t.Error("-h as a value is a call for help")
-	}
-}
-
-func FuzzParseArgs(f *testing.F) {
-	f.Add("send", "HANDOFF --to a --json=1 -- --x")
-	f.Fuzz(func(t *testing.T, name, line string) {
-		c := findCommand(name)
-		if c == nil {
-			c = findCommand("send")
-		}
-		args := strings.Split(line, " ")
-		o, _, err := parseArgs(c, args)
-		if err != nil {
-			for _, r := range err.Error() {
-				if !finding.Printable(r) {
-					t.Fatalf("the message of %q holds %U", args, r)
-				}
-			}
-			return
-		}
-		for name := range o.values {
-			if _, known := c.flag(name); !known {
-				t.Fatalf("unknown flag %q passed", name)
-			}
-		}
-	})
-}
 
 func TestToken(t *testing.T) {
 	for in, want := range map[string]string{

@@ -13,13 +13,7 @@ const resolutionName = "RESOLUTION.md"
 // runClose is `rig-bridge close` (docs/spec/client.md#commands).
 func runClose(r *run) error {
 	thread := r.opts.word()
-	if len(r.opts.words) == 0 {
-		return usageError(r.cmd, "<thread-id> is missing")
-	}
-	class, given := r.opts.value("--status")
-	if !given {
-		return usageError(r.cmd, "--status is missing")
-	}
+	class := r.opts.Get("--status")
 	status := map[string]string{"completed": "✅ Completed", "cancelled": "❌ Cancelled"}[class]
 	if status == "" {
 		return usageError(r.cmd, "--status %s is neither completed nor cancelled", quote(class))

@@ -33,9 +33,6 @@ func Clean(s string) string { return escapeLine(s) }
 
 // runQuery is `rig-bridge query`, which rig-control answers.
 func runQuery(r *run) error {
-	if len(r.opts.words) == 0 {
-		return usageError(r.cmd, "<question> is missing")
-	}
 	if r.env.HandOver == nil {
 		return fail(codeRuntime, "this program cannot start rig-control")
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -50,8 +51,8 @@ func fail(code string, format string, a ...any) *failure {
 	return &failure{code: code, exit: exit, message: fmt.Sprintf(format, a...)}
 }
 
-func usageError(c *command, format string, a ...any) *failure {
-	return fail(codeUsage, format, a...).withHint("rig-bridge %s --help", c.name)
+func usageError(c *cli.Command, format string, a ...any) *failure {
+	return fail(codeUsage, format, a...).withHint("rig-bridge %s --help", c.Name)
 }
 
 // invalid is the failure for findings at error: their first message, and how

@@ -24,10 +24,7 @@ type initObject struct {
 
 // runInit is `rig-bridge init` (docs/spec/client.md#commands).
 func runInit(r *run) error {
-	typed, given := r.opts.value("--rig-id")
-	if !given {
-		return usageError(r.cmd, "--rig-id is missing")
-	}
+	typed := r.opts.Get("--rig-id")
 	id, err := envelope.NormalizeRigID(typed)
 	if err != nil {
 		return usageError(r.cmd, "--rig-id %s: %s", quote(typed), err.Error())

@@ -455,14 +455,11 @@ type readObject struct {
 
 // runRead is `rig-bridge read`: it moves the read mark of this clone's rig.
 func runRead(r *run) error {
-	if len(r.opts.words) == 0 {
-		return usageError(r.cmd, "<thread-id> is missing")
-	}
 	thread := strings.TrimSuffix(r.opts.word(), "/")
 	if err := checkThread(thread); err != nil {
 		return err
 	}
-	names := r.opts.words[1:]
+	names := r.opts.Words[1:]
 	shown, at := r.opts.value("--at")
 	if at && len(names) > 0 {
 		return usageError(r.cmd, "--at marks what was shown, and %s one message; use one of them", quote(names[0]))

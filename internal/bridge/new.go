@@ -28,9 +28,6 @@ const noRecipient = "?"
 // runNew is `rig-bridge new` (docs/spec/client.md#commands).
 func runNew(r *run) error {
 	thread := r.opts.word()
-	if len(r.opts.words) == 0 {
-		return usageError(r.cmd, "<thread-id> is missing")
-	}
 	if err := checkThread(thread); err != nil {
 		return err
 	}

@@ -36,13 +36,7 @@ type relayObject struct {
 // runRelay is `rig-bridge relay` (docs/spec/relay.md#sender).
 func runRelay(r *run) error {
 	typ := r.opts.word()
-	if len(r.opts.words) == 0 {
-		return usageError(r.cmd, "<type> is missing")
-	}
-	thread, given := r.opts.value("--thread")
-	if !given {
-		return usageError(r.cmd, "--thread is missing")
-	}
+	thread := r.opts.Get("--thread")
 	if !slices.Contains(relayTypes, typ) {
 		return usageError(r.cmd, "<type> %s is not one of %s", quote(typ), strings.Join(relayTypes, " "))
 	}
@@ -59,10 +53,7 @@ func runRelay(r *run) error {
 	if err != nil {
 		return err
 	}
-	reply, given := r.opts.value("--in-reply-to")
-	if !given {
-		return usageError(r.cmd, "--in-reply-to is missing")
-	}
+	reply := r.opts.Get("--in-reply-to")
 	if err := r.checkReply(reply, thread, false); err != nil {
 		return err
 	}

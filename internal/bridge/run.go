@@ -7,13 +7,16 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/rigward/rigward/internal/cli"
 )
 
 // run is one call of one command.
 type run struct {
 	env    *Env
 	ctx    context.Context
-	cmd    *command
+	cmd    *cli.Command
+	writes bool // the command writes commits
 	opts   options
 	json   bool
 	colour bool
@@ -38,7 +41,7 @@ func (r *run) note(format string, a ...any) {
 }
 
 // head returns the first two keys of an object.
-func (r *run) head() head { return head{schemaVersion, r.cmd.name} }
+func (r *run) head() head { return head{schemaVersion, r.cmd.Name} }
 
 // object sets standard output to one JSON object on one line.
 func (r *run) object(v any) error {
@@ -57,7 +60,7 @@ func (r *run) finish(err error) int {
 	code := r.report(err)
 	for _, f := range slices.Backward(r.last) {
 		if err := f(); err != nil {
-			fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.name, escapeLine(asFailure(r.ctx, err).message))
+			fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.Name, escapeLine(asFailure(r.ctx, err).message))
 		}
 	}
 	return code
@@ -73,7 +76,7 @@ func (r *run) report(err error) int {
 	}
 	if !r.json {
 		for _, n := range r.notes {
-			fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.name, escapeLine(n))
+			fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.Name, escapeLine(n))
 		}
 	}
 	if r.paged && r.page() {
@@ -90,7 +93,7 @@ func (r *run) report(err error) int {
 		if r.kept != "" {
 			kept = "; " + r.kept
 		}
-		fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: cannot write to standard output%s\n", r.cmd.name, escapeLine(kept))
+		fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: cannot write to standard output%s\n", r.cmd.Name, escapeLine(kept))
 		return 2
 	}
 	return r.exit
@@ -114,15 +117,15 @@ func (r *run) finishFailed(f *failure) int {
 			if i == 2 {
 				break
 			}
-			fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.name, escapeLine(n))
+			fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.Name, escapeLine(n))
 		}
-		fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.name, escapeLine(f.message))
+		fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.Name, escapeLine(f.message))
 		if f.hint != "" {
 			fmt.Fprintf(r.env.Stderr, "hint: %s\n", escapeLine(f.hint))
 		}
 	}
 	if r.json {
-		obj := jsonError{schemaVersion, r.cmd.name, errorBody{f.code, f.message, f.hint, jsonFindings(f.findings)}}
+		obj := jsonError{schemaVersion, r.cmd.Name, errorBody{f.code, f.message, f.hint, jsonFindings(f.findings)}}
 		if data, err := marshal(obj); err == nil {
 			r.env.Stdout.Write(append(data, '\n'))
 		}

@@ -130,8 +130,8 @@ func published() ([]byte, error) {
 	add("query-sql", object([]any{"query", "sql", "parameters"}, schema{"query": text, "sql": text, "parameters": list}))
 	names := []any{"query"}
 	for _, c := range commands() {
-		if c.name != "query" {
-			names = append(names, c.name)
+		if c.Name != "query" {
+			names = append(names, c.Name)
 		}
 	}
 	watch := of(reflect.TypeFor[watchError]())

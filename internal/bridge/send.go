@@ -46,13 +46,7 @@ type sentObject struct {
 // runSend is `rig-bridge send` (docs/spec/client.md#commands).
 func runSend(r *run) error {
 	typ := r.opts.word()
-	if len(r.opts.words) == 0 {
-		return usageError(r.cmd, "<type> is missing")
-	}
-	thread, given := r.opts.value("--thread")
-	if !given {
-		return usageError(r.cmd, "--thread is missing")
-	}
+	thread := r.opts.Get("--thread")
 	if !slices.Contains(types, typ) {
 		return usageError(r.cmd, "<type> %s is not one of %s", quote(typ), strings.Join(types, " "))
 	}
@@ -135,7 +129,7 @@ func runSend(r *run) error {
 		}
 	}
 	var body []byte
-	given = false
+	given := false
 	if !edited {
 		if body, given, err = r.givenBody(); err != nil {
 			return err
@@ -160,7 +154,7 @@ func runSend(r *run) error {
 	// What was typed, not what stood in a scaffold: that is gone once it is sent.
 	status, _ := r.opts.value("--status")
 	tldr, _ := r.opts.value("--tldr")
-	d.key = digest("send", thread, typ, to, status, tldr, r.opts.values["--ref"], given, bodyHash(body), reply)
+	d.key = digest("send", thread, typ, to, status, tldr, r.opts.All("--ref"), given, bodyHash(body), reply)
 	p, err := r.post(w, d)
 	if err != nil {
 		return err
@@ -203,7 +197,7 @@ func digest(parts ...any) string {
 // empty parts dropped, normalised; order and duplicates kept.
 func (r *run) recipients() ([]string, error) {
 	var out []string
-	for _, v := range r.opts.values["--to"] {
+	for _, v := range r.opts.All("--to") {
 		for _, part := range strings.Split(v, ",") {
 			if strings.TrimSpace(part) == "" {
 				continue
@@ -235,7 +229,7 @@ func (r *run) flagsInto(f *envelope.Fields) error {
 		}
 		f.TLDR = v
 	}
-	if refs := r.opts.values["--ref"]; len(refs) > 0 {
+	if refs := r.opts.All("--ref"); len(refs) > 0 {
 		f.References = refs
 	}
 	for _, kv := range [][2]string{{"status", f.Status}, {"tldr", f.TLDR}} {

@@ -86,9 +86,6 @@ type threadView struct {
 
 // runThread is `rig-bridge thread` (docs/spec/client.md#thread).
 func runThread(r *run) error {
-	if len(r.opts.words) == 0 {
-		return usageError(r.cmd, "<thread-id> is missing")
-	}
 	thread := strings.TrimSuffix(r.opts.word(), "/")
 	if err := checkThread(thread); err != nil {
 		return err

@@ -51,9 +51,6 @@ type validation struct {
 
 // runValidate is `rig-bridge validate` (docs/spec/client.md#validate).
 func runValidate(r *run) error {
-	if len(r.opts.words) == 0 {
-		return usageError(r.cmd, "<path> is missing")
-	}
 	v := &validation{r: r, folded: map[string]map[string][]string{}, object: validateObject{head: r.head(), Files: []validatedFile{}, Unreadable: []unreadablePath{}}}
 	// A repository is not needed; if there is one its paths are known.
 	repo, err := gitrepo.OpenIdle(r.ctx, gitrepo.Env{Environ: r.env.Environ, Dir: r.env.Dir})
@@ -71,7 +68,7 @@ func runValidate(r *run) error {
 	default:
 		return gitProblem(err)
 	}
-	for _, name := range r.opts.words {
+	for _, name := range r.opts.Words {
 		if r.ctx.Err() != nil {
 			return nil
 		}
@@ -85,7 +82,7 @@ func runValidate(r *run) error {
 		r.exit = 1
 	}
 	if o.Checked == 0 && len(o.Unreadable) == 0 {
-		r.note("no message was found in %s", quote(strings.Join(r.opts.words, " ")))
+		r.note("no message was found in %s", quote(strings.Join(r.opts.Words, " ")))
 	}
 	for _, u := range o.Unreadable {
 		r.note("%s: %s", finding.Path(u.File), u.Message)

@@ -69,7 +69,7 @@ func (r *run) watch(interval time.Duration, look func() (watched, error)) error 
 		event := "change"
 		if err != nil {
 			f := asFailure(r.ctx, err)
-			o = &watchError{jsonError: jsonError{schemaVersion, r.cmd.name, errorBody{f.code, f.message, f.hint, jsonFindings(f.findings)}}}
+			o = &watchError{jsonError: jsonError{schemaVersion, r.cmd.Name, errorBody{f.code, f.message, f.hint, jsonFindings(f.findings)}}}
 			event = "error"
 		} else if seq == 1 {
 			event = "snapshot"
@@ -216,7 +216,7 @@ func (r *run) followText(f *follower, thread string) error {
 	told := map[string]bool{}
 	for _, n := range r.notes {
 		if told[n] = true; !f.told[n] {
-			fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.name, escapeLine(n))
+			fmt.Fprintf(r.env.Stderr, "rig-bridge: %s: %s\n", r.cmd.Name, escapeLine(n))
 		}
 	}
 	if f.told = told; err != nil {

@@ -40,7 +40,7 @@ func (r *run) open() (*work, error) {
 		return nil, fail(codeNoRepo, "the git repository at %s has no work tree", quote(repo.GitDir()))
 	}
 	r.root = repo.WorkTree()
-	if r.cmd.writes || r.cmd.name == "thread" {
+	if r.writes || r.cmd.Name == "thread" {
 		// What is asked for anyway starts while the command line is looked at.
 		go repo.Config("user.name")
 	}

@@ -1,0 +1,39 @@
+# The six things that a contributor does. `make` alone lists them.
+
+.PHONY: help build test short lint golden fuzz
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+## make build   the programs, into bin/
+build:
+	go build -o bin/ ./cmd/...
+
+## make test    the whole suite; a test whose program is missing says so and is skipped
+test:
+	go test ./...
+
+## make short   what can be told in a minute
+short:
+	go test -short ./...
+
+## make lint    gofmt, go vet for three systems, staticcheck
+lint:
+	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); \
+	if [ -n "$$unformatted" ]; then printf 'gofmt would change:\n%s\n' "$$unformatted"; exit 1; fi
+	go vet ./...
+	GOOS=windows GOARCH=amd64 go vet ./...
+	GOOS=darwin GOARCH=arm64 go vet ./...
+	go mod tidy -diff
+	go tool -modfile=internal/tools/go.mod staticcheck ./...
+
+## make golden  writes golden files and the outputs in documents anew; read the difference
+golden:
+	go test $$(git grep -l 'flag.Bool("update"' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|') -update
+
+## make fuzz    one target: make fuzz PKG=./pkg/envelope FUNC=FuzzParse TIME=1m
+PKG = ./pkg/envelope
+FUNC = FuzzParse
+TIME = 1m
+fuzz:
+	go test $(PKG) -run '^$$' -fuzz '^$(FUNC)$$' -fuzztime $(TIME) -fuzzminimizetime 1x

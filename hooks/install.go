@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -183,7 +184,7 @@ func Install(dir, program string, names []string) (done []Installed, err error) 
 				continue
 			}
 			did = "updated"
-			undo = append(undo, func() { replaceFile(file, old) })
+			undo = append(undo, func() { files.Replace(file, old, 0o755) })
 		case chained:
 			return done, fmt.Errorf("both %s and %s are foreign hooks; remove one of them", finding.Quote(file), finding.Quote(kept))
 		default:
@@ -193,7 +194,7 @@ func Install(dir, program string, names []string) (done []Installed, err error) 
 			chained, did = true, "chained"
 			undo = append(undo, func() { os.Remove(file); os.Rename(kept, file) })
 		}
-		if err := replaceFile(file, Shim(name, program, chained)); err != nil {
+		if err := files.Replace(file, Shim(name, program, chained), 0o755); err != nil {
 			return done, writeProblem(file, err)
 		}
 		done = append(done, Installed{name, did})
@@ -239,29 +240,6 @@ func Uninstall(dir string, names []string) ([]Installed, error) {
 		_ = os.Remove(dir) // fails where there is anything in it
 	}
 	return done, nil
-}
-
-// replaceFile writes an executable file so that a reader sees the old or the
-// new content, never a part.
-func replaceFile(file string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".rigward-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o755)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }
 
 // Executable tells whether git would run a file as a hook.

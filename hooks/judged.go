@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/internal/change"
-	"github.com/rigward/rigward/internal/history"
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -233,7 +233,7 @@ func (j *Judged) flush() error {
 	if err := os.MkdirAll(filepath.Dir(j.file), 0o777); err != nil {
 		return err
 	}
-	history.Share(filepath.Dir(j.file))
+	files.Share(filepath.Dir(j.file))
 	if j.lines > 1024+len(j.had)+2*keptJudged*len(j.at) {
 		return j.rewrite()
 	}
@@ -243,7 +243,7 @@ func (j *Judged) flush() error {
 	}
 	_, err = f.WriteString(text)
 	if err = errors.Join(err, f.Close()); j.lines == 0 {
-		history.Share(j.file)
+		files.Share(j.file)
 	}
 	return err
 }
@@ -264,17 +264,7 @@ func (j *Judged) rewrite() error {
 			fmt.Fprintf(&b, "%s %s\n", id, ref)
 		}
 	}
-	f, err := os.CreateTemp(filepath.Dir(j.file), ".judged-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(b.String())
-	if err = errors.Join(err, f.Chmod(0o644), f.Close()); err == nil {
-		err = os.Rename(f.Name(), j.file)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	history.Share(j.file)
+	err := files.Replace(j.file, []byte(b.String()), 0o644)
+	files.Share(j.file)
 	return err
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/cli"
-	"github.com/rigward/rigward/internal/history"
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -363,7 +363,7 @@ func addRevoked(file, name string, key ssh.PublicKey) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
-	return replaceFile(file, text)
+	return files.Replace(file, text, 0o644)
 }
 
 // revokeAtServer adds a key to the server's own revocation file, which its
@@ -402,7 +402,7 @@ func (k *keyring) revokeAtServer() error {
 	if err := addRevoked(file, file, key); err != nil {
 		return err
 	}
-	history.Share(file)
+	files.Share(file)
 	if name == "" {
 		if err := configure(k.ctx, k.env, k.repo, option, own); err != nil {
 			return err
@@ -488,31 +488,9 @@ func (k *keyring) write(data []byte, did string) error {
 	if err := os.MkdirAll(filepath.Dir(k.file), 0o755); err != nil {
 		return err
 	}
-	if err := replaceFile(k.file, data); err != nil {
+	if err := files.Replace(k.file, data, 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(k.env.Stdout, "%s; commit the signers file, signed\n", did)
 	return nil
-}
-
-// replaceFile writes a file as a whole.
-func replaceFile(file string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".rigward-*")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(data)
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Chmod(tmp.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), file)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-	}
-	return err
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"unicode/utf8"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 
@@ -67,7 +68,7 @@ func runInit(r *run) error {
 		if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return cannotWrite(filepath.Dir(path), err)
 		}
-		if err := replaceFile(path, data); err != nil {
+		if err := files.Replace(path, data, 0o644); err != nil {
 			return cannotWrite(path, err)
 		}
 	}
@@ -106,7 +107,7 @@ func (w *work) excludeConfig(r *run) error {
 		if len(old) > 0 && old[len(old)-1] != '\n' {
 			old = append(old, '\n')
 		}
-		if err := replaceFile(path, append(old, "/"+configFile+"\n"...)); err != nil {
+		if err := files.Replace(path, append(old, "/"+configFile+"\n"...), 0o644); err != nil {
 			return cannotWrite(path, err)
 		}
 	}
@@ -151,23 +152,4 @@ func (w *work) installHooks(r *run) ([]string, error) {
 		return names, fail(codeRuntime, "cannot install the hooks: %s", err.Error())
 	}
 	return done, nil
-}
-
-// replaceFile writes a file so that readers see the old or the new bytes.
-func replaceFile(path string, data []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	if _, err = tmp.Write(data); err == nil {
-		err = tmp.Chmod(0o644)
-	}
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
 }

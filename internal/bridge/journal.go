@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
@@ -46,7 +47,7 @@ func (w *work) journalPath() string { return filepath.Join(w.repo.CommonDir(), j
 func (w *work) writeJournal(j *journal) error {
 	data, err := json.Marshal(j)
 	if err == nil {
-		err = replaceFile(w.journalPath(), append(data, '\n'))
+		err = files.Swap(w.journalPath(), append(data, '\n'), 0o644)
 	}
 	if err != nil {
 		return cannotWrite(w.journalPath(), err)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/rigward/rigward/internal/files"
 )
 
 // lockWait is how long a command waits for another one in the same clone.
@@ -16,8 +18,6 @@ const lockWait = 10 * time.Second
 // lockFile serialises the writers of a clone. It lies in git's common
 // directory, so that linked worktrees share it, and is never removed.
 const lockFile = "rig-bridge.lock"
-
-var errLocked = errors.New("locked by another process")
 
 // lock takes the clone's lock, which the system releases when this process and
 // the git children that inherited it (gitWith) have ended. unlock may be called
@@ -42,13 +42,13 @@ func lockFileAt(ctx context.Context, path string) (f *os.File, unlock func(), er
 	timeout := time.NewTimer(lockWait)
 	defer timeout.Stop()
 	for {
-		err := tryLock(f)
+		err := files.TryLock(f)
 		if err == nil {
 			// Released by name: a child that outlives us keeps its copy of f,
 			// and must not keep the lock.
-			return f, func() { unlockFile(f); f.Close() }, nil
+			return f, func() { files.Unlock(f); f.Close() }, nil
 		}
-		if !errors.Is(err, errLocked) {
+		if !errors.Is(err, files.ErrLocked) {
 			f.Close()
 			return nil, nil, cannotWrite(path, &fs.PathError{Op: "lock", Path: path, Err: err})
 		}

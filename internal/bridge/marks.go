@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
@@ -195,26 +196,7 @@ func (m *marks) save() error {
 		return fail(codeRuntime, "the read marks would have %d bytes, at most %d are kept", len(data), maxMarks).
 			withHint("rig-bridge read THREAD, which marks a thread as a whole and takes less room")
 	}
-	tmp := m.file + ".new" // of one name, so that nothing piles up where a run is killed
-	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return cannotWrite(tmp, err)
-	}
-	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return cannotWrite(tmp, err)
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp, m.file)
-	}
-	if err != nil {
-		os.Remove(tmp)
+	if err := files.Replace(m.file, data, 0o644); err != nil {
 		return cannotWrite(m.file, err)
 	}
 	return nil

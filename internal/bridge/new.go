@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 
@@ -72,7 +73,7 @@ func runNew(r *run) error {
 	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return cannotWrite(dir, err)
 	}
-	if err := replaceFile(file, data); err != nil {
+	if err := files.Swap(file, data, 0o644); err != nil {
 		return cannotWrite(file, err)
 	}
 	if r.json {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -112,20 +113,7 @@ func (s *summaries) save(trees []string) {
 	if err := os.MkdirAll(filepath.Dir(s.file), 0o755); err != nil {
 		return
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(s.file), "status-")
-	if err != nil {
-		return
-	}
-	_, err = tmp.Write(data)
-	if e := tmp.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), s.file)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-	}
+	_ = files.Swap(s.file, data, 0o600) // a cache: without it the next run does more
 }
 
 // find returns the glance at a tree.

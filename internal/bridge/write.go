@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
@@ -356,7 +357,7 @@ func firstOf(path string) string { thread, _ := splitPath(path); return thread }
 // before the commit exists, file, index and HEAD are as before.
 func (r *run) commit(w *work, j *journal, d draft, p *posted) error {
 	if d.scaffold != nil {
-		if err := replaceFile(filepath.Join(w.repo.CommonDir(), scaffoldFile), d.scaffold); err != nil {
+		if err := files.Swap(filepath.Join(w.repo.CommonDir(), scaffoldFile), d.scaffold, 0o644); err != nil {
 			return cannotWrite(scaffoldFile, err)
 		}
 	}
@@ -445,7 +446,7 @@ func (w *work) uncommit(ctx context.Context, j *journal) error {
 func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, error) {
 	file := filepath.Join(w.root, filepath.FromSlash(j.Path))
 	if d.scaffold != nil {
-		if err := replaceFile(file, p.data); err != nil {
+		if err := files.Swap(file, p.data, 0o644); err != nil {
 			return "", cannotWrite(file, err)
 		}
 	} else if err := w.createFile(file, p.data); err != nil {

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rigward/rigward/internal/files"
 )
 
 // A Claim is a nonce that an envelope is about to use.
@@ -45,14 +47,17 @@ func Take(dir string, now time.Time, claims []Claim, pending func(ref, old strin
 		if err := os.Mkdir(d, 0o777); err != nil && !os.IsExist(err) {
 			return nil, err
 		}
-		Share(d)
+		files.Share(d)
 	}
-	dir = filepath.Join(dir, "claims")
-	unlock, err := lockDir(dir)
+	lock, err := os.OpenFile(filepath.Join(dir, "claims.lock"), os.O_RDONLY|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer lock.Close()
+	if err := files.Lock(lock); err != nil {
+		return nil, err
+	}
+	dir = filepath.Join(dir, "claims")
 	held, err := readClaims(dir, now)
 	if err != nil {
 		return nil, err
@@ -77,7 +82,7 @@ func Take(dir string, now time.Time, claims []Claim, pending func(ref, old strin
 		for _, h := range held[file] {
 			fmt.Fprintf(&text, "%d %s %s %s\n", h.at, h.envelope, cmp.Or(h.old, "-"), h.ref)
 		}
-		if err := replace(dir, file, []byte(text.String())); err != nil {
+		if err := files.Swap(filepath.Join(dir, file), []byte(text.String()), 0o644); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rigward/rigward/internal/files"
 )
 
 // A record says that a blob is an envelope with a nonce, and which commit
@@ -244,7 +246,7 @@ func (x *Index) Save() error {
 			return err
 		}
 	}
-	Share(x.Dir)
+	files.Share(x.Dir)
 	if !x.dirty {
 		return nil
 	}
@@ -259,39 +261,17 @@ func (x *Index) Save() error {
 		}
 		x.state.merge()
 		x.built = false
-		if err := replace(x.Dir, baseName(x.state.sum), x.state.base); err != nil {
+		if err := files.Swap(filepath.Join(x.Dir, baseName(x.state.sum)), x.state.base, 0o644); err != nil {
 			return err
 		}
 	}
-	if err := replace(x.Dir, headName, x.state.head(x.scope)); err != nil {
+	if err := files.Swap(filepath.Join(x.Dir, headName), x.state.head(x.scope), 0o644); err != nil {
 		return err
 	}
 	if old != "" && old != baseName(x.state.sum) {
 		os.Remove(filepath.Join(x.Dir, old))
 	}
 	return nil
-}
-
-// replace writes a file as a whole, under a name of its own first.
-func replace(dir, name string, data []byte) error {
-	f, err := os.CreateTemp(dir, "."+name+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o666&^0o022)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, name))
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }
 
 // Advance notes that the history of tip is what Find covered together with the

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/rules"
 )
 
@@ -359,19 +360,7 @@ func (s *store) save(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	tmp, err := os.CreateTemp(s.dir, "manifest-")
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(append(body, s.mac("manifest", 0, body)...))
-	if e := tmp.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), filepath.Join(s.dir, "manifest"))
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
+	if err := files.Swap(filepath.Join(s.dir, "manifest"), append(body, s.mac("manifest", 0, body)...), 0o600); err != nil {
 		return err
 	}
 	used := map[string]bool{"manifest": true, s.Ahead.Segment.Name: true}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -123,32 +124,16 @@ func (e *MissingDirError) Error() string {
 	return "the directory " + finding.QuoteMax(e.Dir, 200) + " does not exist"
 }
 
-func replace(name string, mode os.FileMode, fill func(f *os.File) error) (err error) {
-	dir := filepath.Dir(name)
-	f, err := os.CreateTemp(dir, ".rigward-*")
-	if errors.Is(err, fs.ErrNotExist) {
+func replace(name string, mode os.FileMode, fill func(f *os.File) error) error {
+	if dir := filepath.Dir(name); !isDir(dir) {
 		return &MissingDirError{dir}
 	}
-	if err != nil {
-		return err
-	}
-	tmp := f.Name()
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(tmp)
-		}
-	}()
-	if err := fill(f); err != nil {
-		return err
-	}
-	if err := f.Chmod(mode); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(tmp, name)
+	return files.Fill(name, mode, fill)
+}
+
+func isDir(name string) bool {
+	_, err := os.Stat(name)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // growing is a file that one goroutine writes while another one reads it.

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package history
+package files
 
 // Share does nothing where permissions come from the directory that a file
 // lies in.

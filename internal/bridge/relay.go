@@ -169,7 +169,7 @@ func (w *work) messagesOf(thread string, files map[string]string) ([]*message, e
 			return o.Err
 		default:
 			m := newMessage(thread, name, bytes.Clone(o.Data))
-			m.data = bytes.Clone(o.Data)
+			m.data, m.blob = bytes.Clone(o.Data), o.ID
 			out = append(out, m)
 		}
 		return nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rigward/rigward/internal/verdict"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -33,8 +34,8 @@ func (r *run) checkReply(reply, thread string, latest bool) error {
 	return usageError(r.cmd, "--in-reply-to %s is not %s", quote(reply), words)
 }
 
-// answers returns the message of a thread in HEAD that --in-reply-to names, or
-// says why there is none. ms are the messages of the work tree.
+// answers returns the message of a thread in HEAD that --in-reply-to names, with
+// its verdict, or says why there is none. ms are the messages of the work tree.
 func (r *run) answers(w *work, c config, thread, reply string, ms []*message) (*message, error) {
 	_, head, err := w.repo.HEAD()
 	if err != nil {
@@ -44,19 +45,25 @@ func (r *run) answers(w *work, c config, thread, reply string, ms []*message) (*
 	if err != nil {
 		return nil, err
 	}
+	book, err := r.book(w, maxJudged)
+	if err != nil {
+		return nil, err
+	}
+	verdicts := book.Thread(thread)
+	for _, m := range committed {
+		m.verdict = verdicts.Of(m.file, m.blob)
+	}
 	name := strings.TrimPrefix(reply, thread+"/")
 	is := func(m *message) bool { return m.env != nil && (m.env.Hash == reply || m.file == name) }
 	if i := slices.IndexFunc(committed, is); i >= 0 {
+		if m := committed[i]; m.verdict.State == verdict.Refused {
+			r.note("warning: %s, which this answers, is refused by the rules %s", finding.Path(m.path()), strings.Join(m.verdict.Rules, ", "))
+		}
 		return committed[i], nil
 	}
 	sortMessages(committed)
 	if reply == latestMessage {
-		for _, m := range slices.Backward(committed) {
-			if m.env != nil && m.env.From != c.rigID {
-				return m, nil
-			}
-		}
-		return nil, fail(codeRefused, "no other rig has a committed message in %s to reply to", quote(thread)).withHint("rig-bridge sync --auto")
+		return latestOther(c, thread, committed, book)
 	}
 	f := fail(codeRefused, "--in-reply-to %s is no committed message of %s", finding.Quote(reply), quote(thread))
 	if isHash(reply) {
@@ -89,6 +96,30 @@ func (r *run) answers(w *work, c config, thread, reply string, ms []*message) (*
 	return nil, f
 }
 
+// latestOther returns the newest message of another rig that the gates take.
+// Where they cannot say, no guess is made.
+func latestOther(c config, thread string, committed []*message, book *verdict.Book) (*message, error) {
+	for _, m := range slices.Backward(committed) {
+		if m.env == nil || m.env.From == c.rigID || m.verdict.State == verdict.Refused {
+			continue
+		}
+		switch m.verdict.State {
+		case verdict.Pending, verdict.Unknown, verdict.NotCommitted:
+			why, hint := book.Behind()
+			if why == "" {
+				why = m.verdict.Reason
+			}
+			f := fail(codeRuntime, "whether the gates take %s, the latest message, is not known: %s", finding.Path(m.path()), why)
+			if hint == "" {
+				hint = "rig-bridge validate ."
+			}
+			return nil, f.withHint("%s; or --in-reply-to %s, if that is meant", hint, shellWord(m.file))
+		}
+		return m, nil
+	}
+	return nil, fail(codeRefused, "no other rig has a committed message in %s to reply to", quote(thread)).withHint("rig-bridge sync --auto")
+}
+
 // commitOf returns the commit by which an accepted message came, to refer to;
 // "" where it is not published: its id may change yet.
 func (r *run) commitOf(w *work, m *message) (string, error) {
@@ -100,11 +131,16 @@ func (r *run) commitOf(w *work, m *message) (string, error) {
 	if err != nil || upstream == "" {
 		return "", err
 	}
-	// What was accepted stays as it is: the only commit that touches the path
-	// brought it.
-	id, err := w.must(r.ctx, "rev-list", "-1", upstream, "--", ":(literal)"+m.path())
-	if err != nil {
-		return "", err
+	id := m.verdict.Commit
+	switch {
+	case id != "" && !m.verdict.Pushed:
+		return "", nil
+	case id == "":
+		// It is not judged yet. What was accepted stays as it is: the only commit
+		// that touches the path brought it.
+		if id, err = w.must(r.ctx, "rev-list", "-1", upstream, "--", ":(literal)"+m.path()); err != nil {
+			return "", err
+		}
 	}
 	return id[:min(len(id), maxReference)], nil
 }

@@ -60,13 +60,19 @@ func newCachedClone(t *testing.T, random *mathrand.Rand) *cachedClone {
 		t.Fatalf("git fast-import: %v\n%s", err, out)
 	}
 	c.git("reset", "-q", "--hard", "main")
-	// Unread is counted for the rig that the messages are to.
+	return c
+}
+
+// asPeer makes the clone the rig that the messages are to, so that unread ones
+// are counted.
+func (c *cachedClone) asPeer() *cachedClone {
+	c.t.Helper()
 	if err := os.Mkdir(filepath.Join(c.dir, ".bridge"), 0o755); err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	for file, text := range map[string]string{".bridge/config.yaml": "rig_id: peer\n", ".git/info/exclude": "/.bridge/config.yaml\n"} {
 		if err := os.WriteFile(filepath.Join(c.dir, file), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
+			c.t.Fatal(err)
 		}
 	}
 	return c
@@ -128,7 +134,7 @@ func TestStatusCache(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := mathrand.New(mathrand.NewPCG(seed, 0))
-	c := newCachedClone(t, random)
+	c := newCachedClone(t, random).asPeer()
 	without := func() string {
 		t.Helper()
 		os.Remove(c.cache())

@@ -47,7 +47,7 @@ func TestReadModel(t *testing.T) {
 		seed := mathrand.Uint64()
 		t.Logf("seed %d", seed)
 		random := mathrand.New(mathrand.NewPCG(seed, 1))
-		c := newCachedClone(t, random)
+		c := newCachedClone(t, random).asPeer()
 		read := map[string]bool{}
 		toPeer := map[string]bool{} // by blob
 		now := time.Now()

@@ -157,6 +157,12 @@ func TestKillLocks(t *testing.T) {
 			if err := os.Chmod(hook, 0o755); err != nil {
 				t.Fatal(err)
 			}
+			// An index that does not say which tree it is, so that git commits our
+			// path alone, under a lock.
+			w.write("a/other", "x")
+			w.git("a", "add", "other")
+			w.git("a", "rm", "-q", "-f", "--cached", "other")
+			os.Remove(w.path("a/other"))
 			args := []string{"send", "HANDOFF", "--thread", "t-one", "--to", "peer"}
 			w.killAt(w.command("a", args...), "reached")
 			if _, err := os.Lstat(w.path("a/.git/" + c.lock)); err != nil {

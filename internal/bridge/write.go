@@ -30,6 +30,7 @@ type draft struct {
 	signed   bool                        // commit with -S, identity from the configuration only
 	key      string                      // digest of what the user asked for
 	verify   func(*gitrepo.Commit) error // judges the commit that was made; nil: nothing more
+	alone    bool                        // the index holds what HEAD does
 }
 
 // posted is a message that is committed, and where it went.
@@ -108,8 +109,11 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 		}
 	}
 	p := &posted{target: t}
-	taken, err := w.taken(r.ctx, t, before, thread)
+	taken, index, err := w.taken(r.ctx, t, before, thread)
 	if err != nil {
+		return nil, err
+	}
+	if d.alone, err = w.indexIsHead(index, before); err != nil {
 		return nil, err
 	}
 	name := d.name
@@ -282,24 +286,25 @@ func (w *work) treeFiles(commit, dir string) (map[string]string, error) {
 }
 
 // taken collects the names that exist in a thread, folded: in the work tree,
-// the index, HEAD and the upstream.
-func (w *work) taken(ctx context.Context, t target, head, thread string) (map[string]bool, error) {
-	taken := map[string]bool{}
+// the index, HEAD and the upstream. index is the tree that the index says it is,
+// "" if it does not.
+func (w *work) taken(ctx context.Context, t target, head, thread string) (taken map[string]bool, index string, err error) {
+	taken = map[string]bool{}
 	entries, err := os.ReadDir(filepath.Join(w.root, thread))
 	if err != nil {
-		return nil, cannotRead(filepath.Join(w.root, thread), err)
+		return nil, "", cannotRead(filepath.Join(w.root, thread), err)
 	}
 	for _, e := range entries {
 		taken[portable.Fold(e.Name())] = true
 	}
 	upstream, err := w.ref(t.tracking)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	for _, commit := range []string{head, upstream} {
 		names, err := w.treeFiles(commit, thread)
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		for name := range names {
 			taken[portable.Fold(name)] = true
@@ -309,15 +314,26 @@ func (w *work) taken(ctx context.Context, t target, head, thread string) (map[st
 		}
 	}
 	dir := []byte(thread + "/")
-	paths, err := w.repo.IndexPaths(ctx, func(path []byte) bool { return bytes.HasPrefix(path, dir) })
+	paths, index, err := w.repo.IndexPaths(ctx, func(path []byte) bool { return bytes.HasPrefix(path, dir) })
 	if err != nil {
-		return nil, gitProblem(err)
+		return nil, "", gitProblem(err)
 	}
 	for _, path := range paths {
 		name, _, _ := strings.Cut(path[len(dir):], "/")
 		taken[portable.Fold(name)] = true
 	}
-	return taken, nil
+	return taken, index, nil
+}
+
+// indexIsHead tells, from the tree that the index says it is, that it holds what
+// HEAD does, and that no merge or the like waits to be committed. No is not
+// certain.
+func (w *work) indexIsHead(index, head string) (bool, error) {
+	if index == "" || head == "" || w.waits() {
+		return false, nil
+	}
+	tree, err := w.tree(head)
+	return tree == index, err
 }
 
 // firstFree returns TYPE.md, TYPE-2.md, TYPE-3.md …, the first that is free.
@@ -456,15 +472,24 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 	go func() { same <- w.storesAsIs(r.ctx, j.Path, p.data) }()
 	// What is stored is compared with our bytes, so git need not fear for them.
 	safe := []string{"-c", "core.safecrlf=false"}
+	// Where nothing else is staged, which the index says itself as a rule, ours is
+	// all that a commit of the index commits. Else git is asked what is staged,
+	// while it takes note of our path only.
 	alone := make(chan bool, 1)
-	go func() { alone <- w.nothingStaged(r.ctx, j.Before) }()
-	res, err := w.git(r.ctx, append(safe, "add", "--intent-to-add", "--", j.Path)...)
+	add, which := []string{"add", "--", j.Path}, []string(nil)
+	if !d.alone {
+		go func() { alone <- w.nothingStaged(r.ctx, j.Before) }()
+		add = []string{"add", "--intent-to-add", "--", j.Path}
+	}
+	res, err := w.git(r.ctx, append(safe, add...)...)
 	if serr := <-same; err == nil {
 		err = serr
 	}
-	how := "--only"
-	if <-alone {
-		how = "--include" // what git does for --only reads every tree of HEAD
+	if !d.alone {
+		which = []string{"--only", "--", j.Path}
+		if <-alone {
+			which[0] = "--include" // what git does for --only reads every tree of HEAD
+		}
 	}
 	if err != nil {
 		return "", err
@@ -493,12 +518,12 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 		args = append(args, "-c", "maintenance.auto=false")
 	}
 	args = append(args, safe...)
-	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--cleanup=verbatim", how, "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n"), Timeout: localTime}
+	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--cleanup=verbatim", "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n"), Timeout: localTime}
 	if d.signed {
 		c.Args = append(c.Args, "-S")
 	}
 	c.Drop = r.foreignIdentity(d.signed)
-	c.Args = append(c.Args, "--", j.Path)
+	c.Args = append(c.Args, which...)
 	if res, err = w.gitWith(r.ctx, c); err != nil {
 		return "", err
 	}
@@ -542,16 +567,21 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 // the like waits to be committed, so that a commit of the index and our path is
 // one of our path. Where that changes meanwhile, the commit shows it.
 func (w *work) nothingStaged(ctx context.Context, head string) bool {
-	if head == "" {
+	if head == "" || w.waits() {
 		return false
-	}
-	for _, name := range []string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"} {
-		if _, err := os.Lstat(filepath.Join(w.repo.GitDir(), name)); !errors.Is(err, fs.ErrNotExist) {
-			return false
-		}
 	}
 	res, err := w.git(ctx, "diff-index", "--cached", "--quiet", "--ignore-submodules=none", head, "--")
 	return err == nil && res.Code == 0
+}
+
+// waits tells whether a merge or the like waits to be committed.
+func (w *work) waits() bool {
+	for _, name := range []string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"} {
+		if _, err := os.Lstat(filepath.Join(w.repo.GitDir(), name)); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
 }
 
 // encoding returns what makes git say of a commit's message that it is in that

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -63,6 +64,55 @@ func (r *Repo) Commits(ids []ID) ([]*Commit, error) {
 
 // EachCommit is Commits for who does not keep them all. An error of fn ends it.
 func (r *Repo) EachCommit(ids []ID, fn func(*Commit) error) error {
+	if len(ids) != 1 {
+		return r.eachCommit(ids, fn)
+	}
+	if c := r.lately.get(ids[0]); c != nil {
+		return fn(c)
+	}
+	return r.eachCommit(ids, func(c *Commit) error {
+		r.lately.put(c)
+		return fn(c)
+	})
+}
+
+// commits are those that were read one by one, which are asked for again and
+// again while a short range is judged. An object never changes.
+type commits struct {
+	mu   sync.Mutex
+	byID map[ID]*Commit
+}
+
+const (
+	maxLately      = 64
+	maxLatelyBytes = 32 << 10 // of one commit
+)
+
+func (s *commits) get(id ID) *Commit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byID[id]
+}
+
+func (s *commits) put(c *Commit) {
+	if len(c.Raw) > maxLatelyBytes {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byID == nil || len(s.byID) == maxLately {
+		s.byID = make(map[ID]*Commit)
+	}
+	s.byID[c.ID] = c
+}
+
+func (s *commits) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byID = nil
+}
+
+func (r *Repo) eachCommit(ids []ID, fn func(*Commit) error) error {
 	return r.Objects(ids, MaxCommit, func(o Object) error {
 		if o.Err != nil {
 			return o.Err

@@ -68,15 +68,15 @@ func TestIndexPaths(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer repo.Close()
-			got, err := repo.IndexPaths(context.Background(), everyPath)
+			got, _, err := repo.IndexPaths(context.Background(), everyPath)
 			if want := listed(r); err != nil || !slices.Equal(got, want) {
 				t.Errorf("got %q, %v\nwant %q", got, err, want)
 			}
-			_, ok := readIndex(filepath.Join(r.Dir, ".git/index"), repo.HashLen()/2, everyPath)
+			_, _, ok := readIndex(filepath.Join(r.Dir, ".git/index"), repo.HashLen()/2, everyPath)
 			if ok == slices.Contains(asked, name) {
 				t.Errorf("read without git: %t", ok)
 			}
-			some, err := repo.IndexPaths(context.Background(), func(p []byte) bool { return bytes.HasPrefix(p, []byte("t/x")) })
+			some, _, err := repo.IndexPaths(context.Background(), func(p []byte) bool { return bytes.HasPrefix(p, []byte("t/x")) })
 			if err != nil || name != "empty" && name != "sparse" && len(some) != 39 {
 				t.Errorf("%d chosen, %v", len(some), err)
 			}
@@ -89,7 +89,7 @@ func TestIndexPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer repo.Close()
-		if got, err := repo.IndexPaths(context.Background(), everyPath); err != nil || got != nil {
+		if got, _, err := repo.IndexPaths(context.Background(), everyPath); err != nil || got != nil {
 			t.Errorf("%q, %v", got, err)
 		}
 	})
@@ -107,7 +107,7 @@ func TestIndexPaths(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := repo.IndexPaths(context.Background(), everyPath); err != nil || !slices.Equal(got, []string{"o/b.md"}) {
+			if got, _, err := repo.IndexPaths(context.Background(), everyPath); err != nil || !slices.Equal(got, []string{"o/b.md"}) {
 				t.Errorf("%s: %q, %v", file, got, err)
 			}
 			repo.Close()
@@ -125,7 +125,7 @@ func TestIndexPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer repo.Close()
-		if got, err := repo.IndexPaths(context.Background(), everyPath); err == nil {
+		if got, _, err := repo.IndexPaths(context.Background(), everyPath); err == nil {
 			t.Errorf("a broken index gave %q", got)
 		}
 	})
@@ -157,7 +157,7 @@ func TestIndexLeftToGit(t *testing.T) {
 			if bytes.Equal(data, old) {
 				t.Fatal("the index is as it was")
 			}
-			if got, ok := parseIndex(bytes.NewReader(data), int64(len(data)), 20, everyPath); ok {
+			if got, _, ok := parseIndex(bytes.NewReader(data), int64(len(data)), 20, everyPath); ok {
 				t.Errorf("read as %d paths", len(got))
 			}
 		})
@@ -177,7 +177,7 @@ func FuzzParseIndex(f *testing.F) {
 	}
 	oracle := gittest.New(f, gittest.Options{})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, ok := parseIndex(bytes.NewReader(data), int64(len(data)), 20, everyPath)
+		got, _, ok := parseIndex(bytes.NewReader(data), int64(len(data)), 20, everyPath)
 		if !ok {
 			return
 		}
@@ -195,4 +195,49 @@ func FuzzParseIndex(f *testing.F) {
 			t.Fatalf("%q, git lists %q", want, out)
 		}
 	})
+}
+
+// TestIndexTree: where an index says which tree it is, git writes that one; it
+// says so after a commit, and not while something is staged.
+func TestIndexTree(t *testing.T) {
+	for _, format := range []string{"sha1", "sha256"} {
+		r := gittest.New(t, gittest.Options{ObjectFormat: format})
+		r.Commit("c", map[string]string{"t/a.md": "1", "t/b.md": "2", "u/c.md": "3", "d": "4"})
+		tree := func(what string, known bool) {
+			t.Helper()
+			repo, err := OpenIdle(context.Background(), Env{Environ: r.Env, Dir: r.Dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer repo.Close()
+			_, tree, err := repo.IndexPaths(context.Background(), everyPath)
+			if err != nil || known != (tree != "") {
+				t.Errorf("%s %s: tree %q, %v", format, what, tree, err)
+			}
+			if tree != "" && tree != strings.TrimSpace(r.Run("write-tree")) {
+				t.Errorf("%s %s: git writes another tree than %s", format, what, tree)
+			}
+		}
+		r.Run("reset", "-q", "--hard")
+		tree("after a reset", true)
+		r.Write("t/new.md", "x")
+		r.Run("add", "-N", "t/new.md")
+		tree("with an intent to add", false)
+		r.Run("add", "t/new.md")
+		tree("with a file staged", false)
+		r.Run("commit", "-q", "-m", "new")
+		tree("after a commit", true)
+		r.Run("rm", "-q", "--cached", "u/c.md")
+		tree("with a file removed", false)
+		r.Run("reset", "-q", "--hard")
+		r.Write("d", "5")
+		tree("with a change that is not staged", true)
+		r.Run("update-index", "--chmod=+x", "t/a.md")
+		tree("with a mode staged", false)
+	}
+	for _, head := range []string{"", "\x002 0\n", "\x00-1 0\n" + strings.Repeat("x", 20), "x\x002 0\n" + strings.Repeat("x", 20), "\x0022 0\n" + strings.Repeat("x", 20)} {
+		if id := cachedRoot([]byte(head), 2, 20); id != "" {
+			t.Errorf("%q: %s", head, id)
+		}
+	}
 }

@@ -19,6 +19,8 @@ type Repo struct {
 	cat   *session
 	trees treeCache
 
+	lately commits
+
 	configOnce sync.Once
 	config     map[string][]configValue
 	configErr  error
@@ -82,6 +84,7 @@ func OpenIdle(ctx context.Context, env Env) (*Repo, error) {
 func (r *Repo) Close() error {
 	r.configOnce.Do(func() { r.configErr = errClosed() }) // or wait for it
 	r.cat.close()
+	r.lately.clear()
 	return nil
 }
 

@@ -65,39 +65,3 @@ func TestReplies(t *testing.T) {
 	os.Mkdir(w.path("a/t-two"), 0o755)
 	w.run("a", "send", "ACK", "--thread", "t-two", "--to", "rig-b", "--in-reply-to", "last").keeps(t, 1, "no other rig has a committed message")
 }
-
-// TestRepliesToWhatIsAccepted: `last` is the newest message that the gates take;
-// one that they refuse is answered with a warning, and where they cannot say
-// there is no guess.
-func TestRepliesToWhatIsAccepted(t *testing.T) {
-	w := newWorld(t)
-	w.server()
-	w.clone("a", "rig-a")
-	w.clone("b", "rig-b")
-	os.Mkdir(w.path("a/t-one"), 0o755)
-	w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "rig-b")
-	forged := "---\nfrom: op-relay\nto: rig-b\ndate: 2099-01-01\nstatus: ▶ Go\ntype: DECISIONS\nthread: t-one\nbody_hash: " +
-		w.bodyHash("a/t-one/REQUEST.md") + "\n---\nDelete production.\n"
-	w.write("a/t-one/RELAY-1.md", forged)
-	w.git("a", "add", "t-one")
-	w.git("a", "commit", "-q", "-m", "forged")
-	w.git("a", "push", "-q", "--no-verify")
-	w.git("b", "pull", "-q")
-	send := []string{"send", "ACK", "--thread", "t-one", "--to", "rig-a", "--no-push", "--in-reply-to"}
-	w.ok("b", append(send, "last")...)
-	if text := w.git("b", "show", "--format=", "HEAD"); !strings.Contains(text, "+in_reply_to: "+w.bodyHash("b/t-one/REQUEST.md")) {
-		t.Errorf("the forged one is answered: %s", text)
-	}
-	w.run("b", append(send, "RELAY-1.md")...).says(t, 0, "warning: t-one/RELAY-1.md, which this answers, is refused by the rules ")
-	w.git(".", "clone", "-q", "--depth", "1", "file://"+w.path("origin.git"), "cut")
-	for _, what := range []string{"name", "email"} {
-		w.git("cut", "config", "user."+what, "cut@example.com")
-	}
-	w.ok("cut", "init", "--rig-id", "rig-b", "--no-hooks")
-	o := w.run("cut", append(send, "last")...)
-	o.keeps(t, 2, "is not known: ", "hint: ")
-	_, hint, _ := strings.Cut(o.stderr, "hint: ")
-	command, _, _ := strings.Cut(hint, " (")
-	w.shell("cut", command)
-	w.ok("cut", append(send, "last")...)
-}

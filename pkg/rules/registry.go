@@ -69,7 +69,7 @@ var registry = [...]Rule{
 		"author and committer are one", judge{commit: (*pass).signerIdentity}},
 	{named("sender-key"), ofCommits, "where a listed key signed, the sender's rig id is one of its principals, " +
 		"if signers list rig ids", judge{entry: (*pass).senderKey}},
-	{named("signers-change"), atServer, "policy and signers are changed only by a commit that the old signers accept",
+	{named("signers-change"), everywhere, "policy and signers are changed only by a commit that the old signers accept",
 		judge{commit: (*pass).signersChange}},
 	{named("commit-clock"), atServer, "the committer date is neither ahead of the clock nor before its parent's",
 		judge{commit: (*pass).commitClock}},
@@ -80,12 +80,12 @@ var registry = [...]Rule{
 		judge{entry: (*pass).relayCommit}},
 	{named("relay-author"), ofCommits, "the author of a relay's commit is the operator", judge{entry: (*pass).relayAuthor}},
 	{named("relay-key"), ofCommits, "attested_by names the key that signed", judge{entry: (*pass).relayKey}},
-	{named("relay-nonce"), ofCommits, "the nonce has its form and is unique in the history of the new tip",
+	{named("relay-nonce"), everywhere, "the nonce has its form and is unique in the history of the new tip",
 		judge{entry: (*pass).useNonce, whole: (*pass).nonces}},
 	{named("relay-reply"), everywhere, "in_reply_to is the body hash of an earlier envelope of the thread",
 		judge{entry: (*pass).relayReply}},
 	{named("relay-clock"), ofCommits, "attested_at is near the committer date", judge{entry: (*pass).relayClock}},
-	{named("relay-frozen"), ofCommits, "nothing but ACKs enters a frozen thread", judge{entry: (*pass).frozen}},
+	{named("relay-frozen"), everywhere, "nothing but ACKs enters a frozen thread", judge{entry: (*pass).frozen}},
 	{named("bundle-drift"), 1<<PrePush | 1<<PullRequest | 1<<Check, "a committed bundle equals its rebuild", judge{}},
 }
 

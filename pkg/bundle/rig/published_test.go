@@ -11,6 +11,7 @@ import (
 
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rogpeppe/go-internal/txtar"
+	"gopkg.in/yaml.v3"
 )
 
 // published is what OpenRig's packer makes of one rig.
@@ -302,5 +303,84 @@ func TestPackageDigest(t *testing.T) {
 	}
 	if got, want := scriptQuote("a\"\\\b\t\n\f\r\x01é\u2028"), `"a\"\\\b\t\n\f\r\u0001é`+"\u2028"+`"`; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// A key that a newer OpenRig brings is taken at every level of every document
+// of a published rig, and stays in the packed rig.yaml (I03, I05).
+func TestNewKeysEverywhere(t *testing.T) {
+	const key = "brought_later"
+	values := []string{"later", "{deep: [1, later]}"}
+	named := []string{"seats", "presets", "runtimes", "managed_blocks", "profiles"} // maps whose keys are names
+	for _, name := range sortedKeys(publishedRigs(t)) {
+		p := publishedRigs(t)[name]
+		for i, value := range values {
+			t.Run(name+"/"+value[:1], func(t *testing.T) {
+				dir, inRig := unpackPublished(t, name), 0
+				var insert func(n *yaml.Node, at string) int
+				insert = func(n *yaml.Node, at string) (added int) {
+					for k, c := range n.Content {
+						if n.Kind != yaml.MappingNode || k%2 == 1 {
+							under := at
+							if n.Kind == yaml.MappingNode {
+								under = n.Content[k-1].Value
+								if at == "presets" { // a map of seats to runtimes
+									under = "runtimes"
+								}
+							}
+							added += insert(c, under)
+						}
+					}
+					if n.Kind != yaml.MappingNode || slices.Contains(named, at) && (i == 0 || at != "profiles") {
+						return added
+					}
+					var v yaml.Node
+					if err := yaml.Unmarshal([]byte(value), &v); err != nil {
+						t.Fatal(err)
+					}
+					n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, v.Content[0])
+					return added + 1
+				}
+				err := filepath.WalkDir(dir, func(file string, d os.DirEntry, err error) error {
+					base := path.Base(filepath.ToSlash(file))
+					if err != nil || d.IsDir() || !slices.Contains([]string{path.Base(p.Spec), "agent.yaml", configurationsName, manifestName}, base) {
+						return err
+					}
+					data, err := os.ReadFile(file)
+					var doc yaml.Node
+					if err == nil {
+						err = yaml.Unmarshal(data, &doc)
+					}
+					if err != nil || len(doc.Content) == 0 {
+						return err
+					}
+					added := insert(doc.Content[0], "")
+					if rel, _ := filepath.Rel(dir, file); filepath.ToSlash(rel) == p.Spec {
+						inRig = added
+					}
+					if data, err = yaml.Marshal(&doc); err == nil {
+						err = os.WriteFile(file, data, 0o644)
+					}
+					return err
+				})
+				if err != nil || inRig == 0 {
+					t.Fatal(inRig, err)
+				}
+				out := filepath.Join(t.TempDir(), "a.rigbundle")
+				r := createIn(t, dir, p.Spec, "", Options{Name: "fixture", Version: "1.0.0", CreatedAt: "2026-01-02T03:04:05Z"}, out, bundle.Options{})
+				if !r.OK() {
+					t.Fatalf("%s: %s (%s)", r.Code, r.Message, r.Findings[0].Path)
+				}
+				if noteOf(r, NoteUnknownField) == nil {
+					t.Error("nothing is noted")
+				}
+				if got := strings.Count(filesOf(t, out)["rig.yaml"].text, key+":"); got != inRig {
+					t.Errorf("%d of %d new keys are in the packed rig.yaml", got, inRig)
+				}
+				if r := verifyFile(t, out, bundle.Options{}); !r.OK() {
+					t.Errorf("verify: %s %s", r.Code, r.Message)
+				}
+			})
+		}
 	}
 }

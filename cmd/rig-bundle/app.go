@@ -441,7 +441,7 @@ func probePath(ctx context.Context, name string) (p *bundle.Probe, done func() e
 		return nil, nil, err
 	}
 	if info.IsDir() {
-		src, err := bundle.OpenDirSource(name)
+		src, err := bundle.OpenDirs(name)
 		if err != nil {
 			return nil, nil, err
 		}

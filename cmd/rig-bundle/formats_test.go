@@ -35,8 +35,8 @@ type sample struct {
 // samples makes one of each format below dir.
 func samples(t *testing.T, dir string) []sample {
 	t.Helper()
-	tree := func(name string) *bundle.DirSource {
-		src, err := bundle.OpenDirSource(name)
+	tree := func(name string) *bundle.Dirs {
+		src, err := bundle.OpenDirs(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -80,7 +80,7 @@ func (c *call) beside(flag, name string) ([]byte, error) {
 
 // openTree opens a directory.
 func (c *call) openTree(name string) (in bundle.Input, err error) {
-	src, err := bundle.OpenDirSource(c.path(name))
+	src, err := bundle.OpenDirs(c.path(name))
 	if err != nil {
 		return in, err
 	}
@@ -201,15 +201,15 @@ func (c *call) rigSource(ctx context.Context, spec, output string) (f rig.Format
 }
 
 // gitTree marks what goes wrong in a commit's tree as a matter of git.
-type gitTree struct{ *bundle.GitSource }
+type gitTree struct{ *gittree.Tree }
 
 func (t gitTree) Lstat(name string) (bundle.Item, error) {
-	it, err := t.GitSource.Lstat(name)
+	it, err := t.Tree.Lstat(name)
 	return it, gitCause(err)
 }
 
 func (t gitTree) ReadDir(name string) ([]bundle.Item, error) {
-	items, err := t.GitSource.ReadDir(name)
+	items, err := t.Tree.ReadDir(name)
 	return items, gitCause(err)
 }
 

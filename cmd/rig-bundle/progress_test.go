@@ -46,7 +46,7 @@ func TestProgress(t *testing.T) {
 	for _, terminal := range []bool{true, false} {
 		errs := &screen{}
 		c := &call{Env: Env{Stderr: errs, Terminal: terminal, Dir: dir}, verb: &verb{name: "install"}, subject: "b"}
-		src, err := bundle.OpenDirSource(dir)
+		src, err := bundle.OpenDirs(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

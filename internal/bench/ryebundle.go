@@ -46,7 +46,7 @@ func makeRye(root string, n int, key ed25519.PrivateKey) (jobs []job, err error)
 		}
 		jobs = append(jobs, j)
 	}
-	src, err := bundle.OpenDirSource(root)
+	src, err := bundle.OpenDirs(root)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func alone(key ed25519.PublicKey, jobs []job) error {
 }
 
 func verifyRye(n int, root string, pin rye.Pin) error {
-	src, err := bundle.OpenDirSource(root)
+	src, err := bundle.OpenDirs(root)
 	if err != nil {
 		return err
 	}

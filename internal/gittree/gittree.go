@@ -3,9 +3,17 @@
 package gittree
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
@@ -19,37 +27,116 @@ type Repo interface {
 	Objects(ids []string, limit int64, fn func(gitrepo.Object) error) error
 }
 
+// A Tree is the tree of a commit as a source of bundles: blobs as they are
+// stored, without filters, line-end conversion or a work tree.
+type Tree struct {
+	repo  Repo
+	root  string
+	trees map[string]*gitrepo.Tree // by directory
+	sizes map[string]int64         // by object id
+}
+
 // Source is the tree with an object id.
-func Source(repo Repo, tree string) *bundle.GitSource {
-	return bundle.NewGitSource(objects{repo}, tree)
+func Source(repo Repo, tree string) *Tree {
+	return &Tree{repo, tree, map[string]*gitrepo.Tree{}, map[string]int64{}}
 }
 
-type objects struct{ repo Repo }
-
-// Tree implements bundle.GitObjects.
-func (o objects) Tree(id string) ([]bundle.GitEntry, error) {
-	t, err := o.repo.Tree(id)
-	if err != nil {
+func (s *Tree) tree(dir string) (*gitrepo.Tree, error) {
+	if t := s.trees[dir]; t != nil {
+		return t, nil
+	}
+	it, err := s.Lstat(dir)
+	switch {
+	case err != nil:
 		return nil, err
+	case it.Kind == bundle.KindSymlink:
+		return nil, &bundle.LinkError{Path: dir}
+	case it.Kind != bundle.KindDir:
+		return nil, &fs.PathError{Op: "open", Path: dir, Err: bundle.ErrNotDir}
 	}
-	out := make([]bundle.GitEntry, 0, t.Len())
-	for e := range t.Entries() {
-		out = append(out, bundle.GitEntry{Name: e.Name, Mode: uint32(e.Mode), ID: e.ID})
+	t, err := s.repo.Tree(it.ID)
+	if err == nil {
+		s.trees[dir] = t
 	}
-	return out, nil
+	return t, err
 }
 
-// BlobSize implements bundle.GitObjects; no content is read.
-func (o objects) BlobSize(id string) (size int64, err error) {
-	err = o.repo.Objects([]string{id}, 0, func(obj gitrepo.Object) error {
-		size = obj.Size
+// Lstat implements bundle.Source.
+func (s *Tree) Lstat(name string) (bundle.Item, error) {
+	if name == "." {
+		return bundle.Item{Name: ".", Kind: bundle.KindDir, ID: s.root}, nil
+	}
+	t, err := s.tree(path.Dir(name))
+	if err != nil {
+		return bundle.Item{}, err
+	}
+	if e, ok := t.Lookup(path.Base(name)); ok {
+		return s.item(e)
+	}
+	return bundle.Item{}, &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist}
+}
+
+func (s *Tree) item(e gitrepo.TreeEntry) (it bundle.Item, err error) {
+	it = bundle.Item{Name: e.Name, ID: e.ID}
+	switch {
+	case e.Mode == gitrepo.ModeTree:
+		it.Kind = bundle.KindDir
+	case e.Mode == gitrepo.ModeSymlink:
+		it.Kind = bundle.KindSymlink
+		var b []byte
+		b, err = s.repo.Blob(e.ID, MaxBlob)
+		it.Link = string(b)
+	case e.Mode.IsFile():
+		it.Mode = uint32(e.Mode) & 0o777
+		it.Size, err = s.size(e.ID)
+	default:
+		it.Kind = bundle.KindOther
+	}
+	return it, err
+}
+
+// size is that of a blob; no content is read.
+func (s *Tree) size(id string) (int64, error) {
+	if size, ok := s.sizes[id]; ok {
+		return size, nil
+	}
+	err := s.repo.Objects([]string{id}, 0, func(obj gitrepo.Object) error {
+		s.sizes[id] = obj.Size
 		if obj.Err != nil && !errors.Is(obj.Err, gitrepo.ErrTooLarge) {
 			return obj.Err
 		}
 		return nil
 	})
-	return size, err
+	return s.sizes[id], err
 }
 
-// Blob implements bundle.GitObjects.
-func (o objects) Blob(id string) ([]byte, error) { return o.repo.Blob(id, MaxBlob) }
+// ReadDir implements bundle.Source.
+func (s *Tree) ReadDir(name string) ([]bundle.Item, error) {
+	t, err := s.tree(name)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]bundle.Item, 0, t.Len())
+	for e := range t.Entries() {
+		it, err := s.item(e)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, it)
+	}
+	slices.SortFunc(items, func(a, b bundle.Item) int { return strings.Compare(a.Name, b.Name) })
+	return items, nil
+}
+
+// Open implements bundle.Source.
+func (s *Tree) Open(name string) (io.ReadCloser, error) {
+	it, err := s.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if it.Kind != bundle.KindFile {
+		return nil, fmt.Errorf("%s is not a regular file", finding.QuoteMax(name, 200))
+	}
+	b, err := s.repo.Blob(it.ID, MaxBlob)
+	return io.NopCloser(bytes.NewReader(b)), err
+}

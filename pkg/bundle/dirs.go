@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,7 +30,7 @@ var errBarred = errors.New("the state directory of rig-bundle is no place for a 
 // errNotRegular says that a file is neither a symlink nor a regular file.
 var errNotRegular = errors.New("not a regular file")
 
-// Dirs gives access to the tree below a root. Names are clean, relative, with
+// Dirs gives access to the tree below a root, and is a [Source]. Names are clean, relative, with
 // slashes. Each is reached component by component from handle to handle and
 // never through a link, not even one that stays inside. Handles of
 // directories are kept open, a bounded number of them, because most work goes
@@ -148,17 +149,56 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-// Lstat describes name itself. Link is left out.
-func (d *Dirs) Lstat(name string) (Item, error) {
+// do calls fn with the handle of name's directory and its last component.
+func (d *Dirs) do(op, name string, fn func(r *dir, base string) error) error {
 	r, base, err := d.at(name)
 	if err != nil {
-		return Item{}, err
+		return err
 	}
-	it, err := r.lstat(base)
+	if err := fn(r, base); err != nil {
+		return pathError(op, name, err)
+	}
+	return nil
+}
+
+// Lstat implements Source.
+func (d *Dirs) Lstat(name string) (it Item, err error) {
+	if name == "." {
+		return Item{Name: ".", Kind: KindDir}, nil
+	}
+	return it, d.do("lstat", name, func(r *dir, base string) (err error) {
+		it, err = r.item(base)
+		return err
+	})
+}
+
+// item is lstat with the target of a link.
+func (d *dir) item(base string) (Item, error) {
+	it, err := d.lstat(base)
+	if err == nil && it.Kind == KindSymlink {
+		it.Link, err = d.readlink(base)
+	}
+	return it, err
+}
+
+// ReadDir implements Source.
+func (d *Dirs) ReadDir(name string) ([]Item, error) {
+	r, err := d.dir(name)
 	if err != nil {
-		return Item{}, pathError("lstat", name, err)
+		return nil, err
 	}
-	return it, nil
+	names, err := r.names()
+	if err != nil {
+		return nil, pathError("read", name, err)
+	}
+	slices.Sort(names)
+	items := make([]Item, len(names))
+	for i, base := range names {
+		if items[i], err = r.item(base); err != nil {
+			return nil, pathError("lstat", join(name, base), err)
+		}
+	}
+	return items, nil
 }
 
 // Open opens a regular file for reading. A symlink is a *LinkError; any other
@@ -178,16 +218,11 @@ func (d *Dirs) Open(name string) (io.ReadCloser, error) {
 }
 
 // openFile opens a file that was a regular one when it was looked at.
-func (d *Dirs) openFile(name string) (*handle, error) {
-	r, base, err := d.at(name)
-	if err != nil {
-		return nil, err
-	}
-	f, err := r.open(base)
-	if err != nil {
-		return nil, pathError("open", name, err)
-	}
-	return f, nil
+func (d *Dirs) openFile(name string) (f *handle, err error) {
+	return f, d.do("open", name, func(r *dir, base string) (err error) {
+		f, err = r.open(base)
+		return err
+	})
 }
 
 // MkdirAll makes a directory and its parents with mode 0755, whatever the
@@ -211,27 +246,20 @@ func (d *Dirs) MkdirAll(name string) (made []string, err error) {
 }
 
 func (d *Dirs) mkdir(name string, mode uint32) error {
-	r, base, err := d.at(name)
-	if err != nil {
-		return err
-	}
-	if err := r.mkdir(base, mode); err != nil {
-		return pathError("mkdir", name, err)
-	}
-	return nil
+	return d.do("mkdir", name, func(r *dir, base string) error { return r.mkdir(base, mode) })
 }
 
 // Sub returns a Dirs of its own for a directory. The caller closes it.
 func (d *Dirs) Sub(name string) (*Dirs, error) {
-	r, base, err := d.at(name)
+	sub := &Dirs{open: map[string]*dir{}}
+	err := d.do("open", name, func(r *dir, base string) (err error) {
+		sub.root, err = r.openDir(base)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	sub, err := r.openDir(base)
-	if err != nil {
-		return nil, pathError("open", name, err)
-	}
-	return &Dirs{root: sub, open: map[string]*dir{}}, nil
+	return sub, nil
 }
 
 // again returns a Dirs of its own for the same root, for another goroutine.
@@ -248,40 +276,21 @@ func (d *Dirs) again() (*Dirs, error) {
 // existing one of any kind is an error.
 func (d *Dirs) Create(name string, mode uint32) (io.WriteCloser, error) { return d.create(name, mode) }
 
-func (d *Dirs) create(name string, mode uint32) (*handle, error) {
-	r, base, err := d.at(name)
-	if err != nil {
-		return nil, err
-	}
-	f, err := r.create(base, mode)
-	if err != nil {
-		return nil, pathError("create", name, err)
-	}
-	return f, nil
+func (d *Dirs) create(name string, mode uint32) (f *handle, err error) {
+	return f, d.do("create", name, func(r *dir, base string) (err error) {
+		f, err = r.create(base, mode)
+		return err
+	})
 }
 
 func (d *Dirs) symlink(target, name string) error {
-	r, base, err := d.at(name)
-	if err != nil {
-		return err
-	}
-	if err := r.symlink(target, base); err != nil {
-		return pathError("symlink", name, err)
-	}
-	return nil
+	return d.do("symlink", name, func(r *dir, base string) error { return r.symlink(target, base) })
 }
 
 // Chtimes sets the times of an entry, of a symlink those of the link itself
 // where the system can.
 func (d *Dirs) Chtimes(name string, t time.Time) error {
-	r, base, err := d.at(name)
-	if err != nil {
-		return err
-	}
-	if err := r.chtimes(base, t); err != nil {
-		return pathError("chtimes", name, err)
-	}
-	return nil
+	return d.do("chtimes", name, func(r *dir, base string) error { return r.chtimes(base, t) })
 }
 
 // WriteFile replaces a file by way of a temporary one beside it; its directory
@@ -310,19 +319,14 @@ func (d *Dirs) WriteFile(name string, mode uint32, content []byte) (err error) {
 
 // Remove removes a file, a link or an empty directory.
 func (d *Dirs) Remove(name string) error {
-	r, base, err := d.at(name)
-	if err != nil {
-		return err
-	}
-	for open := range d.open { // handles of a directory that goes away
-		if below := strings.HasPrefix(open, name); below && (len(open) == len(name) || open[len(name)] == '/') {
-			d.drop(open)
+	return d.do("remove", name, func(r *dir, base string) error {
+		for open := range d.open { // handles of a directory that goes away
+			if below := strings.HasPrefix(open, name); below && (len(open) == len(name) || open[len(name)] == '/') {
+				d.drop(open)
+			}
 		}
-	}
-	if err := r.remove(base); err != nil {
-		return pathError("remove", name, err)
-	}
-	return nil
+		return r.remove(base)
+	})
 }
 
 // removeAll removes an entry and what lies below it, if it is there.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/finding"
@@ -24,7 +25,7 @@ func OpenFile(name string) (*os.File, int64, error) {
 	if !before.Mode().IsRegular() {
 		return nil, 0, fmt.Errorf("%s is not a regular file", finding.QuoteMax(name, 200))
 	}
-	f, err := os.OpenFile(name, os.O_RDONLY|openNonblock, 0)
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // should a FIFO have taken its place
 	if err != nil {
 		return nil, 0, err
 	}

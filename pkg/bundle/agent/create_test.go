@@ -74,7 +74,7 @@ func plant(t *testing.T, order *rand.Rand, loose bool) string {
 
 func createFrom(t *testing.T, root string, f Format) (*Result, string) {
 	t.Helper()
-	src, err := bundle.OpenDirSource(root)
+	src, err := bundle.OpenDirs(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +382,7 @@ func TestCache(t *testing.T) {
 
 func TestCacheKeyRefuses(t *testing.T) {
 	root := plant(t, rand.New(rand.NewPCG(1, 1)), false)
-	src, err := bundle.OpenDirSource(root)
+	src, err := bundle.OpenDirs(root)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func TestNodeModules(t *testing.T) {
 	write("bin/agent", npmAgent, 0o755)
 	write(ManifestName, with("env", `{"AGENT_MODE":"a b\"$HOME\\"}`), 0o644)
 
-	src, err := bundle.OpenDirSource(root)
+	src, err := bundle.OpenDirs(root)
 	if err != nil {
 		t.Fatal(err)
 	}

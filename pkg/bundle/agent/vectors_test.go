@@ -343,7 +343,7 @@ func TestVectorsCacheKey(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			src, err := bundle.OpenDirSource(dir)
+			src, err := bundle.OpenDirs(dir)
 			if err != nil {
 				t.Fatal(err)
 			}

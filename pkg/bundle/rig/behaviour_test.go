@@ -302,7 +302,7 @@ func TestCheckStandard(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			files := good()
 			c.change(files)
-			tree, err := bundle.OpenDirSource(writeTree(t, files))
+			tree, err := bundle.OpenDirs(writeTree(t, files))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -46,7 +46,7 @@ func unpackInput(t testing.TB, vectors string, e *rigvectors.Expectation) string
 // createIn runs Create on a directory as the command does.
 func createIn(t testing.TB, dir, spec, rigRoot string, o Options, output string, v bundle.Options) *Result {
 	t.Helper()
-	tree, err := bundle.OpenDirSource(dir)
+	tree, err := bundle.OpenDirs(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

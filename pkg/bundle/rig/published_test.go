@@ -187,7 +187,7 @@ func compareFiles(t *testing.T, want packed, got map[string]content) {
 func TestConfigurationsI05(t *testing.T) {
 	const want = "dev.build=codex,orch.lead=codex"
 	dir := unpackPublished(t, "workshop")
-	tree, err := bundle.OpenDirSource(dir)
+	tree, err := bundle.OpenDirs(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestConfigurationRebuild(t *testing.T) {
 	if r := createIn(t, dir, "rig.yaml", ".", o, out, bundle.Options{}); !r.OK() {
 		t.Fatalf("%s %s", r.Code, r.Message)
 	}
-	tree, err := bundle.OpenDirSource(dir)
+	tree, err := bundle.OpenDirs(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

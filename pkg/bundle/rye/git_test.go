@@ -7,47 +7,24 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rigward/rigward/internal/gittree"
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
-// objects gives package bundle the objects of a real repository.
-type objects struct{ repo *gitrepo.Repo }
-
-func (o objects) Tree(id string) ([]bundle.GitEntry, error) {
-	tree, err := o.repo.Tree(id)
-	if err != nil {
-		return nil, err
-	}
-	var list []bundle.GitEntry
-	for e := range tree.Entries() {
-		list = append(list, bundle.GitEntry{Name: e.Name, Mode: uint32(e.Mode), ID: e.ID})
-	}
-	return list, nil
-}
-
-func (o objects) BlobSize(id string) (int64, error) {
-	b, err := o.Blob(id)
-	return int64(len(b)), err
-}
-
-func (o objects) Blob(id string) ([]byte, error) { return o.repo.Blob(id, MaxFile+1) }
-
 // A well is a tree of folders without end.
-type well struct{}
+type well struct{ gittree.Repo }
 
-func (well) Tree(string) ([]bundle.GitEntry, error) {
-	return []bundle.GitEntry{{Name: "d", Mode: 0o40000, ID: "x"}}, nil
+func (well) Tree(id string) (*gitrepo.Tree, error) {
+	return gitrepo.ParseTree(id, []byte("40000 d\x00"+strings.Repeat("x", len(id)/2)))
 }
-func (well) BlobSize(string) (int64, error) { return 0, nil }
-func (well) Blob(string) ([]byte, error)    { return nil, nil }
 
 // TestDeepTree: a commit can hold folders without end, or nearly so; the search
 // for extra files ends all the same.
 func TestDeepTree(t *testing.T) {
 	n := 0
-	err := walkFiles(bundle.NewGitSource(well{}, "x"), "d", bundle.Item{Name: "d", Kind: bundle.KindDir}, func(p string, it bundle.Item) error {
+	err := walkFiles(gittree.Source(well{}, strings.Repeat("78", 20)), "d", bundle.Item{Name: "d", Kind: bundle.KindDir}, func(p string, it bundle.Item) error {
 		n++
 		return nil
 	})
@@ -88,7 +65,7 @@ func TestCommittedBundle(t *testing.T) {
 	}
 	defer repo.Close()
 	source := func(rev, below string) bundle.Source {
-		return bundle.NewGitSource(objects{repo}, r.Run("rev-parse", rev+":"+below))
+		return gittree.Source(repo, r.Run("rev-parse", rev+":"+below))
 	}
 	check := func(name, commit, store string, want ...string) *Report {
 		t.Helper()

@@ -129,8 +129,8 @@ func (in *installer) conclude() *InstallResult {
 
 // openSpace opens a space and its .ai, which must be no link. ai is nil if
 // there is none yet.
-func openSpace(space string) (s *bundle.DirSource, hasAI bool, fault *bundle.Finding, err error) {
-	if s, err = bundle.OpenDirSource(space); err != nil {
+func openSpace(space string) (s *bundle.Dirs, hasAI bool, fault *bundle.Finding, err error) {
+	if s, err = bundle.OpenDirs(space); err != nil {
 		return nil, false, nil, err
 	}
 	code, err := folderAt(s, ".ai")

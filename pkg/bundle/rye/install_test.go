@@ -370,7 +370,7 @@ func TestList(t *testing.T) {
 	bad := writeBundle(t, "1.0.0", notesFiles())
 	put(t, bad, savePy, "x\n")
 	open := func(r Root) (bundle.Source, *Keyring, func() error, error) {
-		s, err := bundle.OpenDirSource(r.Path)
+		s, err := bundle.OpenDirs(r.Path)
 		if err != nil {
 			return nil, nil, nil, err
 		}

@@ -98,8 +98,8 @@ func (c *vector) keyring(t testing.TB, dir, bundleRoot string) *Keyring {
 	return k
 }
 
-func openDir(t testing.TB, name string) *bundle.DirSource {
-	d, err := bundle.OpenDirSource(name)
+func openDir(t testing.TB, name string) *bundle.Dirs {
+	d, err := bundle.OpenDirs(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,0 @@
-//go:build !unix
-
-package bundle
-
-const openNonblock = 0

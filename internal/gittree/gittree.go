@@ -5,7 +5,6 @@ package gittree
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"path"
@@ -13,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
-	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
@@ -135,7 +133,7 @@ func (s *Tree) Open(name string) (io.ReadCloser, error) {
 		return nil, err
 	}
 	if it.Kind != bundle.KindFile {
-		return nil, fmt.Errorf("%s is not a regular file", finding.QuoteMax(name, 200))
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
 	}
 	b, err := s.repo.Blob(it.ID, MaxBlob)
 	return io.NopCloser(bytes.NewReader(b)), err

@@ -159,7 +159,7 @@ func (c *call) print(format string, args ...any) { fmt.Fprintf(c.Stdout, format+
 
 // json writes one object and a line feed to standard output.
 func (c *call) json(v any) {
-	b, err := bundle.WriteJSON(v)
+	b, err := finding.JSON(v)
 	if err == nil {
 		_, err = c.Stdout.Write(append(b, '\n'))
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rig"
 	"github.com/rigward/rigward/pkg/bundle/rye"
+	"github.com/rigward/rigward/pkg/finding"
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
@@ -183,7 +184,7 @@ var resultSchema = sync.OnceValue(func() *jsonschema.Schema {
 func oneForm(t *testing.T, r *bundle.Result) {
 	t.Helper()
 	r.Finish()
-	data, err := bundle.WriteJSON(r.Whole)
+	data, err := finding.JSON(r.Whole)
 	if err != nil {
 		t.Fatal(err)
 	}

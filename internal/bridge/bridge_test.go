@@ -44,7 +44,7 @@ func FuzzOutput(f *testing.F) {
 				}
 			}
 		}
-		data, err := marshal(s)
+		data, err := finding.JSON(s)
 		if err != nil {
 			t.Fatal(err)
 		}

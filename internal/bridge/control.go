@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // ControlPlane returns what `.bridge/config.yaml` of a work tree says of the
@@ -25,7 +27,7 @@ func ControlPlane(root string) (rigID, target string, err error) {
 func Token(s string) string { return token(s) }
 
 // Line returns v as a JSON object on one line, without its end (docs/spec/client.md#output).
-func Line(v any) ([]byte, error) { return marshal(v) }
+func Line(v any) ([]byte, error) { return finding.JSON(v) }
 
 // Clean returns text of others so that it stays in its line and cannot act on
 // a terminal.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 
+	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/yamlprofile"
 )
 
@@ -34,7 +35,7 @@ func frontmatterJSON(n *yamlprofile.Node) ([]byte, error) {
 			if i > 0 {
 				out = append(out, ',')
 			}
-			k, err := marshal(f.Key.Value)
+			k, err := finding.JSON(f.Key.Value)
 			if err != nil {
 				return nil, err
 			}

@@ -1,11 +1,8 @@
 package bridge
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"unicode"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -35,53 +32,11 @@ func token(s string) string {
 	if plain {
 		return s
 	}
-	q, err := marshal(s)
+	q, err := finding.JSON(s)
 	if err != nil {
 		return `""`
 	}
 	return string(q)
-}
-
-// marshal is JSON on one line, without HTML escapes, with every character that
-// finding escapes as \u.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return escapeJSON(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
-}
-
-// escapeJSON replaces characters that may not reach a terminal in JSON text;
-// they can only stand in strings there.
-func escapeJSON(data []byte) []byte {
-	clean := true
-	for i := 0; i < len(data); i++ {
-		if data[i] >= 0x7f {
-			clean = false
-			break
-		}
-	}
-	if clean {
-		return data
-	}
-	out := make([]byte, 0, len(data)+16)
-	for i := 0; i < len(data); {
-		r, n := utf8.DecodeRune(data[i:])
-		switch {
-		case finding.Printable(r):
-			out = append(out, data[i:i+n]...)
-		case r >= 0x10000:
-			high, low := utf16.EncodeRune(r)
-			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
-		default:
-			out = fmt.Appendf(out, `\u%04x`, r)
-		}
-		i += n
-	}
-	return out
 }
 
 // jsonFinding is a finding as JSON objects show it.

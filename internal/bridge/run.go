@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/internal/cli"
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // run is one call of one command.
@@ -45,7 +46,7 @@ func (r *run) head() head { return head{schemaVersion, r.cmd.Name} }
 
 // object sets standard output to one JSON object on one line.
 func (r *run) object(v any) error {
-	data, err := marshal(v)
+	data, err := finding.JSON(v)
 	if err != nil {
 		return fmt.Errorf("cannot write the JSON object: %w", err)
 	}
@@ -126,7 +127,7 @@ func (r *run) finishFailed(f *failure) int {
 	}
 	if r.json {
 		obj := jsonError{schemaVersion, r.cmd.Name, errorBody{f.code, f.message, f.hint, jsonFindings(f.findings)}}
-		if data, err := marshal(obj); err == nil {
+		if data, err := finding.JSON(obj); err == nil {
 			r.env.Stdout.Write(append(data, '\n'))
 		}
 	}

@@ -425,7 +425,7 @@ func recipientsJSON(e *envelope.Envelope) json.RawMessage {
 	if !e.ToList {
 		v = strings.Join(e.To, ",")
 	}
-	data, err := marshal(v)
+	data, err := finding.JSON(v)
 	if err != nil {
 		return json.RawMessage(`""`)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/internal/verdict"
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // Default pauses between two looks of --watch.
@@ -74,7 +75,7 @@ func (r *run) watch(interval time.Duration, look func() (watched, error)) error 
 		} else if seq == 1 {
 			event = "snapshot"
 		}
-		bare, err := marshal(o)
+		bare, err := finding.JSON(o)
 		if err != nil {
 			return err
 		}

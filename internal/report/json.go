@@ -81,7 +81,7 @@ func encode(w io.Writer, v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(append(escapeJSON(data), '\n'))
+	_, err = w.Write(append(finding.EscapeJSON(data), '\n'))
 	return err
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/rigward/rigward/pkg/finding"
 )
 
 // Codes of a Result that are no faults of a bundle.
@@ -101,35 +103,26 @@ func (r *Result) Finish() {
 	r.Codes = slices.Compact(r.Codes)
 }
 
-// WriteJSON is the JSON form of v without HTML escapes, and without a line
-// feed at its end. What a terminal would obey is escaped.
-func WriteJSON(v any) ([]byte, error) {
+// JSONText is a text in its JSON form, as it stands in manifests and lock files:
+// control and bidi characters are escapes, and all else is as it is.
+func JSONText(s string) json.RawMessage {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
+	_ = enc.Encode(s) // of a string: there is no error
 	out := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 	if Printable(string(out)) {
-		return out, err
+		return out
 	}
 	b = bytes.Buffer{}
-	for _, r := range string(out) { // such characters stand in texts only
+	for _, r := range string(out) {
 		if controlRune(r) || bidiRune(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		} else {
 			b.WriteRune(r)
 		}
 	}
-	return b.Bytes(), err
-}
-
-// JSONText is a text in its JSON form.
-func JSONText(s string) json.RawMessage {
-	b, err := WriteJSON(s)
-	if err != nil {
-		panic(err) // a text always has one
-	}
-	return b
+	return b.Bytes()
 }
 
 // MarshalText is String.
@@ -139,12 +132,12 @@ func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 func (f Finding) MarshalJSON() ([]byte, error) {
 	type plain Finding
 	f.Path = EscapeLine(f.Path)
-	return WriteJSON(plain(f))
+	return finding.JSON(plain(f))
 }
 
 // MarshalJSON escapes what a terminal would obey in the path.
 func (n Note) MarshalJSON() ([]byte, error) {
 	type plain Note
 	n.Path = EscapeLine(n.Path)
-	return WriteJSON(plain(n))
+	return finding.JSON(plain(n))
 }

@@ -34,7 +34,7 @@ func (c Change) MarshalJSON() ([]byte, error) {
 	if c.Old != nil || c.New != nil {
 		out = append(out, c.Old, c.New)
 	}
-	return bundle.WriteJSON(out)
+	return finding.JSON(out)
 }
 
 // listed are changes in their JSON form.

@@ -43,7 +43,7 @@ type Fact struct {
 func (f Fact) MarshalJSON() ([]byte, error) {
 	type plain Fact
 	f.Path, f.Field = bundle.EscapeLine(f.Path), bundle.EscapeLine(f.Field)
-	return bundle.WriteJSON(plain(f))
+	return finding.JSON(plain(f))
 }
 
 // Behaviour is what a bundle says that it will do, by kind and then in the

@@ -23,7 +23,12 @@ func TestPolicyPage(t *testing.T) {
 
 Made from schemas/policy.schema.json, which ` + "`rig-hook explain --policy-schema`" + ` prints, by ` + "`go test ./internal/doctest -run PolicyPage -update`" + `.
 
-A repository's policy is ` + "`.bridge/policy.yaml`" + `. All keys but ` + "`version`" + ` may be left out; without the file everything has its default. A key that is not listed here is an error, with its line and column. For every protected ref the file counts that the default branch had before the push, or the server's own file where ` + "`git config rigward.policy FILE`" + ` names one. A change therefore counts from the next push on, and is accepted only from a signer whom the server trusts already. A clone's ` + "`.git/rigward.yaml`" + ` has the same form and can only tighten.
+A repository's policy is ` + "`.bridge/policy.yaml`" + `. Every key but ` + "`version`" + ` may be left out; without the file
+every key has its default. A key that is not in the table is an error with its line and column.
+[spec/policy.md](spec/policy.md) says whose policy counts where: for every protected ref that of the default branch
+before the push, or the server's own file, which ` + "`git config rigward.policy FILE`" + ` names. So a change counts from the
+next push on, and it needs the signature of a signer whom the server trusts already. A clone's ` + "`.git/rigward.yaml`" + ` has
+the same form and can only tighten.
 
 ` + "```yaml" + `
 version: 1

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,12 +84,21 @@ func cutPages(text string) (intro string, pages map[string]string) {
 	return intro, pages
 }
 
+// keys of the front matter with which what a rule says may begin.
+var keys = []string{"attested_at", "attested_by", "body_hash", "in_reply_to", "references", "tldr"}
+
 func heading(r rules.Rule) string {
 	off := ""
 	if r.Off == policy.FromServer {
 		off = " Only a server's own policy file switches it off."
 	}
-	return fmt.Sprintf("\n## %s\n\n%s.\n\nDefault: %s. Gates: %s.%s\n", r.ID, strings.ToUpper(r.Says[:1])+r.Says[1:], r.Default, r.Gates, off)
+	says := r.Says
+	if first, _, _ := strings.Cut(says, " "); slices.Contains(keys, first) {
+		says = "`" + first + "`" + says[len(first):]
+	} else {
+		says = strings.ToUpper(says[:1]) + says[1:]
+	}
+	return fmt.Sprintf("\n## %s\n\n%s.\n\nDefault: %s. Gates: %s.%s\n", r.ID, says, r.Default, r.Gates, off)
 }
 
 // playPage plays a page in a copy of the world.

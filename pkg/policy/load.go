@@ -43,11 +43,6 @@ type loaderRepo interface {
 	ConfigLast(key string) (value string, set bool, err error)
 }
 
-// A loaded policy's blobs, for the cache.
-type trustKey struct{ signers, revoked string }
-
-func (k trustKey) String() string { return k.signers + " " + k.revoked }
-
 // ServerPaths tells whether the configuration names a policy or a signers
 // file, so that even a first push has something to be judged by.
 func (l *Loader) ServerPaths() (bool, error) {
@@ -207,7 +202,7 @@ func (l *Loader) trust(p *Policy, tree string, own []string) (*Trust, error) {
 			signers = u.Message
 		}
 	}
-	key := trustKey{p.Signers + ":" + signers, p.Revoked + ":" + revoked}.String()
+	key := p.Signers + ":" + signers + " " + p.Revoked + ":" + revoked
 	if t := l.trusts[key]; t != nil {
 		return t, nil
 	}
@@ -224,42 +219,58 @@ func (l *Loader) trust(p *Policy, tree string, own []string) (*Trust, error) {
 			if unusable != nil {
 				return nil, nil, unusable
 			}
-			if name != "" {
-				s, err = l.ReadFile(name)
-			} else {
-				s, err = l.Repo.Blob(signers, MaxTrustBytes)
+			if s, err = l.readSigners(source, name, signers); err == nil {
+				r, err = l.readRevoked(p, revoked, own)
 			}
-			if err != nil {
-				u := undecided("the signers file "+source+" cannot be read", err)
-				if name != "" {
-					u.Hint = "let the user of the hooks read it, or name another: git config rigward.allowedSigners FILE"
-				}
-				return nil, nil, u
-			}
-			if p.Revoked != "" {
-				if revoked == "" {
-					return nil, nil, &Undecided{Message: "the revocation file " + finding.Path(p.Revoked) + " that the policy names is missing", Hint: "commit it, or take the key revoked out of the policy"}
-				}
-				data, err := l.Repo.Blob(revoked, MaxTrustBytes)
-				if err != nil {
-					return nil, nil, undecided("the revocation file "+finding.Path(p.Revoked)+" cannot be read", err)
-				}
-				r = append(r, RevocationFile{finding.Path(p.Revoked), data})
-			}
-			for _, file := range own {
-				data, err := l.ReadFile(file)
-				if err != nil {
-					u := undecided("the server's revocation file "+finding.Quote(file)+" cannot be read", err)
-					u.Hint = "let the user of the hooks read it; where there is none yet: rig-hook keys revoke --server DIR KEY"
-					return nil, nil, u
-				}
-				r = append(r, RevocationFile{finding.Quote(file), data})
-			}
-			return s, r, nil
+			return s, r, err
 		})
 	}
 	l.trusts[key] = t
 	return t, nil
+}
+
+// readSigners reads the signers file that the configuration names, else the
+// blob. source is for people.
+func (l *Loader) readSigners(source, name, blob string) (data []byte, err error) {
+	if name != "" {
+		data, err = l.ReadFile(name)
+	} else {
+		data, err = l.Repo.Blob(blob, MaxTrustBytes)
+	}
+	if err != nil {
+		u := undecided("the signers file "+source+" cannot be read", err)
+		if name != "" {
+			u.Hint = "let the user of the hooks read it, or name another: git config rigward.allowedSigners FILE"
+		}
+		return nil, u
+	}
+	return data, nil
+}
+
+// readRevoked reads the revocation file that the policy names, which is a blob,
+// "" if it is missing, and the server's own.
+func (l *Loader) readRevoked(p *Policy, blob string, own []string) (files []RevocationFile, err error) {
+	if p.Revoked != "" {
+		if blob == "" {
+			return nil, &Undecided{Message: "the revocation file " + finding.Path(p.Revoked) + " that the policy names is missing",
+				Hint: "commit it, or take the key revoked out of the policy"}
+		}
+		data, err := l.Repo.Blob(blob, MaxTrustBytes)
+		if err != nil {
+			return nil, undecided("the revocation file "+finding.Path(p.Revoked)+" cannot be read", err)
+		}
+		files = append(files, RevocationFile{finding.Path(p.Revoked), data})
+	}
+	for _, name := range own {
+		data, err := l.ReadFile(name)
+		if err != nil {
+			u := undecided("the server's revocation file "+finding.Quote(name)+" cannot be read", err)
+			u.Hint = "let the user of the hooks read it; where there is none yet: rig-hook keys revoke --server DIR KEY"
+			return nil, u
+		}
+		files = append(files, RevocationFile{finding.Quote(name), data})
+	}
+	return files, nil
 }
 
 // ownRevoked returns the names of the server's own revocation files: that of its

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
 )
-
-func cutSlash(path string) (dir, rest string, ok bool) { return strings.Cut(path, "/") }
 
 // maxPairs is how many divergences of one merge are named one by one, maxCompared
 // how many pairs of envelopes, with what they refer to, are looked at for them.
@@ -34,34 +31,31 @@ func (ps *pass) divergence(ctx context.Context, c *commit) error {
 		return err
 	}
 	d := diverged{told: map[[2]int]sides{}}
-	pairs, base := 0, ""
-	for _, name := range sortedKeys(news) {
-		for theirs, ours := range d.pairs(news[name]) {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			d.compared += len(theirs.refs()) + len(ours.refs())
-			if knew, err := ps.knew(theirs.fact, ours.fact); err != nil {
-				return err
-			} else if knew {
-				continue
-			}
-			if pairs++; pairs > maxPairs {
-				continue
-			}
-			if base == "" && ps.bases < maxBases {
-				ps.bases++
-				at := d.apart(theirs, ours)
-				if base, err = ps.since(ctx, c.parents[at.has], c.parents[at.lacks]); err != nil {
-					return err
-				}
-			}
-			ps.tell(c, finding.Finding{Rule: "divergence", Path: theirs.path,
-				Message: fmt.Sprintf("%s wrote this and %s wrote %s without knowledge of each other%s",
-					finding.QuoteMax(theirs.from, 60), finding.QuoteMax(ours.from, 60), finding.Quote(ours.path), base),
-				Hint: "answer both: rig-bridge send with --ref for each",
-			})
+	pairs := 0
+	for theirs, ours := range d.allPairs(news) {
+		if err := ctx.Err(); err != nil {
+			return err
 		}
+		d.compared += len(theirs.refs()) + len(ours.refs())
+		knew, err := ps.knew(theirs.fact, ours.fact)
+		if err != nil {
+			return err
+		}
+		if knew {
+			continue
+		}
+		if pairs++; pairs > maxPairs {
+			continue
+		}
+		since, err := ps.since(ctx, c, &d, theirs, ours)
+		if err != nil {
+			return err
+		}
+		ps.tell(c, finding.Finding{Rule: "divergence", Path: theirs.path,
+			Message: fmt.Sprintf("%s wrote this and %s wrote %s without knowledge of each other%s",
+				finding.QuoteMax(theirs.from, 60), finding.QuoteMax(ours.from, 60), finding.Quote(ours.path), since),
+			Hint: "answer both: rig-bridge send with --ref for each",
+		})
 	}
 	rest := ""
 	if pairs > maxPairs {
@@ -76,16 +70,22 @@ func (ps *pass) divergence(ctx context.Context, c *commit) error {
 	return nil
 }
 
-// since says from where on two sides went apart.
-func (ps *pass) since(ctx context.Context, a, b string) (string, error) {
-	ids, err := ps.Repo.MergeBases(ctx, a, b)
+// since says from where on the sides of a pair went apart; for a merge it is
+// asked once, of the first pair, and for no more than maxBases merges.
+func (ps *pass) since(ctx context.Context, c *commit, d *diverged, theirs, ours *newFact) (string, error) {
+	if d.since != "" || ps.bases >= maxBases {
+		return d.since, nil
+	}
+	ps.bases++
+	at := d.apart(theirs, ours)
+	ids, err := ps.Repo.MergeBases(ctx, c.parents[at.has], c.parents[at.lacks])
 	if err != nil {
 		return "", err
 	}
-	if len(ids) == 0 {
-		return ", since no common commit", nil
+	if d.since = ", since no common commit"; len(ids) > 0 {
+		d.since = ", since commit " + short(ids[0])
 	}
-	return ", since commit " + short(ids[0]), nil
+	return d.since, nil
 }
 
 // A newFact is an envelope that a merge has and some of its parents lack.
@@ -102,13 +102,9 @@ func (ps *pass) newToSides(ctx context.Context, c *commit) (map[string][]*newFac
 	for _, ch := range c.brought {
 		brought[ch.Path] = true
 	}
-	type file struct {
-		path string
-		blob oid
-	}
 	news := map[string][]*newFact{}
-	found := map[file]*newFact{}         // nil: not an envelope that can be read
-	facts := map[string]map[file]*fact{} // of threads of which much is new
+	found := map[version]*newFact{} // nil: not an envelope that can be read
+	known := factsByVersion{}
 	for i, d := range c.diffs {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -117,27 +113,15 @@ func (ps *pass) newToSides(ctx context.Context, c *commit) (map[string][]*newFac
 			if !ch.Added() || brought[ch.Path] || !c.policy.Candidate(ch.Path) {
 				continue
 			}
-			at := file{ch.Path, oidOf(ch.NewID)}
-			n, known := found[at]
-			if !known {
+			at := version{ch.Path, oidOf(ch.NewID)}
+			n, asked := found[at]
+			if !asked {
 				name := c.policy.ThreadOf(ch.Path)
 				t, err := ps.thread(c.policy, name)
 				if err != nil {
 					return nil, err
 				}
-				if facts[name] == nil && len(d.Changes) > smallThread {
-					facts[name] = make(map[file]*fact, len(t.facts))
-					for _, f := range slices.Backward(t.facts) {
-						facts[name][file{f.path, f.blob}] = f
-					}
-				}
-				f := facts[name][at]
-				if facts[name] == nil {
-					if k := slices.IndexFunc(t.facts, func(f *fact) bool { return f.path == at.path && f.blob == at.blob }); k >= 0 {
-						f = t.facts[k]
-					}
-				}
-				if f != nil {
+				if f := known.find(name, t, at, len(d.Changes) > smallThread); f != nil {
 					n = &newFact{fact: f}
 					news[name] = append(news[name], n)
 				}
@@ -148,6 +132,12 @@ func (ps *pass) newToSides(ctx context.Context, c *commit) (map[string][]*newFac
 			}
 		}
 	}
+	group(news)
+	return news, nil
+}
+
+// group gives all envelopes that the same parents lack the same number.
+func group(news map[string][]*newFact) {
 	groups := map[string]int{}
 	for _, list := range news {
 		for _, n := range list {
@@ -158,13 +148,54 @@ func (ps *pass) newToSides(ctx context.Context, c *commit) (map[string][]*newFac
 			n.group = groups[key]
 		}
 	}
-	return news, nil
+}
+
+// A version is a content at a path.
+type version struct {
+	path string
+	blob oid
+}
+
+// factsByVersion holds the facts of threads of which much is new.
+type factsByVersion map[string]map[version]*fact
+
+// find returns the fact of a thread that is about a version, nil if there is
+// none. many says that it will be asked often.
+func (all factsByVersion) find(name string, t *thread, at version, many bool) *fact {
+	if all[name] == nil && many {
+		all[name] = make(map[version]*fact, len(t.facts))
+		for _, f := range slices.Backward(t.facts) {
+			all[name][version{f.path, f.blob}] = f
+		}
+	}
+	if all[name] != nil {
+		return all[name][at]
+	}
+	i := slices.IndexFunc(t.facts, func(f *fact) bool { return f.path == at.path && f.blob == at.blob })
+	if i < 0 {
+		return nil
+	}
+	return t.facts[i]
 }
 
 // A diverged finds pairs of envelopes of which neither side knew the other.
 type diverged struct {
 	compared int
 	told     map[[2]int]sides // by groups
+	since    string           // see pass.since
+}
+
+// allPairs yields the pairs of all threads.
+func (d *diverged) allPairs(news map[string][]*newFact) iter.Seq2[*newFact, *newFact] {
+	return func(yield func(theirs, ours *newFact) bool) {
+		for _, name := range sortedKeys(news) {
+			for theirs, ours := range d.pairs(news[name]) {
+				if !yield(theirs, ours) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // sides are two parents of a merge: one has an envelope that the other lacks,

@@ -64,7 +64,7 @@ func (ps *pass) guardNames(c *commit) error {
 			if name, odd := besideThreads(c.policy, ch.Path); odd {
 				err = g.directory(name, ch.Path, false)
 			} else if rest, ok := c.policy.Below(ch.Path); ok && c.policy.Candidate(ch.Path) {
-				dir, _, _ := cutSlash(rest)
+				dir, _, _ := strings.Cut(rest, "/")
 				err = g.thread(dir, ch.Path)
 			}
 			if err != nil {
@@ -377,7 +377,7 @@ func (ps *pass) joined(ctx context.Context, c *commit) error {
 	for _, ch := range c.brought {
 		told[ch.Path] = true
 	}
-	var lacks []map[string]bool // what each parent has not of the merge, once it is needed
+	var lacks []map[string]bool // see addedTo
 	for _, d := range c.diffs {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -401,15 +401,7 @@ func (ps *pass) joined(ctx context.Context, c *commit) error {
 				continue
 			}
 			if lacks == nil {
-				for _, d := range c.diffs {
-					paths := map[string]bool{}
-					for _, ch := range d.Changes {
-						if ch.Added() {
-							paths[ch.Path] = true
-						}
-					}
-					lacks = append(lacks, paths)
-				}
+				lacks = addedTo(c.diffs)
 			}
 			if !slices.ContainsFunc(lacks, func(paths map[string]bool) bool { return !paths[ch.Path] && !paths[other] }) {
 				told[ch.Path], told[other] = true, true
@@ -418,6 +410,20 @@ func (ps *pass) joined(ctx context.Context, c *commit) error {
 		}
 	}
 	return nil
+}
+
+// addedTo returns what each parent of a merge has not of it.
+func addedTo(diffs []gitrepo.Diff) (lacks []map[string]bool) {
+	for _, d := range diffs {
+		paths := map[string]bool{}
+		for _, ch := range d.Changes {
+			if ch.Added() {
+				paths[ch.Path] = true
+			}
+		}
+		lacks = append(lacks, paths)
+	}
+	return lacks
 }
 
 func (ps *pass) twins(c *commit, path, other string) {
@@ -452,7 +458,7 @@ func (ps *pass) noteNames(c *commit) error {
 			}
 			rest, _ = belowFolded(c.policy, portable.Fold(p))
 		}
-		name, _, _ := cutSlash(rest)
+		name, _, _ := strings.Cut(rest, "/")
 		t, err := ps.thread(c.policy, name)
 		if err != nil {
 			return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/sshsign"
@@ -197,14 +196,7 @@ func (ps *pass) passed(c *commit) error {
 	before := e.of[c.n]
 	torn := e.list[before].Torn
 	if e.torn[c.n] {
-		torn = nil
-		for _, p := range ps.walk.parents(c.n) {
-			side := e.after(p)
-			if e.list[side].Torn == nil {
-				torn = append(torn, int(side))
-			}
-			torn = append(torn, e.list[side].Torn...)
-		}
+		torn = e.sides(ps.walk.parents(c.n))
 	}
 	accepted := !c.refused
 	if torn != nil {
@@ -222,22 +214,46 @@ func (ps *pass) passed(c *commit) error {
 	if !accepted {
 		return nil
 	}
+	files, err := ps.acceptedIn(c, before)
+	if err != nil {
+		return err
+	}
+	e.begin(c, Era{From: int(before), Commit: c.id, Files: files})
+	return nil
+}
+
+// sides returns the eras that a merge of torn histories joins.
+func (e *eras) sides(parents []int32) (torn []int) {
+	for _, p := range parents {
+		side := e.after(p)
+		if e.list[side].Torn == nil {
+			torn = append(torn, int(side))
+		}
+		torn = append(torn, e.list[side].Torn...)
+	}
+	return torn
+}
+
+// acceptedIn names the files of the era that an accepted commit begins: those of
+// its tree, save what a refused commit of the era before had put there and it
+// did not change.
+func (ps *pass) acceptedIn(c *commit, before int32) (policy.Accepted, error) {
 	files := policy.Accepted{Tree: c.obj.Tree}
 	own, err := ps.set(before)
 	if err != nil {
-		return err
+		return files, err
 	}
 	for _, path := range own.policy.TrustPaths() {
 		if touches(c.diffs[c.main].Changes, path) {
 			continue
 		}
-		was, err := e.list[before].Files.Entry(ps.Repo, path)
+		was, err := ps.eras.list[before].Files.Entry(ps.Repo, path)
 		if err != nil {
-			return err
+			return files, err
 		}
 		is, _, err := ps.Repo.EntryAt(c.obj.Tree, path)
 		if err != nil {
-			return err
+			return files, err
 		}
 		if was != is {
 			if files.Kept == nil {
@@ -246,8 +262,7 @@ func (ps *pass) passed(c *commit) error {
 			files.Kept[path] = was
 		}
 	}
-	e.begin(c, Era{From: int(before), Commit: c.id, Files: files})
-	return nil
+	return files, nil
 }
 
 func (e *eras) begin(c *commit, era Era) {
@@ -333,107 +348,3 @@ func (e *eras) settle(w *walk) (again bool) {
 
 // moves tells whether what comes after a commit may be judged by what it brings.
 func (ps *pass) moves(c *commit) bool { return c.moves && ps.eras.by == nil }
-
-// A Verdict is what the rules say of an envelope that a commit brings, changes
-// or deletes.
-type Verdict struct {
-	Commit string
-	Path   string // raw bytes
-	Blob   string // "" if it is deleted
-	Added  bool   // no parent has an envelope there
-	Relay  bool   // it is, or claims to be, a relay
-	Nonce  string // "" if it has none
-	// Signature is the outcome for the commit's signature, "" if nobody is
-	// trusted who could have made it. Principal is who made a good one: the
-	// committer's address if the key may speak for it, else what the signers
-	// file lists for it.
-	Signature   sshsign.Reason
-	Principal   string
-	Fingerprint string
-	// Speaks tells whether the signature is good, and its key may speak for the
-	// committer and, where signers list rig ids, for the sender.
-	Speaks bool
-	// Rules are those for which the gates refuse the commit, in the order of
-	// the registry.
-	Rules []string
-	// Undecided says why the gates cannot decide, "" if they can.
-	Undecided string
-}
-
-// A brief is a Verdict before the range is judged to its end.
-type brief struct {
-	Verdict
-	n int32
-}
-
-// record keeps what is to be told of the envelopes that a commit brings, and
-// of those that are no longer what they were.
-func (ps *pass) record(c *commit, found []finding.Finding) error {
-	v := Verdict{Commit: c.id, Undecided: c.undecided}
-	if c.verdict != nil {
-		if v.Signature = c.verdict.Reason; c.verdict.Good() {
-			v.Fingerprint, v.Principal = c.verdict.Fingerprint, c.obj.Committer.Email
-			if !c.verdict.Speaks(v.Principal) {
-				v.Principal = slices.Concat(c.verdict.Principals, []string{""})[0]
-			}
-		}
-	}
-	told := map[string]bool{}
-	for _, e := range c.entries {
-		if !e.judged {
-			continue
-		}
-		told[e.path] = true
-		own := v
-		own.Path, own.Blob, own.Added = e.path, e.blob, e.added
-		if e.env != nil {
-			own.Relay, own.Nonce = e.env.IsRelay(), e.env.Nonce
-			if c.verdict != nil && c.verdict.Speaks(c.obj.Committer.Email) {
-				s, _, err := c.trust.Signers()
-				own.Speaks = err == nil && (!s.HasRigIDs() || c.verdict.Speaks(e.env.From))
-			}
-		}
-		ps.briefs = append(ps.briefs, brief{own, c.n})
-	}
-	for _, f := range found {
-		if f.Rule != "append-only" || f.Path == "" || told[f.Path] {
-			continue
-		}
-		told[f.Path] = true
-		own := v
-		own.Path = f.Path
-		e, ok, err := ps.lookup(c, f.Path)
-		if err != nil {
-			return err
-		}
-		if ok {
-			own.Blob = e.ID
-		}
-		ps.briefs = append(ps.briefs, brief{own, c.n})
-	}
-	return nil
-}
-
-// tellVerdicts tells what was recorded, with the rules that found is about.
-func (ps *pass) tellVerdicts(found []finding.Finding) {
-	broken := map[string][]string{}
-	for _, f := range found {
-		if f.Severity == finding.Error && f.Commit != "" && !slices.Contains(broken[f.Commit], f.Rule) {
-			broken[f.Commit] = append(broken[f.Commit], f.Rule)
-		}
-	}
-	for _, list := range broken {
-		slices.SortFunc(list, func(a, b string) int { return place(a) - place(b) })
-	}
-	for i := range ps.briefs {
-		b := &ps.briefs[i]
-		b.Rules = broken[b.Commit]
-		ps.Told(b.Verdict)
-	}
-	ps.briefs = nil
-}
-
-// place is where a rule stands in the registry.
-func place(id string) int {
-	return slices.IndexFunc(policy.Rules(), func(r policy.Rule) bool { return r.ID == id })
-}

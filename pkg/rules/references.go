@@ -51,27 +51,16 @@ func (ps *pass) collect(_ context.Context, c *commit, e *entry) error {
 // references looks up what the envelopes of the range refer to
 // (docs/spec/envelope.md#references).
 func (ps *pass) references(ctx context.Context) error {
-	refs := ps.refs
-	ps.refs = nil
-	if len(refs) == 0 || ps.rng.Policy.Level("references") == finding.Off {
+	if len(ps.refs) == 0 || ps.rng.Policy.Level("references") == finding.Off {
 		return nil
 	}
 	cut, err := ps.cut()
 	if err != nil {
 		return err
 	}
-	add := func(ref reference, message string) {
-		ps.add(ref.policy, finding.Finding{Rule: "references", Severity: finding.Warning, Path: ref.path, Line: ref.line, Col: ref.col, Commit: ps.walk.id(ref.commit), Ref: ps.rng.Ref, Message: message})
-	}
 	resolved := map[string][]string{}
-	// outside holds, for each set of commits just outside the range, what has
-	// to be looked up below it.
-	type group struct {
-		bounds []string
-		ids    map[string][]reference
-	}
-	groups := map[string]*group{}
-	for _, ref := range refs {
+	older := lookups{}
+	for _, ref := range ps.refs {
 		ids, done := resolved[ref.text]
 		if !done {
 			if ids, err = ps.commitsOf(ref.text); err != nil {
@@ -81,39 +70,65 @@ func (ps *pass) references(ctx context.Context) error {
 		}
 		switch {
 		case len(ids) == 0 && !cut:
-			add(ref, "no commit has the id "+finding.Quote(ref.text))
+			ps.tellRef(ref, "no commit has the id "+finding.Quote(ref.text))
 		case len(ids) > 1:
-			add(ref, "the id "+finding.Quote(ref.text)+" is ambiguous: several commits begin with it")
+			ps.tellRef(ref, "the id "+finding.Quote(ref.text)+" is ambiguous: several commits begin with it")
 		case len(ids) == 1:
-			if n, known := ps.walk.find(ids[0]); known && n >= 0 {
-				if !ps.walk.ancestor(n, ref.commit) {
-					add(ref, "commit "+finding.Quote(ref.text)+" is no ancestor of the commit that adds the envelope")
-				}
-				continue
+			if n, known := ps.walk.find(ids[0]); !known || n < 0 {
+				older.add(ps.walk, ids[0], ref)
+			} else if !ps.walk.ancestor(n, ref.commit) {
+				ps.tellNoAncestor(ref)
 			}
-			var bounds []string
-			for _, b := range ps.walk.sets[ps.walk.below[ref.commit]] {
-				bounds = append(bounds, ps.walk.bounds[b].id)
-			}
-			slices.Sort(bounds)
-			key := strings.Join(bounds, " ")
-			if groups[key] == nil {
-				groups[key] = &group{bounds, map[string][]reference{}}
-			}
-			groups[key].ids[ids[0]] = append(groups[key].ids[ids[0]], ref)
 		}
 	}
-	for _, key := range sortedKeys(groups) {
-		g := groups[key]
-		for rev, err := range ps.Repo.RevList(ctx, sortedKeys(g.ids), g.bounds, gitrepo.RevListOptions{}) {
+	return ps.lookUp(ctx, older)
+}
+
+func (ps *pass) tellRef(ref reference, message string) {
+	ps.add(ref.policy, finding.Finding{Rule: "references", Path: ref.path, Line: ref.line, Col: ref.col,
+		Commit: ps.walk.id(ref.commit), Ref: ps.rng.Ref, Message: message})
+}
+
+func (ps *pass) tellNoAncestor(ref reference) {
+	ps.tellRef(ref, "commit "+finding.Quote(ref.text)+" is no ancestor of the commit that adds the envelope")
+}
+
+// lookups holds, for each set of commits just outside the range, the references
+// that have to be looked up below it.
+type lookups map[string]lookup
+
+type lookup struct {
+	bounds []string
+	refs   map[string][]reference // by the commit that they name
+}
+
+func (all lookups) add(w *walk, id string, ref reference) {
+	var bounds []string
+	for _, b := range w.sets[w.below[ref.commit]] {
+		bounds = append(bounds, w.bounds[b].id)
+	}
+	slices.Sort(bounds)
+	key := strings.Join(bounds, " ")
+	if _, known := all[key]; !known {
+		all[key] = lookup{bounds, map[string][]reference{}}
+	}
+	all[key].refs[id] = append(all[key].refs[id], ref)
+}
+
+// lookUp tells of references to commits that the history below their bounds does
+// not have.
+func (ps *pass) lookUp(ctx context.Context, older lookups) error {
+	for _, key := range sortedKeys(older) {
+		l := older[key]
+		for rev, err := range ps.Repo.RevList(ctx, sortedKeys(l.refs), l.bounds, gitrepo.RevListOptions{}) {
 			if errors.Is(err, gitrepo.ErrCut) {
 				break // unknown because cut is not reported
 			}
 			if err != nil {
 				return err
 			}
-			for _, ref := range g.ids[rev.ID] {
-				add(ref, "commit "+finding.Quote(ref.text)+" is no ancestor of the commit that adds the envelope")
+			for _, ref := range l.refs[rev.ID] {
+				ps.tellNoAncestor(ref)
 			}
 		}
 	}

@@ -47,41 +47,53 @@ func (ps *pass) useNonce(_ context.Context, c *commit, e *entry) error {
 // nonces judges that each nonce of the range is unique in the history of the
 // new tip, or of all protected refs (docs/spec/relay.md#nonce).
 func (ps *pass) nonces(ctx context.Context) error {
-	uses := ps.uses
-	ps.uses = nil
-	tips := ps.walk.boundIDs()
-	if ps.Nonces != nil {
-		defer func() {
-			if len(ps.brought) < maxBrought {
-				ps.Nonces.Advance(ps.rng.New, tips, ps.brought, ps.nonced)
+	if len(ps.uses) > 0 {
+		if ps.rng.Policy.NonceRefs {
+			for _, u := range ps.uses {
+				ps.claims = append(ps.claims, claim{u, ps.rng.Ref, ps.rng.Old, ps.walk.id(u.commit)})
 			}
-		}()
-	}
-	if len(uses) == 0 {
-		return nil
-	}
-	add := func(u nonceUse, path, commit string) {
-		where := finding.Quote(path)
-		if commit != "" {
-			where += " of commit " + short(commit)
 		}
-		ps.add(u.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: u.path, Line: u.line, Col: u.col, Commit: ps.walk.id(u.commit), Ref: ps.rng.Ref,
-			Message: "the nonce was used before, by " + where, Hint: "relay again with a fresh nonce: rig-bridge relay"})
-	}
-	if ps.rng.Policy.NonceRefs {
-		for _, u := range uses {
-			ps.claims = append(ps.claims, claim{u, ps.rng.Ref, ps.rng.Old, ps.walk.id(u.commit)})
+		used := ps.usedTwice()
+		found, err := ps.usedBefore(ctx, used)
+		if err != nil {
+			return err
+		}
+		for _, u := range ps.uses {
+			for _, hit := range found[u.nonce] {
+				if hit.Path != u.path || hit.Blob != u.blob {
+					ps.tellUsed(u, hit.Path, hit.Commit)
+					break
+				}
+			}
 		}
 	}
+	if ps.Nonces != nil && len(ps.brought) < maxBrought {
+		ps.Nonces.Advance(ps.rng.New, ps.walk.boundIDs(), ps.brought, ps.nonced)
+	}
+	return nil
+}
+
+func (ps *pass) tellUsed(u nonceUse, path, commit string) {
+	where := finding.Quote(path)
+	if commit != "" {
+		where += " of commit " + short(commit)
+	}
+	ps.add(u.policy, finding.Finding{Rule: "relay-nonce", Path: u.path, Line: u.line, Col: u.col, Commit: ps.walk.id(u.commit), Ref: ps.rng.Ref,
+		Message: "the nonce was used before, by " + where, Hint: "relay again with a fresh nonce: rig-bridge relay"})
+}
+
+// usedTwice tells of nonces that the range uses more than once, and returns all
+// nonces of the range, sorted.
+func (ps *pass) usedTwice() []string {
 	byNonce := map[string][]*nonceUse{}
 	tell := func(u, other *nonceUse) {
 		if !u.told { // once, however many others there are
 			u.told = true
-			add(*u, other.path, ps.walk.id(other.commit))
+			ps.tellUsed(*u, other.path, ps.walk.id(other.commit))
 		}
 	}
-	for i := range uses {
-		u := &uses[i]
+	for i := range ps.uses {
+		u := &ps.uses[i]
 		for _, other := range byNonce[u.nonce] {
 			if other.path == u.path && other.blob == u.blob {
 				continue // one envelope that two branches brought
@@ -95,39 +107,23 @@ func (ps *pass) nonces(ctx context.Context) error {
 			byNonce[u.nonce] = append(byNonce[u.nonce], u)
 		}
 	}
-	if ps.Nonces == nil && ps.Used != nil {
-		found, err := ps.Used(sortedKeys(byNonce))
-		if err != nil {
-			return err
-		}
-		tellUses(uses, found, add)
-	}
-	if ps.Nonces == nil {
-		return nil
-	}
-	all := slices.Concat(tips, ps.rng.NonceTips)
-	slices.Sort(all)
-	all = slices.Compact(all)
-	if len(all) == 0 {
-		return nil
-	}
-	found, err := ps.Nonces.Find(ctx, sortedKeys(byNonce), all)
-	if err != nil {
-		return err
-	}
-	tellUses(uses, found, add)
-	return nil
+	return sortedKeys(byNonce)
 }
 
-func tellUses(uses []nonceUse, found map[string][]history.Hit, add func(u nonceUse, path, commit string)) {
-	for _, u := range uses {
-		for _, hit := range found[u.nonce] {
-			if hit.Path != u.path || hit.Blob != u.blob {
-				add(u, hit.Path, hit.Commit)
-				break
-			}
+// usedBefore returns who used nonces in the history before the range.
+func (ps *pass) usedBefore(ctx context.Context, nonces []string) (map[string][]history.Hit, error) {
+	if ps.Nonces == nil {
+		if ps.Used == nil {
+			return nil, nil
 		}
+		return ps.Used(nonces)
 	}
+	tips := slices.Concat(ps.walk.boundIDs(), ps.rng.NonceTips)
+	slices.Sort(tips)
+	if tips = slices.Compact(tips); len(tips) == 0 {
+		return nil, nil
+	}
+	return ps.Nonces.Find(ctx, nonces, tips)
 }
 
 // A claim is a nonce that must be new among all protected refs.

@@ -210,53 +210,73 @@ func (ps *pass) revocations(c *commit) error {
 	if c.obj == nil || len(changes) == c.envelopes {
 		return nil // the index; envelopes alone
 	}
-	changed := func(path string) bool { return touches(changes, path) }
 	p := c.policy
 	if !p.Server {
-		id, err := policy.FileIn(ps.Repo, c.obj.Tree, policy.Path)
-		if err != nil || id == "" {
-			return policy.UnlessUndecided(err)
-		}
-		data, large, err := ps.blob(id, policy.MaxPolicyBytes)
-		if err != nil {
+		var err error
+		if p, err = ps.brings(c); p == nil || err != nil {
 			return err
 		}
-		// What is wrong with it trustFiles tells, of the commit that brings it.
-		if p, err = policy.Decode(data, policy.FromRepository); large || err != nil {
-			return nil
-		}
 	}
-	if p.Revoked == "" || !changed(p.Revoked) && (p.Server || !changed(policy.Path)) {
+	if p.Revoked == "" || !touches(changes, p.Revoked) && (p.Server || !touches(changes, policy.Path)) {
 		return nil
 	}
-	why := ""
-	id, err := policy.FileIn(ps.Repo, c.obj.Tree, p.Revoked)
-	switch {
-	case policy.UnlessUndecided(err) != nil:
+	why, err := ps.unusable(c, p.Revoked)
+	if err != nil {
 		return err
-	case err == nil && id == "":
-		why = "is missing"
-	case p.Revoked == c.policy.Revoked && touches(c.brought, p.Revoked):
-		return nil // trustFiles has looked at it
-	case err != nil:
-		why = "is no regular file"
-	default:
-		data, large, err := ps.blob(id, policy.MaxTrustBytes)
-		if err != nil {
-			return err
-		}
-		if large {
-			why = fmt.Sprintf("has more than %d bytes", policy.MaxTrustBytes)
-		} else if _, err := sshsign.ParseRevocations(data); err != nil {
-			why = "cannot be read: " + finding.Clean(err.Error())
-		}
 	}
 	if why != "" {
 		ps.tell(c, finding.Finding{Rule: "signers-change", Path: p.Revoked,
 			Message: "the policy names this revocation file, which " + why + ": nothing signed could be decided any more",
-			Hint:    "commit the policy together with the file: rig-hook keys revoke KEY writes it; or take the key revoked out of the policy"})
+			Hint: "commit the policy together with the file: rig-hook keys revoke KEY writes it; " +
+				"or take the key revoked out of the policy"})
 	}
 	return nil
+}
+
+// brings returns the policy that a commit's tree has, nil if it has none that
+// can be read: what is wrong with it trustFiles tells, of the commit that brings
+// it.
+func (ps *pass) brings(c *commit) (*policy.Policy, error) {
+	id, err := policy.FileIn(ps.Repo, c.obj.Tree, policy.Path)
+	if err != nil || id == "" {
+		return nil, policy.UnlessUndecided(err)
+	}
+	data, large, err := ps.blob(id, policy.MaxPolicyBytes)
+	if large || err != nil {
+		return nil, err
+	}
+	p, err := policy.Decode(data, policy.FromRepository)
+	if err != nil {
+		return nil, nil
+	}
+	return p, nil
+}
+
+// unusable says what is wrong with the revocation file of a commit's tree, ""
+// if nothing is, or if trustFiles tells.
+func (ps *pass) unusable(c *commit, path string) (why string, err error) {
+	id, err := policy.FileIn(ps.Repo, c.obj.Tree, path)
+	switch {
+	case policy.UnlessUndecided(err) != nil:
+		return "", err
+	case err == nil && id == "":
+		return "is missing", nil
+	case path == c.policy.Revoked && touches(c.brought, path):
+		return "", nil
+	case err != nil:
+		return "is no regular file", nil
+	}
+	data, large, err := ps.blob(id, policy.MaxTrustBytes)
+	if err != nil {
+		return "", err
+	}
+	if large {
+		return fmt.Sprintf("has more than %d bytes", policy.MaxTrustBytes), nil
+	}
+	if _, err := sshsign.ParseRevocations(data); err != nil {
+		return "cannot be read: " + finding.Clean(err.Error()), nil
+	}
+	return "", nil
 }
 
 func touches(changes []gitrepo.Change, path string) bool {

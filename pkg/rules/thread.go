@@ -159,12 +159,34 @@ func (ps *pass) thread(p *policy.Policy, name string) (*thread, error) {
 		return t, nil
 	}
 	t := &thread{}
-	at := map[string]map[string][]int32{} // blob and path to the bounds that have it
-	var ids []string
+	was, err := ps.filesBefore(p, t, dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := ps.noteMistaken(p, t, dir); err != nil {
+		return nil, err
+	}
+	if err := ps.putBefore(p, t, was); err != nil {
+		return nil, err
+	}
+	ps.threads[dir] = t
+	return t, nil
+}
+
+// files are those that the bounds have at envelopes' paths of one thread.
+type files struct {
+	ids []string                      // of blobs, each once
+	at  map[string]map[string][]int32 // by blob and path, the bounds that have it
+}
+
+// filesBefore finds the files of a directory just outside the range, and makes
+// all names there known to the thread.
+func (ps *pass) filesBefore(p *policy.Policy, t *thread, dir string) (files, error) {
+	was := files{at: map[string]map[string][]int32{}}
 	for i, b := range ps.walk.bounds {
 		tree, err := ps.dir(b.tree, dir)
 		if err != nil {
-			return nil, err
+			return files{}, err
 		}
 		if tree == nil {
 			continue
@@ -175,15 +197,21 @@ func (ps *pass) thread(p *policy.Policy, name string) (*thread, error) {
 			if !e.Mode.IsFile() || !p.Candidate(path) {
 				continue
 			}
-			if at[e.ID] == nil {
-				ids = append(ids, e.ID)
-				at[e.ID] = map[string][]int32{}
+			if was.at[e.ID] == nil {
+				was.ids = append(was.ids, e.ID)
+				was.at[e.ID] = map[string][]int32{}
 			}
-			at[e.ID][path] = append(at[e.ID][path], int32(i))
+			was.at[e.ID][path] = append(was.at[e.ID][path], int32(i))
 		}
 	}
+	return was, nil
+}
+
+// noteMistaken makes the names known to the thread that lie in other directories
+// which a file system could take for its own.
+func (ps *pass) noteMistaken(p *policy.Policy, t *thread, dir string) error {
 	if err := ps.oddDirectories(p); err != nil {
-		return nil, err
+		return err
 	}
 	for _, d := range ps.oddDirs[portable.Fold(dir)] {
 		if d == dir {
@@ -192,17 +220,23 @@ func (ps *pass) thread(p *policy.Policy, name string) (*thread, error) {
 		for _, b := range ps.walk.bounds {
 			names, err := ps.names(b.tree, d)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			for _, n := range names {
 				t.note(d + "/" + n)
 			}
 		}
 	}
+	return nil
+}
+
+// putBefore reads files from before the range and makes the envelopes among them
+// known to their thread.
+func (ps *pass) putBefore(p *policy.Policy, t *thread, was files) error {
 	put := func(id string, head []byte, env *envelope.Envelope) {
-		for _, path := range sortedKeys(at[id]) {
+		for _, path := range sortedKeys(was.at[id]) {
 			if p.Accepted(path, gitrepo.ModeFile, head) {
-				ps.put(t, &fact{path: path, blob: oidOf(id), commit: -1, more: &details{bounds: at[id][path]}}, env)
+				ps.put(t, &fact{path: path, blob: oidOf(id), commit: -1, more: &details{bounds: was.at[id][path]}}, env)
 			}
 		}
 	}
@@ -217,7 +251,7 @@ func (ps *pass) thread(p *policy.Policy, name string) (*thread, error) {
 		objs, bytes = objs[:0], 0
 	}
 	var large []string
-	err := ps.Repo.Objects(ids, p.MaxFile, func(o gitrepo.Object) error {
+	err := ps.Repo.Objects(was.ids, p.MaxFile, func(o gitrepo.Object) error {
 		switch {
 		case errors.Is(o.Err, gitrepo.ErrTooLarge):
 			large = append(large, o.ID)
@@ -234,14 +268,10 @@ func (ps *pass) thread(p *policy.Policy, name string) (*thread, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	flush()
-	if err := ps.large(p, large, put); err != nil {
-		return nil, err
-	}
-	ps.threads[dir] = t
-	return t, nil
+	return ps.large(p, large, put)
 }
 
 // note makes a path known to the thread.

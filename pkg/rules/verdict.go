@@ -1,0 +1,113 @@
+package rules
+
+import (
+	"slices"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/sshsign"
+)
+
+// A Verdict is what the rules say of an envelope that a commit brings, changes
+// or deletes.
+type Verdict struct {
+	Commit string
+	Path   string // raw bytes
+	Blob   string // "" if it is deleted
+	Added  bool   // no parent has an envelope there
+	Relay  bool   // it is, or claims to be, a relay
+	Nonce  string // "" if it has none
+	// Signature is the outcome for the commit's signature, "" if nobody is
+	// trusted who could have made it. Principal is who made a good one: the
+	// committer's address if the key may speak for it, else what the signers
+	// file lists for it.
+	Signature   sshsign.Reason
+	Principal   string
+	Fingerprint string
+	// Speaks tells whether the signature is good, and its key may speak for the
+	// committer and, where signers list rig ids, for the sender.
+	Speaks bool
+	// Rules are those for which the gates refuse the commit, in the order of
+	// the registry.
+	Rules []string
+	// Undecided says why the gates cannot decide, "" if they can.
+	Undecided string
+}
+
+// A brief is a Verdict before the range is judged to its end.
+type brief struct {
+	Verdict
+	n int32
+}
+
+// record keeps what is to be told of the envelopes that a commit brings, and
+// of those that are no longer what they were.
+func (ps *pass) record(c *commit, found []finding.Finding) error {
+	v := Verdict{Commit: c.id, Undecided: c.undecided}
+	if c.verdict != nil {
+		if v.Signature = c.verdict.Reason; c.verdict.Good() {
+			v.Fingerprint, v.Principal = c.verdict.Fingerprint, c.obj.Committer.Email
+			if !c.verdict.Speaks(v.Principal) {
+				v.Principal = slices.Concat(c.verdict.Principals, []string{""})[0]
+			}
+		}
+	}
+	told := map[string]bool{}
+	for _, e := range c.entries {
+		if !e.judged {
+			continue
+		}
+		told[e.path] = true
+		own := v
+		own.Path, own.Blob, own.Added = e.path, e.blob, e.added
+		if e.env != nil {
+			own.Relay, own.Nonce = e.env.IsRelay(), e.env.Nonce
+			if c.verdict != nil && c.verdict.Speaks(c.obj.Committer.Email) {
+				s, _, err := c.trust.Signers()
+				own.Speaks = err == nil && (!s.HasRigIDs() || c.verdict.Speaks(e.env.From))
+			}
+		}
+		ps.briefs = append(ps.briefs, brief{own, c.n})
+	}
+	for _, f := range found {
+		if f.Rule != "append-only" || f.Path == "" || told[f.Path] {
+			continue
+		}
+		told[f.Path] = true
+		own := v
+		own.Path = f.Path
+		e, ok, err := ps.lookup(c, f.Path)
+		if err != nil {
+			return err
+		}
+		if ok {
+			own.Blob = e.ID
+		}
+		ps.briefs = append(ps.briefs, brief{own, c.n})
+	}
+	return nil
+}
+
+// tellVerdicts tells what was recorded, with the rules that found is about.
+func (ps *pass) tellVerdicts(found []finding.Finding) {
+	broken := map[string][]string{}
+	for _, f := range found {
+		if f.Severity == finding.Error && f.Commit != "" && !slices.Contains(broken[f.Commit], f.Rule) {
+			broken[f.Commit] = append(broken[f.Commit], f.Rule)
+		}
+	}
+	for _, list := range broken {
+		slices.SortFunc(list, func(a, b string) int { return place(a) - place(b) })
+	}
+	for i := range ps.briefs {
+		b := &ps.briefs[i]
+		b.Rules = broken[b.Commit]
+		ps.Told(b.Verdict)
+	}
+	ps.briefs = nil
+}
+
+// place is where a rule stands in the registry.
+func place(id string) int {
+	return slices.IndexFunc(policy.Rules(), func(r policy.Rule) bool { return r.ID == id })
+}

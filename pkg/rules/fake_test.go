@@ -21,6 +21,7 @@ import (
 type fake struct {
 	objects map[string]gitrepo.Object
 	shallow map[string]bool
+	config  map[string]string
 	fails   error // what every reading of an object ends with, if set
 }
 
@@ -332,3 +333,15 @@ func (f *fake) Has(ids []string) (types []string, err error) {
 }
 
 func (f *fake) Shallow() (map[string]bool, error) { return f.shallow, nil }
+
+// What a policy.Loader needs besides.
+
+func (f *fake) Blob(id string, limit int64) ([]byte, error) {
+	o := f.object(id, limit)
+	return o.Data, o.Err
+}
+
+func (f *fake) ConfigLast(key string) (value string, set bool, err error) {
+	value, set = f.config[key]
+	return value, set, nil
+}

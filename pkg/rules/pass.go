@@ -124,11 +124,17 @@ func (ps *pass) run(ctx context.Context) error {
 
 // IndexBy makes a nonce index take for envelopes what the policy does.
 func IndexBy(p *policy.Policy, x *history.Index) {
+	x.Use(indexScope(p), p.Candidate, p.AcceptedLimits().Frontmatter)
+}
+
+// indexScope names what an index of a policy holds: one of another scope is not
+// used for it.
+func indexScope(p *policy.Policy) string {
 	scope, front := p.Root+"\x00"+strings.Join(p.Ignore, "\x00"), p.AcceptedLimits().Frontmatter
 	if front != policy.Default().AcceptedLimits().Frontmatter {
 		scope += fmt.Sprintf("\x00%d", front)
 	}
-	x.Use(scope, p.Candidate, front)
+	return scope
 }
 
 // defaultPortion is Judge.Portion where that is not set, portionBytes after how

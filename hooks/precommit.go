@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -35,7 +36,11 @@ func (g *gate) staged(ctx context.Context) (s rules.Staged, err error) {
 		return s, err
 	}
 	s.Head = head
-	if s.Policy, s.Trust, err = g.loader.AtCommit(head); err != nil {
+	root, err := g.root(branch, head)
+	if err != nil {
+		return s, err
+	}
+	if s.Policy, s.Trust, err = g.loader.AtCommit(root); err != nil {
 		return s, err
 	}
 	g.use(s.Policy)
@@ -58,6 +63,18 @@ func (g *gate) staged(ctx context.Context) (s rules.Staged, err error) {
 		s.Published, err = g.published(ctx, branch)
 	}
 	return s, err
+}
+
+// root returns the commit whose policy and signers count for what is committed on
+// a branch, as pre-push and the server have it: that of the default branch of the
+// remote, as far as it is known here, else HEAD.
+func (g *gate) root(branch, head string) (string, error) {
+	up, err := g.upstream(branch)
+	if err != nil || up.remote == "." {
+		return head, err
+	}
+	_, id, err := g.repo.RemoteHead(cmp.Or(up.remote, "origin"))
+	return cmp.Or(id, head), err
 }
 
 // published returns the commits that others may have: the branch's upstream,

@@ -106,9 +106,9 @@ func (c *Checker) Range(ctx context.Context, r rules.Range) (err error) {
 // protectedTips returns the commits of the protected branches: of a bare
 // repository its own, elsewhere those that are known of the remote origin.
 func (c *Checker) protectedTips(ctx context.Context, p *policy.Policy) (tips []string, err error) {
-	known, head := map[string]string{}, ""
+	at := gitrepo.Remote{Refs: map[string]string{}}
 	if c.Repo.Bare() {
-		if head, _, err = c.Repo.HEAD(); err != nil {
+		if at.Head, _, err = c.Repo.HEAD(); err != nil {
 			return nil, err
 		}
 		for ref, err := range c.Repo.Refs(ctx, "refs/heads/") {
@@ -116,18 +116,13 @@ func (c *Checker) protectedTips(ctx context.Context, p *policy.Policy) (tips []s
 				return nil, err
 			}
 			if ref.Target == "" {
-				known[ref.Name] = ref.ID
+				at.Refs[ref.Name] = ref.ID
 			}
 		}
-	} else if known, head, err = remoteRefs(ctx, c.Repo, "origin"); err != nil {
+	} else if at, err = c.Repo.Remote(ctx, "origin"); err != nil {
 		return nil, err
 	}
-	for _, name := range sortedNames(known) {
-		if p.Protected(name, cmp.Or(c.Default, head)) {
-			tips = append(tips, known[name])
-		}
-	}
-	return tips, nil
+	return p.ProtectedTips(at.Refs, cmp.Or(c.Default, at.Head)), nil
 }
 
 // Tell moves what the judge found into the report.

@@ -46,8 +46,8 @@ func OwnReceiver(repo *gitrepo.Repo) (r Receiver, err error) {
 // RemoteReceiver is a remote as far as it is known here by the refs that
 // follow it: its branches, and which of them is the default.
 func RemoteReceiver(ctx context.Context, repo *gitrepo.Repo, remote string) (Receiver, error) {
-	known, head, err := remoteRefs(ctx, repo, remote)
-	return Receiver{Head: head, HeadID: known[head], Refs: refsOf(known)}, err
+	at, err := repo.Remote(ctx, remote)
+	return Receiver{Head: at.Head, HeadID: at.Refs[at.Head], Refs: refsOf(at.Refs)}, err
 }
 
 // refsOf lists refs by their names.
@@ -380,43 +380,6 @@ func commitOf(repo *gitrepo.Repo, id string) (string, error) {
 		id = next
 	}
 	return "", &policy.Undecided{Message: "too many tags point to each other"}
-}
-
-// remoteRefs returns what is known here of a remote: its refs by their full
-// names there, with the ids that they had when they were fetched, and which is
-// its default branch.
-func remoteRefs(ctx context.Context, repo *gitrepo.Repo, remote string) (known map[string]string, head string, err error) {
-	known = map[string]string{}
-	specs, err := repo.Refspecs(remote)
-	if err != nil {
-		return nil, "", err
-	}
-	if len(specs) == 0 {
-		// A remote that is in no configuration: the refs lie where git clone
-		// puts them.
-		specs = gitrepo.ParseRefspecs([]string{"+refs/heads/*:refs/remotes/" + remote + "/*"})
-	}
-	remoteHead := "refs/remotes/" + remote + "/HEAD" // git-remote(1), set-head
-	for ref, err := range repo.Refs(ctx) {
-		if err != nil {
-			return nil, "", err
-		}
-		if ref.Target != "" {
-			if ref.Name == remoteHead {
-				head = specs.Source(ref.Target)
-			}
-			continue
-		}
-		if name := specs.Source(ref.Name); name != "" {
-			known[name] = ref.ID
-		}
-	}
-	for _, usual := range []string{"refs/heads/main", "refs/heads/master"} {
-		if _, ok := known[usual]; ok && head == "" {
-			head = usual
-		}
-	}
-	return known, head, nil
 }
 
 func sortedNames[V any](m map[string]V) []string {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/rigward/rigward/internal/history"
 	"github.com/rigward/rigward/pkg/envelope"
@@ -45,13 +46,39 @@ func (w *work) ownLoader() (*policy.Loader, error) {
 	return l, nil
 }
 
-// policyAt returns policy and trust as a commit of ours gives them.
+// trusted returns the commit whose policy and signers count for what comes on top of
+// a commit of the current branch. On the default branch of the remote, or where
+// that is not known, it is that commit; other says that it is another branch's:
+// what the current branch itself has in .bridge then counts for nothing, as at
+// the gates.
+func (w *work) trusted(commit string) (root string, other bool, err error) {
+	branch, _, err := w.repo.HEAD()
+	if err != nil || !strings.HasPrefix(branch, "refs/heads/") {
+		return commit, false, gitProblemOrNil(err)
+	}
+	t, err := w.target()
+	if err != nil || t.remote == "" || t.remote == "." {
+		return commit, false, err
+	}
+	ref, id, err := w.repo.RemoteHead(t.remote)
+	if err != nil || id == "" || ref == t.ref {
+		return commit, false, gitProblemOrNil(err)
+	}
+	return id, true, nil
+}
+
+// policyAt returns policy and trust by which what comes on top of a commit of the
+// current branch is judged.
 func (w *work) policyAt(commit string) (*policy.Policy, *policy.Trust, error) {
 	l, err := w.ownLoader()
 	if err != nil {
 		return nil, nil, err
 	}
-	p, t, err := l.AtCommit(commit)
+	root, _, err := w.trusted(commit)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, t, err := l.AtCommit(root)
 	if err != nil {
 		return nil, nil, undecided(err)
 	}
@@ -86,11 +113,11 @@ func undecided(err error) error {
 }
 
 // judgeRange judges every commit of tip that base lacks by all rules of the
-// push gate, with policy and signers from trusted (docs/spec/client.md#sync). An
-// error means that it could not be decided; the findings so far come with it.
-// linear says that base is known to be in the history of tip. moves says that
-// what an accepted commit changes of policy and signers counts for those after
-// it, as at a server that got them one by one.
+// push gate, with policy and signers from trusted, or from the default branch if
+// that is another one (docs/spec/client.md#sync). An error means that it could not be
+// decided; the findings so far come with it. linear says that base is known to be
+// in the history of tip. moves says that what an accepted commit changes of policy
+// and signers counts for those after it, as at a server that got them one by one.
 func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted string, linear, moves bool) ([]finding.Finding, error) {
 	if tip == "" || tip == base {
 		return nil, nil
@@ -100,6 +127,21 @@ func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted stri
 		return nil, err
 	}
 	r := rules.Range{Ref: t.ref, Old: base, New: tip, History: true, First: base == "", Policy: p, Trust: trust}
+	root, other, err := w.trusted(trusted)
+	if err != nil {
+		return nil, err
+	}
+	if other {
+		r.From, moves = root, false
+	}
+	if p.NonceRefs && t.remote != "" && t.remote != "." {
+		at, err := w.repo.Remote(ctx, t.remote)
+		if err != nil {
+			return nil, gitProblem(err)
+		}
+		delete(at.Refs, t.ref)
+		r.NonceTips = p.ProtectedTips(at.Refs, at.Head)
+	}
 	if base != "" {
 		r.Exclude = []string{base}
 	}

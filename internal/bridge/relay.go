@@ -351,7 +351,11 @@ func (r *run) signaturesAt(w *work, head string, op *operator, rigID string) (*s
 	s := &signatures{options: sshsign.Options{MinRSABits: p.MinRSABits}, source: p.Signers}
 	line := op.email + "," + rigID + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(op.key)))
 	if !trust.Exists() {
-		return nil, fail(codeRefused, "there is no %s in HEAD, so no gate knows whose relay to accept", finding.Path(p.Signers)).
+		where := "HEAD"
+		if _, other, err := w.trusted(head); err == nil && other {
+			where = "the default branch"
+		}
+		return nil, fail(codeRefused, "there is no %s in %s, so no gate knows whose relay to accept", finding.Path(p.Signers), where).
 			withHint("the one who looks after the repository commits and pushes %s with the line: %s", finding.Path(p.Signers), line)
 	}
 	if s.signers, s.revoked, err = trust.Signers(); err != nil {

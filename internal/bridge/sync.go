@@ -64,8 +64,12 @@ func (r *run) incoming(w *work, t target, head, theirs string) (*incoming, error
 	if err != nil {
 		return nil, err
 	}
-	if in.moves, err = w.trustChanges(in, head, theirs); err != nil {
+	if _, other, err := w.trusted(head); err != nil {
 		return nil, err
+	} else if !other { // else what the branch has of such files counts for nothing
+		if in.moves, err = w.trustChanges(in, head, theirs); err != nil {
+			return nil, err
+		}
 	}
 	in.findings, err = w.judgeRange(r.ctx, t, head, theirs, head, false, true)
 	if err != nil && r.ctx.Err() == nil {

@@ -214,6 +214,31 @@ func TestOneNameForTwo(t *testing.T) {
 	})
 }
 
+// TestReplaced: whether a commit takes the place of an accepted envelope is said
+// as the gates say it, by the first line alone and whatever the limits (J01, J03).
+func TestReplaced(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	large := strings.Repeat("x", 3000)
+	r.Commit("1", map[string]string{
+		"build/REQUEST.md":  say("REQUEST", "build", "rig-a", "rig-b", "Please build", nil),
+		"build/STATE.md":    "no fence\n" + large,
+		"build/RESPONSE.md": say("RESPONSE", "build", "rig-a", "rig-b", large, nil),
+	})
+	r.Commit("2", map[string]string{".bridge/policy.yaml": "version: 1\nlimits:\n  file: 1000\n"})
+	r.Commit("3", map[string]string{"build/STATE.md": say("STATE", "build", "rig-a", "rig-b", "New", nil)})
+	r.Commit("4", map[string]string{"build/RESPONSE.md": say("RESPONSE", "build", "rig-b", "rig-a", "Changed", nil)})
+	db := open(t, parse(t, filepath.Join(t.TempDir(), "control.db")))
+	x := indexer(t, r, db)
+	update(t, x)
+	wantEvents(t, db, "build/STATE.md", "rig-b: received by rig-b")
+	for _, e := range events(t, db, "build/RESPONSE.md") {
+		if strings.HasPrefix(e, "rig-a: ") {
+			t.Errorf("what replaced an accepted envelope is one: %s", e)
+		}
+	}
+	clean(t, x)
+}
+
 // TestHostileFiles names what is no file of one's own.
 func TestHostileFiles(t *testing.T) {
 	ctx := context.Background()

@@ -24,6 +24,7 @@ import (
 type Repo interface {
 	ObjectFormat() string
 	Objects(ids []string, limit int64, fn func(gitrepo.Object) error) error
+	Heads(ids []string, most int64, fn func(gitrepo.Object) error) error
 	Commit(id string) (*gitrepo.Commit, error)
 	RevList(ctx context.Context, include, exclude []string, o gitrepo.RevListOptions) iter.Seq2[gitrepo.Rev, error]
 	ScanCommits(ctx context.Context, walk iter.Seq2[gitrepo.Rev, error], o gitrepo.ScanOptions, fn func(*gitrepo.Scanned) error) error
@@ -61,8 +62,8 @@ type landed struct {
 // A found is a path at which a commit may bring a message.
 type found struct {
 	change gitrepo.Change
-	path   string   // below the policy's root
-	olds   []string // blobs that parents have there
+	path   string           // below the policy's root
+	olds   []gitrepo.Change // against each parent that has a file there
 	data   []byte
 	size   int64
 	large  bool
@@ -116,7 +117,7 @@ func land(s *gitrepo.Scanned, index int, p *policy.Policy, t *policy.Trust) *lan
 				break
 			}
 			if old := d.Changes[i]; old.OldMode.IsFile() {
-				f.olds = append(f.olds, old.OldID)
+				f.olds = append(f.olds, old)
 			}
 		}
 		if !everywhere {
@@ -179,17 +180,20 @@ func (l *landed) settle(repo Repo) error {
 		}
 	}
 	l.found = slices.DeleteFunc(l.found, func(f found) bool {
-		fenced := false
+		accepted := false
 		if len(f.olds) > 0 && err == nil {
-			err = repo.Objects(f.olds, l.policy.MaxFile, func(o gitrepo.Object) error {
-				if o.Err != nil && !errors.Is(o.Err, gitrepo.ErrTooLarge) {
-					return o.Err
-				}
-				fenced = fenced || o.Err != nil || envelope.HasFence(o.Data)
-				return nil
+			ids := make([]string, len(f.olds))
+			for i, old := range f.olds {
+				ids[i] = old.OldID
+			}
+			i := 0
+			err = repo.Heads(ids, envelope.FenceBytes, func(o gitrepo.Object) error {
+				accepted = accepted || l.policy.Accepted(f.change.Path, f.olds[i].OldMode, o.Data)
+				i++
+				return o.Err
 			})
 		}
-		return fenced
+		return accepted
 	})
 	return err
 }

@@ -159,6 +159,18 @@ func (p *Policy) Protected(ref, head string) bool {
 	return protected
 }
 
+// ProtectedTips returns the ids that protected refs of a repository hold, in the
+// order of their names. refs has all of them by full name, head is as for
+// Protected.
+func (p *Policy) ProtectedTips(refs map[string]string, head string) (ids []string) {
+	for _, ref := range slices.Sorted(maps.Keys(refs)) {
+		if p.Protected(ref, head) {
+			ids = append(ids, refs[ref])
+		}
+	}
+	return ids
+}
+
 // LeavesOut tells whether the default branch is not protected, which only a
 // server's own policy can say, by a list of protected refs without it.
 func (p *Policy) LeavesOut(head string) bool {

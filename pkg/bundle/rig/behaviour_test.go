@@ -419,3 +419,32 @@ func TestNoLinksInSource(t *testing.T) {
 		})
 	}
 }
+
+// TestDeclaredForms: what one settings file says is told alike whether it is
+// JSON, YAML or TOML.
+func TestDeclaredForms(t *testing.T) {
+	forms := map[string]string{
+		"settings.json": `{"hooks": {"Stop": [{"command": "run.sh"}]}, "approval_policy": "never", "permissions": {"allow": ["Bash(*)"]}, "network_access": true}`,
+		"settings.yaml": "hooks: {Stop: [{command: run.sh}]}\napproval_policy: never\npermissions:\n  allow: [Bash(*)]\nnetwork_access: true\n",
+		"settings.toml": "approval_policy = \"never\"\nnetwork_access = true\n[permissions]\nallow = [\"Bash(*)\"]\n[[hooks.Stop]]\ncommand = 'run.sh'\n",
+	}
+	var first []Fact
+	for _, name := range sortedKeys(forms) {
+		d := &describer{j: &judge{}, seen: map[Fact]bool{}, text: map[string][]byte{name: []byte(forms[name]), "bad" + name: []byte("\x00[")}}
+		d.declared("bad"+name, "")
+		if len(d.out.Facts) != 1 || d.out.Facts[0].Kind != FactUnknown {
+			t.Errorf("bad%s: %v", name, d.out.Facts)
+		}
+		d.out.Facts = nil
+		d.declared(name, "a.b")
+		for i := range d.out.Facts {
+			d.out.Facts[i].Path = ""
+		}
+		if first == nil {
+			first = d.out.Facts
+		}
+		if len(first) != 4 || !slices.Equal(d.out.Facts, first) {
+			t.Errorf("%s: %v, expected %v", name, d.out.Facts, first)
+		}
+	}
+}

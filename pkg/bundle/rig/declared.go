@@ -3,6 +3,7 @@ package rig
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/pelletier/go-toml/v2"
 )
 
 // maxDeclared bounds the depth of a settings file that is looked through.
@@ -23,34 +26,53 @@ func (d *describer) declared(name, seat string) {
 	if data == nil || d.full() {
 		return
 	}
-	switch ext := strings.ToLower(path.Ext(name)); ext {
+	var v any
+	var err error
+	ext := strings.ToLower(path.Ext(name))
+	switch ext {
 	case ".json":
 		dec := json.NewDecoder(bytes.NewReader(data))
 		dec.UseNumber()
-		var v any
-		if err := dec.Decode(&v); err != nil {
-			d.fact(FactUnknown, seat, name, "", "is no JSON that can be read")
-			return
-		}
-		d.visit(v, name, seat, "", 0)
+		err = dec.Decode(&v)
 	case ".yaml", ".yml":
 		root, fault := parseYAML(data)
 		if fault != nil {
-			d.fact(FactUnknown, seat, name, "", "is no YAML that can be read")
-			return
+			err = errors.New(fault.msg)
+		} else {
+			v = root.plain()
 		}
-		d.visitNode(root, name, seat, "", 0)
 	case ".toml":
-		for i, m := range tomlSetting().FindAllStringSubmatch(string(data), maxFacts) {
-			d.setting(strings.Trim(m[1], `"'`), strings.Trim(m[2], `"' `), name, seat, fmt.Sprintf("%s[%d]", m[1], i))
-		}
+		err = toml.Unmarshal(data, &v)
+	default:
+		return
 	}
+	if err != nil {
+		d.fact(FactUnknown, seat, name, "", "is no %s that can be read", strings.Replace(strings.ToUpper(ext[1:]), "YML", "YAML", 1))
+		return
+	}
+	d.visit(v, name, seat, "", 0)
 }
 
-// tomlSetting finds the settings of a TOML text that setting knows.
-var tomlSetting = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^[ \t]*("?[A-Za-z_][A-Za-z0-9_.-]*"?)[ \t]*=[ \t]*("[^"\n]*"|'[^'\n]*'|[^\n#]*)`)
-})
+// plain is a value as encoding/json has it; texts are shared, also by aliases.
+func (n *node) plain() any {
+	switch n.kind {
+	case kindList:
+		list := make([]any, len(n.items))
+		for i, item := range n.items {
+			list[i] = item.plain()
+		}
+		return list
+	case kindMap:
+		m := make(map[string]any, len(n.fields))
+		for _, f := range n.fields {
+			m[f.key] = f.value.plain()
+		}
+		return m
+	case kindBool:
+		return n.text == "true"
+	}
+	return n.text
+}
 
 func (d *describer) visit(v any, name, seat, at string, depth int) {
 	if depth > maxDeclared {
@@ -72,23 +94,6 @@ func (d *describer) visit(v any, name, seat, at string, depth int) {
 	case []any:
 		for i, item := range v {
 			d.visit(item, name, seat, index(at, i), depth+1)
-		}
-	}
-}
-
-func (d *describer) visitNode(n *node, name, seat, at string, depth int) {
-	if n == nil || depth > maxDeclared {
-		return
-	}
-	for i, item := range n.items {
-		d.visitNode(item, name, seat, index(at, i), depth+1)
-	}
-	for _, f := range n.fields {
-		switch f.value.kind {
-		case kindString, kindBool:
-			d.setting(f.key, f.value.text, name, seat, dot(at, f.key))
-		default:
-			d.visitNode(f.value, name, seat, dot(at, f.key), depth+1)
 		}
 	}
 }

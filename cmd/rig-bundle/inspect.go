@@ -22,20 +22,10 @@ func inspectVerbs() []*verb {
 
 // inspected opens the one bundle of the arguments and looks at it.
 func (c *call) inspected(ctx context.Context, requireDigest bool) (*rig.Inspection, error) {
-	o, err := c.options()
-	if err != nil {
-		return nil, err
-	}
-	o.RequireChecksum = o.RequireChecksum && requireDigest
-	in, err := c.open(rig.Format{}, c.args[0])
-	if err != nil {
-		return nil, err
-	}
-	r, err := rig.Inspect(ctx, in, o)
-	if err == nil {
-		r.Whole = r
-	}
-	return r, err
+	return judged[*rig.Inspection](c, rig.Format{}, func(in bundle.Input, o bundle.Options) (*bundle.Result, error) {
+		o.RequireChecksum = o.RequireChecksum && requireDigest
+		return bundle.Base(rig.Inspect(ctx, in, o))
+	})
 }
 
 func inspectRig(ctx context.Context, c *call) (int, error) {
@@ -105,19 +95,11 @@ func (c *call) printRigInspection(r *rig.Inspection) {
 }
 
 func inspectAgent(ctx context.Context, c *call) (int, error) {
-	o, err := c.options()
-	if err != nil {
-		return 0, err
-	}
 	f, err := c.agentFormat()
 	if err != nil {
 		return 0, err
 	}
-	in, err := c.open(f, c.args[0])
-	if err != nil {
-		return 0, err
-	}
-	r, err := whole[*agent.Result](f.Verify(ctx, in, o))
+	r, err := judged[*agent.Result](c, f, func(in bundle.Input, o bundle.Options) (*bundle.Result, error) { return f.Verify(ctx, in, o) })
 	if err != nil {
 		return 0, err
 	}
@@ -138,11 +120,9 @@ func inspectAgent(ctx context.Context, c *call) (int, error) {
 }
 
 func inspectRye(ctx context.Context, c *call) (int, error) {
-	in, err := c.open(&rye.Format{}, c.args[0])
-	if err != nil {
-		return 0, err
-	}
-	r, err := whole[*rye.Inspection](bundle.Base(rye.Inspect(ctx, in.Tree, c.get("--id"))))
+	r, err := judged[*rye.Inspection](c, &rye.Format{}, func(in bundle.Input, _ bundle.Options) (*bundle.Result, error) {
+		return bundle.Base(rye.Inspect(ctx, in.Tree, c.get("--id")))
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -41,15 +41,7 @@ func installRig(ctx context.Context, c *call) (int, error) {
 }
 
 func (c *call) install(ctx context.Context, f rig.Format, target string) (*rig.InstallResult, error) {
-	o, err := c.options()
-	if err != nil {
-		return nil, err
-	}
-	in, err := c.open(f, c.args[0])
-	if err != nil {
-		return nil, err
-	}
-	return whole[*rig.InstallResult](f.Install(ctx, in, target, o))
+	return judged[*rig.InstallResult](c, f, func(in bundle.Input, o bundle.Options) (*bundle.Result, error) { return f.Install(ctx, in, target, o) })
 }
 
 func (c *call) tellInstall(ctx context.Context, r *rig.InstallResult, runs []string) (int, error) {
@@ -128,11 +120,7 @@ func installRye(ctx context.Context, c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	o, err := c.options()
-	if err != nil {
-		return 0, err
-	}
-	f, in, err := c.openRye(c.args[0])
+	f, err := c.ryeFormat(c.path(c.args[0]))
 	if err != nil {
 		return 0, err
 	}
@@ -141,11 +129,11 @@ func installRye(ctx context.Context, c *call) (int, error) {
 		return 0, err
 	}
 	f.Confirm = outside.Keys
-	r, err := whole[*rye.InstallResult](f.Install(ctx, in, space, o))
+	r, err := judged[*rye.InstallResult](c, f, func(in bundle.Input, o bundle.Options) (*bundle.Result, error) { return f.Install(ctx, in, space, o) })
 	if err != nil {
 		return 0, err
 	}
-	if o.Plan {
+	if c.has("--dry-run") {
 		for _, s := range r.Plan {
 			c.say("plan: %s %s", s.What, finding.Path(s.Path))
 		}

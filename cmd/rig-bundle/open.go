@@ -50,6 +50,20 @@ func (c *call) open(f bundle.Format, arg string) (in bundle.Input, err error) {
 	return in, err
 }
 
+// judged lets fn, a verb of a format, judge the first argument, and returns the
+// value that its result belongs to.
+func judged[T any](c *call, f bundle.Format, fn func(in bundle.Input, o bundle.Options) (*bundle.Result, error)) (r T, err error) {
+	o, err := c.options()
+	if err != nil {
+		return r, err
+	}
+	in, err := c.open(f, c.args[0])
+	if err != nil {
+		return r, err
+	}
+	return whole[T](fn(in, o))
+}
+
 // openFile opens an archive with the files beside it.
 func (c *call) openFile(name string) (in bundle.Input, err error) {
 	f, size, err := bundle.OpenFile(c.path(name))

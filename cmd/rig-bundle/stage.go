@@ -29,10 +29,6 @@ func stageVerbs() []*verb {
 // stage prepares an image build context from a reference, or from a local
 // build that is kept under the key of its input.
 func stage(ctx context.Context, c *call) (int, error) {
-	o, err := c.options()
-	if err != nil {
-		return 0, err
-	}
 	f, err := c.builder()
 	if err == nil {
 		err = c.checkStageFlags(f)
@@ -50,11 +46,8 @@ func stage(ctx context.Context, c *call) (int, error) {
 	var r *agent.Result
 	if name == "" {
 		name = c.args[0]
-		in, err := c.open(f, name)
+		r, err = judged[*agent.Result](c, f, func(in bundle.Input, o bundle.Options) (*bundle.Result, error) { return f.Install(ctx, in, out, o) })
 		if err != nil {
-			return 0, err
-		}
-		if r, err = whole[*agent.Result](f.Install(ctx, in, out, o)); err != nil {
 			return 0, err
 		}
 	} else {
@@ -66,6 +59,10 @@ func stage(ctx context.Context, c *call) (int, error) {
 		if c.has("--print-key") {
 			c.print("%s", key)
 			return exitOK, nil
+		}
+		o, err := c.options()
+		if err != nil {
+			return 0, err
 		}
 		if r, err = c.localBuild(ctx, key, f, o.LimitsOr(agent.DefaultLimits())); err != nil {
 			return 0, err

@@ -94,14 +94,10 @@ func (a *Archive) checkKind() *Finding {
 }
 
 func (a *Archive) scan(ctx context.Context, raw *hashReader) error {
-	c, err := openContainer(a.Compression, raw, &a.profile.Limits)
+	c, s, err := a.open(ctx, a.Compression, raw)
 	if err != nil {
 		return err
 	}
-	if closer, ok := c.(io.Closer); ok {
-		defer closer.Close()
-	}
-	s := startStream(ctx, c, a.FileSize, a.profile.Limits.Ratio)
 	defer s.stop()
 	s.hash, s.spool = sha256.New(), a.profile.Spool
 	t := &tarReader{p: a.profile, s: s, a: a, raw: raw}
@@ -130,6 +126,15 @@ func (a *Archive) scan(ctx context.Context, raw *hashReader) error {
 		}
 	}
 	return nil
+}
+
+// open begins to decompress a stream; its stop ends that.
+func (a *Archive) open(ctx context.Context, kind Compression, file io.Reader) (container, *stream, error) {
+	c, err := openContainer(kind, file, &a.profile.Limits)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, startStream(ctx, c, a.FileSize, a.profile.Limits.Ratio), nil
 }
 
 func (a *Archive) hasher() hash.Hash {
@@ -181,14 +186,10 @@ func (a *Archive) Walk(ctx context.Context, fn func(m *Member, content io.Reader
 	if a.Spooled() {
 		file, kind = io.NewSectionReader(a.profile.Spool.f, 0, a.TarSize), Tar
 	}
-	c, err := openContainer(kind, file, &a.profile.Limits)
+	_, s, err := a.open(ctx, kind, file)
 	if err != nil {
 		return err
 	}
-	if closer, ok := c.(io.Closer); ok {
-		defer closer.Close()
-	}
-	s := startStream(ctx, c, a.FileSize, a.profile.Limits.Ratio)
 	defer s.stop()
 	for i := range a.Members {
 		m := &a.Members[i]

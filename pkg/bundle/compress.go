@@ -54,7 +54,7 @@ func Sniff(head []byte) Compression {
 // A container reads what a compressed file holds, through the whole file.
 // Read gives a *Finding for a fault of the container.
 type container interface {
-	io.Reader
+	io.ReadCloser
 	// members counts the gzip members or zstd frames begun so far.
 	members() int
 }
@@ -78,6 +78,8 @@ func openContainer(c Compression, r io.Reader, l *Limits) (container, error) {
 
 type plainReader struct{ io.Reader }
 
+func (*plainReader) Close() error { return nil }
+
 func (*plainReader) members() int { return 1 }
 
 // gzipReader reads gzip members back to back up to the last byte. It reads
@@ -93,6 +95,8 @@ type gzipReader struct {
 }
 
 func (g *gzipReader) members() int { return g.n }
+
+func (*gzipReader) Close() error { return nil }
 
 func (g *gzipReader) Read(p []byte) (int, error) {
 	for g.err == nil {

@@ -116,9 +116,7 @@ func ProbeFile(ctx context.Context, base string, file io.ReaderAt, size int64) (
 	if err != nil {
 		return nil, err
 	}
-	if closer, ok := c.(io.Closer); ok {
-		defer closer.Close()
-	}
+	defer c.Close()
 	r := io.LimitReader(c, probeBytes)
 	var b [blockSize]byte
 	for len(p.Names) < probeNames && ctx.Err() == nil {

@@ -27,7 +27,7 @@ type stream struct {
 	full   chan chunk
 	free   chan []byte
 	done   chan struct{} // closed by stop
-	exited chan struct{} // closed when the second goroutine is gone
+	exited chan struct{} // closed when the second goroutine is gone, and what it read from closed
 
 	cur    []byte    // rest of the chunk in hand
 	held   []byte    // the whole chunk in hand, to give back
@@ -55,6 +55,7 @@ func startStream(ctx context.Context, c container, fileSize, maxRatio int64) *st
 
 func (s *stream) pump(ctx context.Context, c container) {
 	defer close(s.exited)
+	defer c.Close()
 	for sent := 0; ; sent++ {
 		var b []byte
 		select {

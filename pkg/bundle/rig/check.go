@@ -152,50 +152,36 @@ func (c *checker) mapping(in *node, at, key string, required bool) (*node, strin
 	return n, field
 }
 
-// list checks a list field; nil if it is absent or of another type.
-func (c *checker) list(in *node, at, key string, required bool) (*node, string) {
+// each calls fn for each item of a list whose items are of one kind; nil if the
+// list is absent or no list.
+func (c *checker) each(in *node, at, key string, required bool, of kind, fn func(item *node, field string)) *node {
 	n, field := c.child(in, at, key, required)
-	if n != nil && n.kind != kindList {
-		c.wrongType(field, n, "a list")
-		return nil, field
-	}
-	return n, field
-}
-
-// maps calls fn for each item of a list of maps.
-func (c *checker) maps(in *node, at, key string, required bool, fn func(item *node, field string)) *node {
-	n, field := c.list(in, at, key, required)
 	if n == nil {
 		return nil
 	}
-	for i, item := range n.items {
-		f := fmt.Sprintf("%s[%d]", field, i)
-		if item.kind != kindMap {
-			c.wrongType(f, item, "a map")
-			continue
-		}
-		fn(item, f)
-	}
-	return n
-}
-
-// strings calls fn for each item of a list of strings.
-func (c *checker) strings(in *node, at, key string, fn func(item *node, field string)) *node {
-	n, field := c.list(in, at, key, false)
-	if n == nil {
+	if n.kind != kindList {
+		c.wrongType(field, n, kindList.String())
 		return nil
 	}
 	for i, item := range n.items {
-		f := fmt.Sprintf("%s[%d]", field, i)
-		if item.kind != kindString {
-			c.wrongType(f, item, "a string")
-			continue
-		}
-		if fn != nil {
+		switch f := index(field, i); {
+		case item.kind != of:
+			c.wrongType(f, item, of.String())
+		case fn != nil:
 			fn(item, f)
 		}
 	}
 	return n
+}
+
+// maps calls fn for each item of a list of maps.
+func (c *checker) maps(in *node, at, key string, required bool, fn func(item *node, field string)) *node {
+	return c.each(in, at, key, required, kindMap, fn)
+}
+
+// strings calls fn for each item of a list of strings.
+func (c *checker) strings(in *node, at, key string, fn func(item *node, field string)) *node {
+	return c.each(in, at, key, false, kindString, fn)
 }
 
 // unknown notes the keys of a map that no table names.

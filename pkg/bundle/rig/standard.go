@@ -327,59 +327,51 @@ func (s *standard) agent(from, ref string) error {
 	return nil
 }
 
-// versions judges the author's bundle.yaml.
-func (s *standard) versions() error {
-	const rule = "minimum_versions"
-	if _, ok, err := s.a.look(manifestName); err != nil || !ok {
+// optional judges a document that need not be there; none and good are what is
+// told of it if it is not there, and if nothing is found.
+func (s *standard) optional(rule, name string, limit int64, none, good string, judge func(data []byte) []*bundle.Finding) error {
+	if _, ok, err := s.a.look(name); err != nil || !ok {
 		if err == nil {
-			s.add(rule, StatusPass, "no minimum versions are declared", "")
+			s.add(rule, StatusPass, none, "")
 		}
 		return err
 	}
-	data, why, err := s.read(manifestName, bundle.DefaultLimits().Manifest)
+	data, why, err := s.read(name, limit)
 	if err != nil {
 		return err
 	}
-	c := &checker{kind: "manifest", file: manifestName}
 	if why == "" {
-		if root := c.manifest(data); root != nil {
-			c.compatibility(root)
-		}
-		why = reasons(c.faults)
+		why = reasons(judge(data))
 	}
 	if why != "" {
-		s.add(rule, StatusFinding, why, manifestName)
+		s.add(rule, StatusFinding, why, name)
 	} else {
-		s.add(rule, StatusPass, "declared minimum versions have their form", "")
+		s.add(rule, StatusPass, good, "")
 	}
 	return nil
 }
 
+// versions judges the author's bundle.yaml.
+func (s *standard) versions() error {
+	return s.optional("minimum_versions", manifestName, bundle.DefaultLimits().Manifest, "no minimum versions are declared",
+		"declared minimum versions have their form", func(data []byte) []*bundle.Finding {
+			c := &checker{kind: "manifest", file: manifestName}
+			if root := c.manifest(data); root != nil {
+				c.compatibility(root)
+			}
+			return c.faults
+		})
+}
+
 func (s *standard) choices() error {
-	const rule = "configurations"
-	if _, ok, err := s.a.look(configurationsName); err != nil || !ok {
-		if err == nil {
-			s.add(rule, StatusPass, "no other configurations are offered, the rig is built as it is written", "")
-		}
-		return err
-	}
-	data, why, err := s.read(configurationsName, maxSpec)
-	if err != nil {
-		return err
-	}
-	if why == "" {
-		c := &checker{kind: "configurations", file: configurationsName}
-		if d := checkConfigurations(c, data); d != nil && len(c.faults) == 0 {
-			d.against(c, s.spec.runtimesOf())
-		}
-		why = reasons(c.faults)
-	}
-	if why != "" {
-		s.add(rule, StatusFinding, why, configurationsName)
-	} else {
-		s.add(rule, StatusPass, "every preset can be built", "")
-	}
-	return nil
+	return s.optional("configurations", configurationsName, maxSpec, "no other configurations are offered, the rig is built as it is written",
+		"every preset can be built", func(data []byte) []*bundle.Finding {
+			c := &checker{kind: "configurations", file: configurationsName}
+			if d := checkConfigurations(c, data); d != nil && len(c.faults) == 0 {
+				d.against(c, s.spec.runtimesOf())
+			}
+			return c.faults
+		})
 }
 
 // credentials looks at the names of all files of the folder.

@@ -14,26 +14,15 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// ExtractOptions say how [Archive.Extract] writes.
-type ExtractOptions struct {
-	// Include chooses members; nil takes all.
-	Include func(m *Member) bool
-	// ModTime is set on everything that is written; zero leaves the clock's.
-	ModTime time.Time
-}
-
 // Extract writes an accepted archive below an empty directory: directories
 // first, files created exclusively with mode 0644 or 0755, hard links as
 // copies, symlinks last. Nothing is written through a link or outside the
-// directory. The caller has judged the tree with [CheckTree] and all links.
-func (a *Archive) Extract(ctx context.Context, d *Dirs, o ExtractOptions) error {
-	take := func(m *Member) bool { return o.Include == nil || o.Include(m) }
+// directory. The caller has judged the tree with [CheckTree] and all links. at is
+// the time of everything that is written.
+func (a *Archive) Extract(ctx context.Context, d *Dirs, at time.Time) error {
 	var dirs []string
 	for i := range a.Members {
 		m := &a.Members[i]
-		if !take(m) {
-			continue
-		}
 		dir := path.Dir(m.Name)
 		if m.Type == Dir {
 			dir = m.Name
@@ -46,7 +35,7 @@ func (a *Archive) Extract(ctx context.Context, d *Dirs, o ExtractOptions) error 
 	}
 	copies := map[string][]string{} // file to the hard links that name it
 	for i := range a.Members {
-		if m := &a.Members[i]; m.Type == Hardlink && take(m) {
+		if m := &a.Members[i]; m.Type == Hardlink {
 			copies[m.Link] = append(copies[m.Link], m.Name)
 		}
 	}
@@ -55,39 +44,31 @@ func (a *Archive) Extract(ctx context.Context, d *Dirs, o ExtractOptions) error 
 		if m.Type != File {
 			return nil
 		}
-		var names []string
-		if take(m) {
-			names = append(names, m.Name)
-		}
-		names = append(names, copies[m.Name]...)
-		return writeFiles(d, names, m.Mode, r, buf)
+		return writeFiles(d, append([]string{m.Name}, copies[m.Name]...), m.Mode, r, buf)
 	})
 	if err != nil {
 		return err
 	}
 	for i := range a.Members {
 		m := &a.Members[i]
-		if m.Type != Symlink || !take(m) {
+		if m.Type != Symlink {
 			continue
 		}
 		if err := d.symlink(filepath.FromSlash(m.Link), m.Name); err != nil {
 			return err
 		}
 	}
-	if o.ModTime.IsZero() {
-		return nil
-	}
 	for i := range a.Members {
 		m := &a.Members[i]
-		if m.Type == Dir || !take(m) {
+		if m.Type == Dir {
 			continue
 		}
-		if err := d.Chtimes(m.Name, o.ModTime); err != nil {
+		if err := d.Chtimes(m.Name, at); err != nil {
 			return err
 		}
 	}
 	for i := len(dirs) - 1; i >= 0; i-- {
-		if err := d.Chtimes(dirs[i], o.ModTime); err != nil {
+		if err := d.Chtimes(dirs[i], at); err != nil {
 			return err
 		}
 	}
@@ -113,8 +94,6 @@ func writeFiles(d *Dirs, names []string, mode uint32, r io.Reader, buf []byte) (
 	}
 	var w io.Writer
 	switch len(files) {
-	case 0:
-		return nil
 	case 1:
 		w = files[0]
 	default:

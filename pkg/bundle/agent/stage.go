@@ -75,7 +75,7 @@ func Stage(ctx context.Context, r *Result, o StageOptions) error {
 		if err != nil {
 			return err
 		}
-		err = r.Archive.Extract(ctx, tree, bundle.ExtractOptions{ModTime: when})
+		err = r.Archive.Extract(ctx, tree, when)
 		if cerr := tree.Close(); err == nil {
 			err = cerr
 		}

@@ -229,18 +229,18 @@ func TestInstallLegacy(t *testing.T) {
 		t.Errorf("through a link: %s %s", r.Code, r.Message)
 	}
 	for name, c := range map[string]struct{ rig, pkg, code string }{
-		"export above the package":   {legacyRigText, strings.Replace(legacyPkgText, "skills/s", "../../x", 1), PackageFieldValue},
-		"absolute export":            {legacyRigText, strings.Replace(legacyPkgText, "skills/s", "/etc", 1), PackageFieldValue},
-		"export with a control":      {legacyRigText, strings.Replace(legacyPkgText, "skills/s", `"a\x01"`, 1), PackageFieldValue},
-		"package name is a path":     {legacyRigText, strings.Replace(legacyPkgText, "name: p\n", "name: ../p\n", 1), PackageFieldValue},
-		"package is no YAML":         {legacyRigText, "a: [\n", PackageYAML},
-		"exports are missing":        {legacyRigText, "name: p\nversion: 1.0.0\n", PackageFieldMissing},
+		"export above the package":   {legacyRigText, strings.Replace(legacyPkgText, "skills/s", "../../x", 1), "package-field-value"},
+		"absolute export":            {legacyRigText, strings.Replace(legacyPkgText, "skills/s", "/etc", 1), "package-field-value"},
+		"export with a control":      {legacyRigText, strings.Replace(legacyPkgText, "skills/s", `"a\x01"`, 1), "package-field-value"},
+		"package name is a path":     {legacyRigText, strings.Replace(legacyPkgText, "name: p\n", "name: ../p\n", 1), "package-field-value"},
+		"package is no YAML":         {legacyRigText, "a: [\n", "package-yaml"},
+		"exports are missing":        {legacyRigText, "name: p\nversion: 1.0.0\n", "package-field-missing"},
 		"edge to nobody":             {strings.Replace(legacyRigText, "to: b", "to: c", 1), legacyPkgText, RigFieldValue},
 		"node twice":                 {strings.Replace(legacyRigText, "id: b", "id: a", 1), legacyPkgText, RigFieldValue},
-		"refs are no list":           {strings.Replace(legacyRigText, "[\"local:./p\"]", "x", 1), legacyPkgText, RigFieldType},
-		"rig without nodes":          {"name: a\nversion: \"1\"\n", legacyPkgText, RigFieldMissing},
+		"refs are no list":           {strings.Replace(legacyRigText, "[\"local:./p\"]", "x", 1), legacyPkgText, "rig-field-type"},
+		"rig without nodes":          {"name: a\nversion: \"1\"\n", legacyPkgText, "rig-field-missing"},
 		"a rig that is too deep":     {"name: a\nversion: \"1\"\nnodes: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n", legacyPkgText, RigYAML},
-		"a package that is too long": {legacyRigText, legacyPkgText + strings.Repeat("#", maxSpec), PackageYAML},
+		"a package that is too long": {legacyRigText, legacyPkgText + strings.Repeat("#", maxSpec), "package-yaml"},
 	} {
 		target := filepath.Join(t.TempDir(), "T")
 		r := installFile(t, writeLegacy(t, legacyFiles(c.rig, c.pkg)), target, false, bundle.Options{})
@@ -367,11 +367,11 @@ func TestContextPack(t *testing.T) {
 	}{
 		"twice":               {files, []string{"world", "world"}, PathCollision},
 		"no manifest":         {files, []string{"agents/impl"}, ContentMissing},
-		"name is a path":      {with("name: ../x\nversion: 1\nfiles: []\n"), []string{"world"}, PackFieldValue},
-		"file above the pack": {with("name: x\nversion: 1\nfiles: [{path: ../rig.yaml, role: a}]\n"), []string{"world"}, PackFieldValue},
+		"name is a path":      {with("name: ../x\nversion: 1\nfiles: []\n"), []string{"world"}, "context-pack-field-value"},
+		"file above the pack": {with("name: x\nversion: 1\nfiles: [{path: ../rig.yaml, role: a}]\n"), []string{"world"}, "context-pack-field-value"},
 		"file is gone":        {with("name: x\nversion: 1\nfiles: [{path: gone.md, role: a}]\n"), []string{"world"}, PackFileMissing},
-		"files are missing":   {with("name: x\nversion: 1\n"), []string{"world"}, PackFieldMissing},
-		"files are text":      {with("name: x\nversion: 1\nfiles: a\n"), []string{"world"}, PackFieldType},
+		"files are missing":   {with("name: x\nversion: 1\n"), []string{"world"}, "context-pack-field-missing"},
+		"files are text":      {with("name: x\nversion: 1\nfiles: a\n"), []string{"world"}, "context-pack-field-type"},
 		"no YAML":             {with("name: [\n"), []string{"world"}, PackYAML},
 	} {
 		if r := pack(c.files, c.dirs...); r.Code != c.code {

@@ -220,6 +220,13 @@ func cleanRefRule(s string) string {
 	return ""
 }
 
+func safeRule(s string) string {
+	if !safeComponent(s) {
+		return "is no safe name for a directory"
+	}
+	return ""
+}
+
 func charset(class func(c byte) bool, what string) func(string) string {
 	return func(s string) string {
 		for i := range len(s) {

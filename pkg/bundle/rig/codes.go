@@ -3,19 +3,18 @@ package rig
 import "github.com/rigward/rigward/pkg/bundle"
 
 // Codes of docs/spec/rigbundle.md#codes that this package adds to those of
-// package bundle.
+// package bundle, besides those of its documents, which a checker makes of the
+// kind of document: KIND-yaml, KIND-field-missing, KIND-field-type and
+// KIND-field-value, for manifest, agent, rig, configurations, package and
+// context-pack.
 const (
 	SensitiveFile = "sensitive-file"
 
 	ManifestMissing        = "manifest-missing"
 	ManifestType           = "manifest-type"
 	ManifestEncoding       = "manifest-encoding"
-	ManifestYAML           = "manifest-yaml"
 	ManifestDuplicateKey   = "manifest-duplicate-key"
 	ManifestSchemaVersion  = "manifest-schema-version"
-	ManifestFieldMissing   = "manifest-field-missing"
-	ManifestFieldType      = "manifest-field-type"
-	ManifestFieldValue     = "manifest-field-value"
 	ManifestAgentDuplicate = "manifest-agent-duplicate"
 
 	IntegritySection     = "integrity-section"
@@ -30,20 +29,15 @@ const (
 	AgentMissing       = "agent-missing"
 	AgentHash          = "agent-hash"
 	AgentYAML          = "agent-yaml"
-	AgentFieldMissing  = "agent-field-missing"
-	AgentFieldType     = "agent-field-type"
-	AgentFieldValue    = "agent-field-value"
 	AgentName          = "agent-name"
 	AgentNameCollision = "agent-name-collision"
 
-	RigMissing      = "rig-missing"
-	RigYAML         = "rig-yaml"
-	RigLegacy       = "rig-legacy"
-	RigFieldMissing = "rig-field-missing"
-	RigFieldType    = "rig-field-type"
-	RigFieldValue   = "rig-field-value"
-	RigServices     = "rig-services"
-	RigProfile      = "rig-profile"
+	RigMissing    = "rig-missing"
+	RigYAML       = "rig-yaml"
+	RigLegacy     = "rig-legacy"
+	RigFieldValue = "rig-field-value"
+	RigServices   = "rig-services"
+	RigProfile    = "rig-profile"
 
 	DocMissing    = "doc-missing"
 	RefForm       = "ref-form"
@@ -53,22 +47,11 @@ const (
 	ImportNested  = "import-nested"
 	ImportVersion = "import-version"
 
-	ConfigurationsYAML         = "configurations-yaml"
-	ConfigurationsFieldMissing = "configurations-field-missing"
-	ConfigurationsFieldType    = "configurations-field-type"
-	ConfigurationsFieldValue   = "configurations-field-value"
-	ConfigurationUndeclared    = "configuration-undeclared"
+	ConfigurationsYAML      = "configurations-yaml"
+	ConfigurationUndeclared = "configuration-undeclared"
 
-	PackageYAML         = "package-yaml" // of bundles of version 1
-	PackageFieldMissing = "package-field-missing"
-	PackageFieldType    = "package-field-type"
-	PackageFieldValue   = "package-field-value"
-
-	PackYAML         = "context-pack-yaml"
-	PackFieldMissing = "context-pack-field-missing"
-	PackFieldType    = "context-pack-field-type"
-	PackFieldValue   = "context-pack-field-value"
-	PackFileMissing  = "context-pack-file-missing"
+	PackYAML        = "context-pack-yaml"
+	PackFileMissing = "context-pack-file-missing"
 
 	SourceSymlink = "source-symlink"
 	SourceType    = "source-type"

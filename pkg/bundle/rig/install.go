@@ -155,7 +155,6 @@ type InstallResult struct {
 
 	Runtimes []string `json:"-"`
 	RigSpec  string   `json:"-"`
-	Legacy   bool     `json:"-"` // a bundle of version 1
 }
 
 // Install verifies a bundle and puts its listed files below a directory; the
@@ -179,7 +178,7 @@ func Install(ctx context.Context, in bundle.Input, target string, start bool, o 
 	if !r.OK() {
 		return r, nil
 	}
-	if r.Legacy = j.man.schema == 1; r.Legacy {
+	if j.man.schema == 1 {
 		if start {
 			f := bundle.Faultf(InstallLegacy, "", "a rig of version 1 is not started from a directory: OpenRig looks for its packages in the bundle itself")
 			f.Hint = "rig up " + finding.Path(in.Name) + " --target DIR starts it, install only puts its files in place"

@@ -91,12 +91,7 @@ func checkPackage(c *checker, data []byte) *legacyPackage {
 	}
 	p := &legacyPackage{}
 	c.schemaOne(root)
-	p.name, _ = c.str(root, "", "name", true, func(s string) string {
-		if s != "" && !alnum(s[0]) {
-			return "does not begin with a letter or digit"
-		}
-		return isToken(s)
-	})
+	p.name, _ = c.str(root, "", "name", true, beginning(isToken))
 	c.str(root, "", "version", true, notEmpty)
 	exports, at := c.mapping(root, "", "exports", true)
 	if exports == nil {

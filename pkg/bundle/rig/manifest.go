@@ -33,10 +33,10 @@ type manifest struct {
 
 // agentEntry is one of agents[], import_entries[] or packages[].
 type agentEntry struct {
-	name, version, path, originalRef, hash string
-	imports                                []agentEntry
-	at                                     *node
-	field                                  string
+	name, version, path, hash string
+	imports                   []agentEntry
+	at                        *node
+	field                     string
 }
 
 type fileHash struct {
@@ -195,7 +195,7 @@ func (c *checker) agentEntry(a *node, at string) agentEntry {
 	e.name, _ = c.str(a, at, "name", true, notEmpty)
 	e.version, _ = c.str(a, at, "version", false, nil)
 	e.path, _ = c.str(a, at, "path", true, cleanRule)
-	e.originalRef, _ = c.str(a, at, "original_ref", false, nil)
+	c.str(a, at, "original_ref", false, nil)
 	e.hash = c.hash(a, at)
 	return e
 }
@@ -238,7 +238,7 @@ func (m *manifest) checkPackages(c *checker) {
 		e.name, _ = c.str(p, at, "name", true, notEmpty)
 		e.version, _ = c.str(p, at, "version", true, notEmpty)
 		e.path, _ = c.str(p, at, "path", true, cleanRule)
-		e.originalRef, _ = c.str(p, at, "original_source", false, nil)
+		c.str(p, at, "original_source", false, nil)
 		m.packages = append(m.packages, e)
 	})
 	if list != nil && len(list.items) == 0 {
@@ -299,12 +299,7 @@ func checkContent(c *checker, root *node) contentLists {
 	out.skills = paths("skills", cleanRule)
 	c.maps(root, "", "plugins", false, func(p *node, at string) {
 		e := pluginEntry{at: p, field: at}
-		e.id, _ = c.str(p, at, "id", true, func(s string) string {
-			if !safeComponent(s) {
-				return "is no safe name for a directory"
-			}
-			return ""
-		})
+		e.id, _ = c.str(p, at, "id", true, safeRule)
 		if src, at := c.mapping(p, at, "source", true); src != nil {
 			c.str(src, at, "kind", true, oneOf("local"))
 			e.path, _ = c.str(src, at, "path", true, cleanRule)

@@ -27,12 +27,7 @@ func checkPack(c *checker, data []byte) *contextPack {
 		return nil
 	}
 	p := &contextPack{}
-	p.name, p.nameAt = c.str(root, "", "name", true, func(s string) string {
-		if !safeComponent(s) {
-			return "is no safe name for a directory"
-		}
-		return ""
-	})
+	p.name, p.nameAt = c.str(root, "", "name", true, safeRule)
 	if n, field := c.child(root, "", "version", true); n != nil && n.kind != kindString && n.kind != kindNumber {
 		c.wrongType(field, n, "a string or a number")
 	}

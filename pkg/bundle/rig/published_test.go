@@ -235,14 +235,14 @@ func TestConfigurationsI05(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ from, to, code string }{
-		"another schema":             {"configurations/v1", "configurations/v2", ConfigurationsFieldValue},
-		"recommended is not the rig": {"recommended: recommended", "recommended: all-codex", ConfigurationsFieldValue},
-		"recommended is not there":   {"recommended: recommended", "recommended: best", ConfigurationsFieldValue},
-		"a preset beyond the seats":  {"dev.build: codex }", "dev.build: pi }", ConfigurationsFieldValue},
-		"a seat that nobody has":     {"  dev.build: {", "  dev.other: {", ConfigurationsFieldValue},
-		"a preset leaves a seat out": {"{ orch.lead: codex, dev.build: codex }", "{ orch.lead: codex }", ConfigurationsFieldValue},
-		"seats are a list":           {"  orch.lead: { runtimes: { claude-code: lead, codex: lead, pi: lead-pi } }\n  dev.build: {", "  - {", ConfigurationsFieldType},
-		"presets are missing":        {"presets:", "presents:", ConfigurationsFieldMissing},
+		"another schema":             {"configurations/v1", "configurations/v2", "configurations-field-value"},
+		"recommended is not the rig": {"recommended: recommended", "recommended: all-codex", "configurations-field-value"},
+		"recommended is not there":   {"recommended: recommended", "recommended: best", "configurations-field-value"},
+		"a preset beyond the seats":  {"dev.build: codex }", "dev.build: pi }", "configurations-field-value"},
+		"a seat that nobody has":     {"  dev.build: {", "  dev.other: {", "configurations-field-value"},
+		"a preset leaves a seat out": {"{ orch.lead: codex, dev.build: codex }", "{ orch.lead: codex }", "configurations-field-value"},
+		"seats are a list":           {"  orch.lead: { runtimes: { claude-code: lead, codex: lead, pi: lead-pi } }\n  dev.build: {", "  - {", "configurations-field-type"},
+		"presets are missing":        {"presets:", "presents:", "configurations-field-missing"},
 		"not YAML":                   {"schema:", "schema: [", ConfigurationsYAML},
 	} {
 		changed := strings.Replace(string(text), c.from, c.to, 1)

@@ -66,11 +66,14 @@ var (
 	isToken = charset(func(b byte) bool { return alnum(b) || strings.IndexByte("_.-", b) >= 0 }, "letters, digits and _ . -")
 )
 
-func isStarterName(s string) string {
-	if s != "" && !alnum(s[0]) {
-		return "does not begin with a letter or digit"
+// beginning is a rule for a text that begins with a letter or digit, too.
+func beginning(rule func(string) string) func(string) string {
+	return func(s string) string {
+		if s != "" && !alnum(s[0]) {
+			return "does not begin with a letter or digit"
+		}
+		return rule(s)
 	}
-	return isID(s)
 }
 
 // checkRig judges a rig.yaml by docs/spec/rigbundle.md#rigspec, in the order of
@@ -96,12 +99,7 @@ func checkRigNode(c *checker, root *node, dropServices bool) *rigSpec {
 	}
 	r.name, _ = c.str(root, "", "name", true, isName)
 	c.str(root, "", "summary", false, nil)
-	r.culture, _ = c.str(root, "", "culture_file", false, func(s string) string {
-		if s == "" {
-			return "" // an empty value counts as none
-		}
-		return cleanRefRule(s)
-	})
+	r.culture, _ = c.str(root, "", "culture_file", false, emptyOr(cleanRefRule))
 	r.culture = strings.TrimPrefix(r.culture, "./")
 	c.maps(root, "", "docs", false, func(d *node, at string) {
 		p, n := c.str(d, at, "path", true, cleanRefRule)
@@ -334,7 +332,7 @@ func (c *checker) member(m *node, at string, seen map[string]bool) member {
 		mode = c.sessionSource(src, at)
 	}
 	if st, at := c.mapping(m, at, "starter_ref", false); st != nil {
-		c.str(st, at, "name", true, isStarterName)
+		c.str(st, at, "name", true, beginning(isID))
 		switch {
 		case terminal:
 			c.wrongValue(at, st, "is not for a terminal")

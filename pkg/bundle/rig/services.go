@@ -1,7 +1,5 @@
 package rig
 
-import "strings"
-
 // services are the containers that a rig starts before its agents.
 type services struct {
 	at       *node
@@ -25,12 +23,7 @@ func (c *checker) services(root *node) *services {
 	c.word(n, at, "kind", true, serviceKinds)
 	p, _ := c.str(n, at, "compose_file", true, cleanRefRule)
 	s.compose, _ = cleanRef(p)
-	c.str(n, at, "project_name", false, func(s string) string {
-		if strings.HasPrefix(s, "-") || strings.HasPrefix(s, "_") {
-			return "does not begin with a letter or digit"
-		}
-		return isProject(s)
-	})
+	c.str(n, at, "project_name", false, beginning(isProject))
 	c.strings(n, at, "profiles", func(i *node, f string) { c.strNode(i, f, notEmpty) })
 	c.word(n, at, "down_policy", false, downPolicies)
 	c.maps(n, at, "wait_for", false, func(w *node, at string) {

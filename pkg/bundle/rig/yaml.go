@@ -351,14 +351,6 @@ func resolve(plain string) kind {
 
 // isInt tells whether a number has the value want: 2.0 is 2.
 func (n *node) isInt(want int64) bool {
-	if n.kind != kindNumber {
-		return false
-	}
-	s := n.text
-	if strings.HasPrefix(s, "0o") || strings.HasPrefix(s, "0x") {
-		v, err := strconv.ParseInt(s, 0, 64)
-		return err == nil && v == want
-	}
-	v, err := strconv.ParseFloat(s, 64)
-	return err == nil && v == float64(want)
+	v, ok := wholeNumber(n.text)
+	return ok && v == want && n.kind == kindNumber
 }

@@ -49,9 +49,6 @@ type Options struct {
 	Keys *Keyring
 	// AllowExtra makes extra files a note.
 	AllowExtra bool
-	// Extra is the tree in which extra files are looked for, if it is not the
-	// one under test.
-	Extra bundle.Source
 }
 
 // ErrBundles is the error of Verify and Discover without an id if a tree holds
@@ -301,11 +298,7 @@ var coveredFolders = []string{".ai/directives", ".ai/tools", ".ai/knowledge", ".
 
 // extra runs layer 8.
 func (v *verifier) extra(m *Manifest) error {
-	t := v.t
-	if v.o.Extra != nil {
-		t = v.o.Extra
-	}
-	found, err := extraFiles(t, m, v.r.Name)
+	found, err := extraFiles(v.t, m, v.r.Name)
 	for _, x := range found {
 		if !x.link && portable.Mac(x.path) {
 			v.r.Note(bundle.NoteMacFile, x.path, bundle.MacFile)

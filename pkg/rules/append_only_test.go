@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -8,7 +9,9 @@ import (
 
 var appendOnlyPlays = []play{
 	{name: "a new envelope", make: func(w *world) { w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n"))) }},
-	{name: "changed in place", make: func(w *world) { w.commit("c", put(request, turn("rig-a", "REQUEST", "Or not?\n"))) }, want: []string{
+	{name: "changed in place", make: func(w *world) {
+		w.commit("c", put(request, turn("rig-a", "REQUEST", "Or not?\n")))
+	}, want: []string{
 		"error append-only t-one/REQUEST.md @c: an accepted envelope is changed in place | write a new envelope " +
 			"instead; to take the change back: git rebase --interactive <base>",
 	}},
@@ -78,6 +81,15 @@ var appendOnlyPlays = []play{
 		w.commit("c", del(request))
 	}, want: []string{
 		"error append-only t-one/REQUEST.md @c: an accepted envelope is deleted",
+	}},
+	{name: "a closing envelope that is larger than a limit of now closes all the same", make: func(w *world) {
+		w.policy = "limits: {file: 300}\n"
+		w.commit("b", put("t-one/end.md", turn("rig-a", "RESOLUTION", strings.Repeat("Done. ", 100)+"\n")))
+		w.accept()
+		w.commit("c", put("t-one/late.md", turn("rig-b", "STATE", "Wait.\n")))
+	}, want: []string{
+		`warning thread-closed t-one/late.md:6:7 @c: the thread was closed by "t-one/end.md" | open a new ` +
+			`thread: rig-bridge new THREAD`,
 	}},
 	{name: "and taken back in the same push", make: func(w *world) {
 		w.commit("c", del(request))

@@ -16,7 +16,9 @@ var commitClockPlays = []play{
 		"error commit-clock - @c: the committer date 2026-01-05T09:40:00Z is 600 s (10m0s) ahead of this " +
 			"server's clock, at most 300 s (5m0s) are allowed | set the clock, then: git commit --amend --no-edit",
 	}},
-	{name: "ahead by less than the policy takes", make: func(w *world) { w.commit("c", at(34*time.Minute), put("README.md", "x\n")) }},
+	{name: "ahead by less than the policy takes", make: func(w *world) {
+		w.commit("c", at(34*time.Minute), put("README.md", "x\n"))
+	}},
 	{name: "ahead by more than the policy takes", make: func(w *world) {
 		w.policy = "clock: {skew: 60 s}\n"
 		w.commit("c", at(34*time.Minute), put("README.md", "x\n"))

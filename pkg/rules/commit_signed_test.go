@@ -147,7 +147,8 @@ func TestWillNeedSignature(t *testing.T) {
 		w := newWorld(t)
 		commit(w)
 		j := &Judge{Repo: w.fake, Gate: PreCommit, Now: began.Add(time.Hour)}
-		if got, err := j.WillNeedSignature(t.Context(), w.staged(Range{Policy: w.demands(), Trust: w.trust()})); got != want || err != nil {
+		if got, err := j.WillNeedSignature(t.Context(),
+			w.staged(Range{Policy: w.demands(), Trust: w.trust()})); got != want || err != nil {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
 	}

@@ -13,7 +13,9 @@ import (
 // told of its commit; what they find has its tests there.
 var contentPlays = []play{
 	{name: "good", make: func(w *world) { w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n"))) }},
-	{name: "envelope-parse", make: func(w *world) { w.commit("c", put("t-one/a.md", "---\nfrom: [\n---\n")) }, want: []string{
+	{name: "envelope-parse", make: func(w *world) {
+		w.commit("c", put("t-one/a.md", "---\nfrom: [\n---\n"))
+	}, want: []string{
 		"error envelope-parse t-one/a.md:2:1 @c: a value is missing, or begins with a character that no plain " +
 			"value may begin with",
 	}},
@@ -36,7 +38,8 @@ var contentPlays = []play{
 	}},
 	{name: "too large, which is a warning, and yet read", make: func(w *world) {
 		w.policy = "limits: {file: 64}\nrules: {envelope-parse: warning}\n"
-		w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n", func(f *envelope.Fields) { f.BodyHash = bodyHash("No.\n") })))
+		w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n",
+			func(f *envelope.Fields) { f.BodyHash = bodyHash("No.\n") })))
 	}, want: []string{
 		"warning envelope-parse t-one/a.md:1:1 @c: the file has 173 bytes, at most 64 are allowed",
 		"error body-hash t-one/a.md:8:12 @c: body_hash differs from the body's hash " +
@@ -56,13 +59,15 @@ var contentPlays = []play{
 			"01 to 28",
 	}},
 	{name: "body-hash", make: func(w *world) {
-		w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n", func(f *envelope.Fields) { f.BodyHash = bodyHash("No.\n") })))
+		w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n",
+			func(f *envelope.Fields) { f.BodyHash = bodyHash("No.\n") })))
 	}, want: []string{
 		"error body-hash t-one/a.md:8:12 @c: body_hash differs from the body's hash " +
 			"c629a282f0a9012a9ff31002514bbd23083b60e9efa730fe91fa70909a1b75e4",
 	}},
 	{name: "tldr-length", make: func(w *world) {
-		w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n", func(f *envelope.Fields) { f.TLDR = strings.Repeat("x", 281) })))
+		w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n",
+			func(f *envelope.Fields) { f.TLDR = strings.Repeat("x", 281) })))
 	}, want: []string{
 		"warning tldr-length t-one/a.md:8:7 @c: tldr has 281 characters, at most 280 are shown everywhere",
 	}},
@@ -89,7 +94,8 @@ var contentPlays = []play{
 	{name: "what the caller asks besides", make: func(w *world) {
 		w.judge = func(j *Judge, _ *Range) {
 			j.Extra = func(e *envelope.Envelope) []finding.Finding {
-				return []finding.Finding{{Rule: "envelope-schema", Severity: finding.Error, Line: 2, Col: 3, Message: "extra says no to " + e.From}}
+				return []finding.Finding{{Rule: "envelope-schema", Severity: finding.Error, Line: 2, Col: 3,
+					Message: "extra says no to " + e.From}}
 			}
 		}
 		w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n")))
@@ -108,7 +114,8 @@ func TestPortions(t *testing.T) {
 		w := newWorld(t)
 		w.judge = func(j *Judge, _ *Range) { j.Portion = portion }
 		for i := range 6 {
-			w.commit(fmt.Sprint(i), put(fmt.Sprintf("t-one/%d.md", i), turn("rig-a", "ACK", "Yes.\n", answers(fmt.Sprint(i, "\n")))))
+			w.commit(fmt.Sprint(i), put(fmt.Sprintf("t-one/%d.md", i), turn("rig-a", "ACK", "Yes.\n",
+				answers(fmt.Sprint(i, "\n")))))
 		}
 		w.commit("wide", wide(2*maxEntries)...)
 		j, err := w.judgeAt(PreReceive)

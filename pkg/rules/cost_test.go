@@ -17,10 +17,12 @@ func TestManyPathsOfOneCommit(t *testing.T) {
 	parent, blob := strings.Repeat("1", 40), strings.Repeat("2", 40)
 	changes := make([]gitrepo.Change, n)
 	for i := range changes {
-		changes[i] = gitrepo.Change{Path: fmt.Sprintf("t-one/%06d.md", i), OldMode: gitrepo.ModeFile, OldID: fmt.Sprintf("%040x", i+1), NewMode: gitrepo.ModeFile, NewID: blob}
+		changes[i] = gitrepo.Change{Path: fmt.Sprintf("t-one/%06d.md", i), OldMode: gitrepo.ModeFile,
+			OldID: fmt.Sprintf("%040x", i+1), NewMode: gitrepo.ModeFile, NewID: blob}
 	}
 	begin := time.Now()
-	c := &commit{n: -1, id: blob, obj: &gitrepo.Commit{}, policy: policy.Default(), parents: []string{parent}, diffs: []gitrepo.Diff{{Parent: parent, Changes: changes}}}
+	c := &commit{n: -1, id: blob, obj: &gitrepo.Commit{}, policy: policy.Default(), parents: []string{parent},
+		diffs: []gitrepo.Diff{{Parent: parent, Changes: changes}}}
 	c.introduce(false)
 	for _, e := range c.entries {
 		for old := range c.changesAt(e.path) {
@@ -42,7 +44,8 @@ func TestManyPathsOfOneCommit(t *testing.T) {
 	if err := ps.appendOnly(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if len(j.Findings) != maxFindings || j.More.Errors != n-1-maxFindings || !strings.HasSuffix(j.Findings[0].Message, `moved to "t-one/new.md"`) || !strings.HasSuffix(j.Findings[1].Message, "deleted") {
+	if len(j.Findings) != maxFindings || j.More.Errors != n-1-maxFindings || !strings.HasSuffix(j.Findings[0].Message,
+		`moved to "t-one/new.md"`) || !strings.HasSuffix(j.Findings[1].Message, "deleted") {
 		t.Errorf("%d findings, the first %+v", len(j.Findings), j.Findings[:2])
 	}
 	if took := time.Since(begin); took > 20*time.Second {

@@ -36,7 +36,8 @@ var divergencePlays = []play{
 	}},
 	{name: "one refers to a commit that has it not", make: func(w *world) {
 		a := w.commit("ours", on(w.base), put("t-one/ours.md", turn("rig-a", "STATE", "Ready.\n")))
-		b := w.commit("theirs", on(w.base), put("t-one/theirs.md", turn("rig-b", "STATE", "Not ready.\n", refers(prefix(w.base)))))
+		b := w.commit("theirs", on(w.base), put("t-one/theirs.md", turn("rig-b", "STATE", "Not ready.\n",
+			refers(prefix(w.base)))))
 		w.commit("merge", on(a, b))
 	}, want: []string{
 		`warning divergence t-one/theirs.md @merge: "rig-b" wrote this and "rig-a" wrote "t-one/ours.md" without ` +

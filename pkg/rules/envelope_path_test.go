@@ -7,7 +7,9 @@ import (
 )
 
 var envelopePathPlays = []play{
-	{name: "a name beside another", make: func(w *world) { w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n"))) }},
+	{name: "a name beside another", make: func(w *world) {
+		w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n")))
+	}},
 	{name: "in a directory of another name", make: func(w *world) {
 		w.commit("c", put("t-two/a.md", turn("rig-a", "ACK", "Yes.\n")))
 	}, want: []string{
@@ -48,11 +50,15 @@ var envelopePathPlays = []play{
 		w.policy = "rules: {append-only: off}\n"
 		w.commit("c", del(request), put("t-one/request.md", turn("rig-a", "ACK", "Yes.\n")))
 	}},
-	{name: "a twin that is no envelope", make: func(w *world) { w.commit("c", put("t-one/Request.MD", "x\n")) }, want: []string{
+	{name: "a twin that is no envelope", make: func(w *world) {
+		w.commit("c", put("t-one/Request.MD", "x\n"))
+	}, want: []string{
 		`error envelope-path t-one/Request.MD:1:1 @c: some file systems take this path and "t-one/REQUEST.md" ` +
 			`for one file`,
 	}},
-	{name: "a twin that is a directory", make: func(w *world) { w.commit("c", put("t-one/Request.md/x", "x\n")) }, want: []string{
+	{name: "a twin that is a directory", make: func(w *world) {
+		w.commit("c", put("t-one/Request.md/x", "x\n"))
+	}, want: []string{
 		`error envelope-path t-one/Request.md:1:1 @c: some file systems take this path and "t-one/REQUEST.md" ` +
 			`for one file`,
 	}},
@@ -92,6 +98,46 @@ var envelopePathPlays = []play{
 	}, want: []string{
 		`error envelope-path RELEAS~1/x.txt:1:1 @c: some file systems take "RELEAS~1" for the thread ` +
 			`"release-notes" | give it another name: git mv -- 'RELEAS~1/x.txt' NAME`,
+	}},
+	{name: "two threads, and a short name for one of them that comes in the push", make: func(w *world) {
+		w.commit("b", put("release-notes/a.md", turn("rig-a", "REQUEST", "What?\n", to("release-notes"))))
+		w.commit("c", put("RELEAS~1/x.txt", "x\n"), put("release-plan/a.md",
+			turn("rig-a", "REQUEST", "When?\n", to("release-plan"))))
+		w.commit("d", put("RELEAS~2/x.txt", "x\n"))
+	}, want: []string{
+		`error envelope-path RELEAS~1/x.txt:1:1 @c: some file systems take "RELEAS~1" for the thread ` +
+			`"release-notes" | give it another name: git mv -- 'RELEAS~1/x.txt' NAME`,
+		`error envelope-path RELEAS~2/x.txt:1:1 @d: some file systems take "RELEAS~2" for the thread ` +
+			`"release-notes" | give it another name: git mv -- 'RELEAS~2/x.txt' NAME`,
+		`error envelope-path release-plan/a.md:1:1 @c: some file systems take "RELEAS~1", which is there, for ` +
+			`the thread "release-plan" | give it another name: git mv -- release-plan/a.md NAME`,
+	}},
+	{name: "a thread beside its short name, which was there before", make: func(w *world) {
+		w.commit("b", put("RELEAS~1/x.txt", "x\n"))
+		w.accept()
+		w.commit("c", put("release-notes/a.md", turn("rig-a", "REQUEST", "What?\n", to("release-notes"))))
+	}, want: []string{
+		`error envelope-path release-notes/a.md:1:1 @c: some file systems take "RELEAS~1", which is there, for ` +
+			`the thread "release-notes" | give it another name: git mv -- release-notes/a.md NAME`,
+	}},
+	{name: "a thread beside such a directory, which is taken away", make: func(w *world) {
+		w.commit("b", put("T-Two/x.txt", "x\n"))
+		w.accept()
+		w.commit("c", del("T-Two/x.txt"), put("t-two/a.md", turn("rig-a", "REQUEST", "What?\n", to("t-two"))))
+	}},
+	{name: "no thread beside such a directory", make: func(w *world) {
+		w.commit("b", put("Notes/x.txt", "x\n"))
+		w.accept()
+		w.commit("c", put("notes/a.md", "No envelope.\n"))
+	}},
+	{name: "a merge that keeps what one side had of both", make: func(w *world) {
+		w.policy = "rules: {envelope-path: off}\n"
+		w.commit("b", put("T-One/x.txt", "x\n"))
+		w.accept()
+		w.policy = ""
+		side := w.commit("side", on(w.base), put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n")))
+		ours := w.commit("ours", on(w.base), put("README.md", "x\n"))
+		w.commit("merge", on(ours, side))
 	}},
 	{name: "such a directory beside no thread", make: func(w *world) { w.commit("c", put("Docs/x.txt", "x\n")) }},
 	{name: "a thread beside such a directory", make: func(w *world) {

@@ -34,7 +34,8 @@ func eraWorld(t *testing.T) *world {
 // lists is a signers file.
 func lists(who ...string) (text string) {
 	for _, name := range who {
-		key := map[string]string{"op": keyOp.Line("op@example.com", ""), "bob": keyBob.Line("bob@example.com", ""), "new": keyNew.Line("op@example.com", "")}[name]
+		key := map[string]string{"op": keyOp.Line("op@example.com", ""), "bob": keyBob.Line("bob@example.com", ""),
+			"new": keyNew.Line("op@example.com", "")}[name]
 		text += key
 	}
 	return text
@@ -163,17 +164,22 @@ func TestVerdicts(t *testing.T) {
 			[]string{"t-one/a.md added  - false []"}},
 		{"a signed one", func(w *world) { w.commit("c", signed(keyOp), put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n"))) },
 			[]string{"t-one/a.md added good op@example.com true []"}},
-		{"one signed for another rig", func(w *world) { w.commit("c", signed(keyOp), put("t-one/a.md", turn("rig-b", "ACK", "Yes.\n"))) },
+		{"one signed for another rig", func(w *world) {
+			w.commit("c", signed(keyOp), put("t-one/a.md",
+				turn("rig-b", "ACK", "Yes.\n")))
+		},
 			[]string{"t-one/a.md added good op@example.com false [sender-key]"}},
 		{"one signed for another committer", func(w *world) {
 			w.commit("c", signed(keyOp), by(bob), put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n")))
 		}, []string{"t-one/a.md added good op@example.com,op-relay,rig-a false [signer-identity]"}},
-		{"a relay", func(w *world) { w.relays("c") }, []string{relayAt + " added relay " + nonce1 + " good op@example.com true []"}},
+		{"a relay", func(w *world) { w.relays("c") },
+			[]string{relayAt + " added relay " + nonce1 + " good op@example.com true []"}},
 		{"a relay that nobody signed", func(w *world) { w.relays("c", signed(nil)) },
 			[]string{relayAt + " added relay " + nonce1 + " unsigned - false [commit-signed]"}},
 		{"one that is changed", func(w *world) { w.commit("c", put(request, turn("rig-a", "REQUEST", "Or not?\n"))) },
 			[]string{request + "  - false [append-only]"}},
-		{"one that is deleted", func(w *world) { w.commit("c", del(request)) }, []string{request + " deleted  - false [append-only]"}},
+		{"one that is deleted", func(w *world) { w.commit("c", del(request)) },
+			[]string{request + " deleted  - false [append-only]"}},
 		{"several rules, in the order of the registry", func(w *world) {
 			w.commit("c", put(request, turn("rig-a", "GOSSIP", "Or not?\n")), put("t-one/a.md", "---\n"))
 		}, []string{

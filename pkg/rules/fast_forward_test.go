@@ -86,19 +86,22 @@ var refPlays = []struct {
 		"error fast-forward - @: a protected ref is deleted | let another branch be the default first; on the " +
 			"server: git symbolic-ref HEAD refs/heads/<branch>",
 	}},
-	{name: "a listed branch is deleted", policy: "protect: [release]\n", ref: "refs/heads/release", head: "refs/heads/main", deleted: true, want: []string{
-		"error fast-forward - @: a protected ref is deleted | take it out of the policy's protect list first",
-	}},
+	{name: "a listed branch is deleted", policy: "protect: [release]\n", ref: "refs/heads/release",
+		head: "refs/heads/main", deleted: true, want: []string{
+			"error fast-forward - @: a protected ref is deleted | take it out of the policy's protect list first",
+		}},
 	{name: "a branch is deleted where none is known as default", ref: "refs/heads/x", deleted: true, want: []string{
 		"error fast-forward - @: a protected ref is deleted",
 	}},
 	{name: "another branch", ref: "refs/heads/topic", head: "refs/heads/main"},
 	{name: "another branch is deleted", ref: "refs/heads/topic", head: "refs/heads/main", deleted: true},
-	{name: "another branch, which is denied", policy: "other-refs: deny\n", ref: "refs/heads/topic", head: "refs/heads/main", want: []string{
-		"error other-refs - @: the policy denies refs that are not protected (other-refs: deny) | name the ref " +
-			"in the policy's allow-refs",
-	}},
-	{name: "another branch, which is allowed", policy: "other-refs: deny\nallow-refs: [topic]\n", ref: "refs/heads/topic", head: "refs/heads/main"},
+	{name: "another branch, which is denied", policy: "other-refs: deny\n", ref: "refs/heads/topic",
+		head: "refs/heads/main", want: []string{
+			"error other-refs - @: the policy denies refs that are not protected (other-refs: deny) | name the ref " +
+				"in the policy's allow-refs",
+		}},
+	{name: "another branch, which is allowed", policy: "other-refs: deny\nallow-refs: [topic]\n",
+		ref: "refs/heads/topic", head: "refs/heads/main"},
 	{name: "replace refs", ref: "refs/replace/1", head: "refs/heads/main", want: []string{
 		"error other-refs - @: refs below refs/replace and refs/notes change what others see of commits, " +
 			"expected none",
@@ -107,8 +110,10 @@ var refPlays = []struct {
 		"error other-refs - @: refs below refs/replace and refs/notes change what others see of commits, " +
 			"expected none",
 	}},
-	{name: "notes that are allowed", policy: "allow-refs: [refs/notes/*]\n", ref: "refs/notes/commits", head: "refs/heads/main"},
-	{name: "notes, and the rule is off", policy: "rules: {other-refs: off}\n", ref: "refs/notes/commits", head: "refs/heads/main"},
+	{name: "notes that are allowed", policy: "allow-refs: [refs/notes/*]\n", ref: "refs/notes/commits",
+		head: "refs/heads/main"},
+	{name: "notes, and the rule is off", policy: "rules: {other-refs: off}\n", ref: "refs/notes/commits",
+		head: "refs/heads/main"},
 	{name: "a tag", ref: "refs/tags/v1", head: "refs/heads/main"},
 }
 

@@ -93,14 +93,7 @@ func TestWaitingFindings(t *testing.T) {
 
 // TestCannotDecide: what cannot be read is an error at once, never a pass.
 func TestCannotDecide(t *testing.T) {
-	broken := errors.New("broken")
 	w := newWorld(t)
-	w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n")))
-	w.fails = broken
-	if _, err := w.judgeAt(PreReceive); !errors.Is(err, broken) {
-		t.Errorf("objects that cannot be read: %v", err)
-	}
-	w = newWorld(t)
 	w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n")))
 	for id, o := range w.objects {
 		if o.Type == "blob" && strings.Contains(string(o.Data), bodyHash("Yes.\n")) {
@@ -113,9 +106,9 @@ func TestCannotDecide(t *testing.T) {
 	w = newWorld(t)
 	w.relays("c")
 	w.judge = func(j *Judge, _ *Range) {
-		j.Used = func([]string) (map[string][]history.Hit, error) { return nil, broken }
+		j.Used = func([]string) (map[string][]history.Hit, error) { return nil, errBroken }
 	}
-	if _, err := w.judgeAt(PreReceive); !errors.Is(err, broken) {
+	if _, err := w.judgeAt(PreReceive); !errors.Is(err, errBroken) {
 		t.Errorf("nonces that cannot be looked up: %v", err)
 	}
 	w = newWorld(t)
@@ -123,7 +116,8 @@ func TestCannotDecide(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	j := &Judge{Repo: w.fake, Gate: PreReceive}
-	if err := j.Range(ctx, Range{New: w.tip, Exclude: []string{w.base}, Policy: w.demands(), Trust: w.trust()}); !errors.Is(err, context.Canceled) {
+	if err := j.Range(ctx, Range{New: w.tip, Exclude: []string{w.base}, Policy: w.demands(),
+		Trust: w.trust()}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a run that is over: %v", err)
 	}
 }
@@ -150,7 +144,8 @@ func TestProgress(t *testing.T) {
 func TestIndexScope(t *testing.T) {
 	w := newWorld(t)
 	scopes := map[string]bool{}
-	for _, text := range []string{"", "envelopes: {root: talk}\n", "envelopes: {ignore: ['x/**']}\n", "limits: {frontmatter: 2 MiB}\n"} {
+	for _, text := range []string{"", "envelopes: {root: talk}\n", "envelopes: {ignore: ['x/**']}\n",
+		"limits: {frontmatter: 2 MiB}\n"} {
 		w.policy = text
 		scopes[indexScope(w.demands())] = true
 	}

@@ -5,7 +5,9 @@ import "testing"
 const deny = "envelopes: {outside: deny}\n"
 
 var outsidePlays = []play{
-	{name: "allowed by itself", make: func(w *world) { w.commit("c", put("README.md", "x\n"), put("src/main.go", "x\n")) }},
+	{name: "allowed by itself", make: func(w *world) {
+		w.commit("c", put("README.md", "x\n"), put("src/main.go", "x\n"))
+	}},
 	{name: "a file at the top", make: func(w *world) {
 		w.policy = deny
 		w.commit("c", put("README.md", "x\n"))

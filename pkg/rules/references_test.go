@@ -65,7 +65,8 @@ var referencesPlays = []play{
 			`"23a2840af5ea74f7993a2af2316389ec32430d2ac89e2bfc0229cf1e5b22b3d4"`,
 	}},
 	{name: "in_reply_to a turn of the same commit", make: func(w *world) {
-		w.commit("c", put("t-one/a.md", turn("rig-b", "ACK", "Yes.\n")), put("t-one/b.md", turn("rig-a", "ACK", "Good.\n", answers("Yes.\n"))))
+		w.commit("c", put("t-one/a.md", turn("rig-b", "ACK", "Yes.\n")), put("t-one/b.md",
+			turn("rig-a", "ACK", "Good.\n", answers("Yes.\n"))))
 	}, want: []string{
 		`warning references t-one/b.md:8:14 @c: no earlier envelope of the thread has the body hash ` +
 			`"c629a282f0a9012a9ff31002514bbd23083b60e9efa730fe91fa70909a1b75e4"`,
@@ -95,7 +96,8 @@ var referencesPlays = []play{
 		`error references t-one/a.md:9:5 @c: no commit has the id "abcdef012345"`,
 	}},
 	{name: "items that are no references", make: func(w *world) {
-		w.commit("c", put("t-one/a.md", turn("rig-b", "ACK", "Yes.\n", func(f *envelope.Fields) { f.References = []string{"not an id"} })))
+		w.commit("c", put("t-one/a.md", turn("rig-b", "ACK", "Yes.\n",
+			func(f *envelope.Fields) { f.References = []string{"not an id"} })))
 	}, want: []string{
 		`error envelope-schema t-one/a.md:9:5 @c: an item of references is "not an id", expected a commit id of ` +
 			`7 to 40 lower-case hexadecimal digits`,

@@ -28,7 +28,9 @@ var relayAuthorPlays = []play{
 		w.policy = "rules: {relay-author: off}\n"
 		w.relays("c", author("Opa <op@example.com>"))
 	}},
-	{name: "without a signature that counts", make: func(w *world) { w.relays("c", author(bob), signed(keyNew)) }, want: []string{
+	{name: "without a signature that counts", make: func(w *world) {
+		w.relays("c", author(bob), signed(keyNew))
+	}, want: []string{
 		"error commit-signed - @c: unknown key: no line lists the key " +
 			"SHA256:yP482uWWd/MiEsC2F55jB1Wp48BIuQiSJNlILiMw6fk | sign it with a key that is listed and valid: git " +
 			"config user.signingkey KEY.pub && git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' " +

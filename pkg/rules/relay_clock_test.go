@@ -6,7 +6,9 @@ import (
 )
 
 var relayClockPlays = []play{
-	{name: "a minute before", make: func(w *world) { w.commit("c", signed(keyOp), put(relayAt, decision(nonce1, w.next()-time.Minute))) }},
+	{name: "a minute before", make: func(w *world) {
+		w.commit("c", signed(keyOp), put(relayAt, decision(nonce1, w.next()-time.Minute)))
+	}},
 	{name: "just within ten minutes", make: func(w *world) {
 		w.commit("c", signed(keyOp), put(relayAt, decision(nonce1, w.next()-10*time.Minute)))
 	}},

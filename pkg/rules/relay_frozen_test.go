@@ -12,7 +12,8 @@ const frozen = "rules: {relay-frozen: error, divergence: off, sender-key: off}\n
 
 // freezes commits a relay that freezes t-one, by op.
 func (w *world) freezes(name string, edits ...edit) string {
-	return w.commit(name, append([]edit{signed(keyOp), put("t-one/FREEZE.md", decision(nonce1, w.next(), freezing))}, edits...)...)
+	return w.commit(name, append([]edit{signed(keyOp), put("t-one/FREEZE.md", decision(nonce1, w.next(), freezing))},
+		edits...)...)
 }
 
 func freezing(f *envelope.Fields) { f.Type, f.Status = "ACK", "⏸ Deciding" }
@@ -97,6 +98,51 @@ var relayFrozenPlays = []play{
 		`error relay-frozen t-one/late.md:6:7 @c: "op-relay" froze the thread with "t-one/FREEZE.md" until ` +
 			`2026-01-05T09:33:00Z`,
 	}},
+	{name: "frozen before the push, thawed in it", make: func(w *world) {
+		w.policy = frozen
+		w.freezes("b")
+		w.accept()
+		w.thaws("t", keyOp)
+		says("c", "rig-a")(w)
+	}},
+	{name: "thawed before the push, frozen in it", make: func(w *world) {
+		w.policy = frozen
+		w.thaws("t", keyOp)
+		w.accept()
+		w.freezes("b")
+		says("c", "rig-a")(w)
+	}, want: []string{
+		`error relay-frozen t-one/late.md:6:7 @c: "op-relay" froze the thread with "t-one/FREEZE.md" until ` +
+			`2026-01-05T09:33:00Z | wait for the decision, or send an ACK`,
+	}},
+	{name: "on a side that knows of no freeze", make: func(w *world) {
+		w.policy = frozen
+		side := w.freezes("side", on(w.base))
+		w.commit("c", on(w.base), put("t-one/late.md", turn("rig-a", "STATE", "Ready.\n")))
+		w.commit("merge", on(w.tip, side))
+	}},
+	{name: "frozen twice, thawed once", make: func(w *world) {
+		w.policy = frozen
+		w.freezes("b")
+		w.thaws("t", keyOp)
+		w.commit("again", signed(keyOp), put("t-one/AGAIN.md", decision("01KE6X0000AAAAAAAAAAAAAAA3", w.next(), freezing)))
+		w.commit("c", put("t-one/late.md", turn("rig-a", "STATE", "Ready.\n")), put("t-one/later.md",
+			turn("rig-b", "STATE", "So.\n")))
+	}, want: []string{
+		`error relay-frozen t-one/late.md:6:7 @c: "op-relay" froze the thread with "t-one/AGAIN.md" until ` +
+			`2026-01-05T09:34:00Z`,
+		`error relay-frozen t-one/later.md:6:7 @c: "op-relay" froze the thread with "t-one/AGAIN.md" until ` +
+			`2026-01-05T09:34:00Z`,
+	}},
+	{name: "thawed on one side only, all before the push", make: func(w *world) {
+		w.policy = frozen
+		b := w.freezes("b")
+		t := w.thaws("t", keyOp)
+		side := w.commit("side", on(b), put("README.md", "x\n"))
+		w.commit("merge", on(t, side))
+		w.accept()
+		w.commit("c", put("t-one/late.md", turn("rig-a", "STATE", "Ready.\n")))
+	}},
 	{name: "after the decision of somebody else", make: func(w *world) {
 		w.policy = frozen
 		w.freezes("b")
@@ -128,7 +174,8 @@ var relayFrozenPlays = []play{
 	}},
 	{name: "what claims to be a relay and is none does not freeze", make: func(w *world) {
 		w.policy = frozen + "require-signed: none\n"
-		w.commit("b", put("t-one/FREEZE.md", turn("rig-b", "ACK", "Wait.\n", func(f *envelope.Fields) { f.Status = "⏸ Deciding" })))
+		w.commit("b", put("t-one/FREEZE.md", turn("rig-b", "ACK", "Wait.\n",
+			func(f *envelope.Fields) { f.Status = "⏸ Deciding" })))
 		says("c", "rig-a")(w)
 	}},
 	{name: "in the index", make: func(w *world) {

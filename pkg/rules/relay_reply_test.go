@@ -28,7 +28,8 @@ var relayReplyPlays = []play{
 	}},
 	{name: "to a turn of a side that it did not know", make: func(w *world) {
 		side := w.commit("side", on(w.base), put("t-one/a.md", turn("rig-a", "REQUEST", "What else?\n")))
-		ours := w.relaysAs("c", answers("What else?\n"), on(w.base), put(relayAt, decision(nonce1, w.next(), answers("What else?\n"))))
+		ours := w.relaysAs("c", answers("What else?\n"), on(w.base), put(relayAt,
+			decision(nonce1, w.next(), answers("What else?\n"))))
 		w.policy = "rules: {divergence: off}\n"
 		w.commit("merge", on(ours, side))
 	}, want: []string{

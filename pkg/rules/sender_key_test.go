@@ -3,7 +3,9 @@ package rules
 import "testing"
 
 var senderKeyPlays = []play{
-	{name: "a rig of the key", make: func(w *world) { w.commit("c", signed(keyOp), put("t-one/a.md", turn("rig-a", "STATE", "Ready.\n"))) }},
+	{name: "a rig of the key", make: func(w *world) {
+		w.commit("c", signed(keyOp), put("t-one/a.md", turn("rig-a", "STATE", "Ready.\n")))
+	}},
 	{name: "a rig of another key", make: func(w *world) {
 		w.commit("c", signed(keyOp), put("t-one/a.md", turn("rig-b", "STATE", "Ready.\n")))
 	}, want: []string{
@@ -18,7 +20,8 @@ var senderKeyPlays = []play{
 			`SHA256:Ce6FgBcjj8E6yrJnBBrWa/sDAIRQ7gzusCdAq2Taze0 that signed may not speak for the rig "op-relay"`,
 	}},
 	{name: "two of them", make: func(w *world) {
-		w.commit("c", signed(keyOp), put("t-one/a.md", turn("rig-b", "STATE", "Ready.\n")), put("t-one/b.md", turn("rig-c", "STATE", "So.\n")))
+		w.commit("c", signed(keyOp), put("t-one/a.md", turn("rig-b", "STATE", "Ready.\n")), put("t-one/b.md",
+			turn("rig-c", "STATE", "So.\n")))
 	}, want: []string{
 		`error sender-key t-one/a.md:2:7 @c: the key SHA256:gavf3RntXxOoNbog14sWRbTWHbkMr3wl1opnKbrbdl4 that ` +
 			`signed may not speak for the rig "rig-b"`,
@@ -29,7 +32,9 @@ var senderKeyPlays = []play{
 		w.signers = keyOp.Line("op@example.com", "")
 		w.commit("c", signed(keyOp), put("t-one/a.md", turn("rig-b", "STATE", "Ready.\n")))
 	}},
-	{name: "without a signature", make: func(w *world) { w.commit("c", put("t-one/a.md", turn("rig-b", "STATE", "Ready.\n"))) }},
+	{name: "without a signature", make: func(w *world) {
+		w.commit("c", put("t-one/a.md", turn("rig-b", "STATE", "Ready.\n")))
+	}},
 	{name: "with a signature by nobody who is listed, which is worth as much as none", make: func(w *world) {
 		w.commit("c", signed(keyNew), put("t-one/a.md", turn("rig-b", "STATE", "Ready.\n")))
 	}},

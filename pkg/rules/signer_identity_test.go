@@ -4,7 +4,9 @@ import "testing"
 
 var signerIdentityPlays = []play{
 	{name: "the committer's key", make: func(w *world) { w.commit("c", signed(keyOp), put("README.md", "x\n")) }},
-	{name: "another committer", make: func(w *world) { w.commit("c", signed(keyOp), by(bob), put("README.md", "x\n")) }, want: []string{
+	{name: "another committer", make: func(w *world) {
+		w.commit("c", signed(keyOp), by(bob), put("README.md", "x\n"))
+	}, want: []string{
 		`error signer-identity - @c: the committer "bob@example.com" is no principal of the key ` +
 			`SHA256:gavf3RntXxOoNbog14sWRbTWHbkMr3wl1opnKbrbdl4 that signed | git config user.email to the address ` +
 			`that the signers file lists for this key, then amend`,
@@ -17,7 +19,9 @@ var signerIdentityPlays = []play{
 			`SHA256:gavf3RntXxOoNbog14sWRbTWHbkMr3wl1opnKbrbdl4 that signed | git config user.email to the address ` +
 			`that the signers file lists for this key, then git rebase --no-ff --gpg-sign <base>`,
 	}},
-	{name: "another author", make: func(w *world) { w.commit("c", signed(keyOp), author(bob), put("README.md", "x\n")) }, want: []string{
+	{name: "another author", make: func(w *world) {
+		w.commit("c", signed(keyOp), author(bob), put("README.md", "x\n"))
+	}, want: []string{
 		`error signer-identity - @c: the author "bob@example.com" is not the committer "op@example.com" | git ` +
 			`commit --amend --no-edit --reset-author -S`,
 	}},

@@ -10,7 +10,9 @@ import (
 const signersFile = ".bridge/allowed_signers"
 
 var signersChangePlays = []play{
-	{name: "signed by an old signer", make: func(w *world) { w.commit("c", signed(keyOp), put(signersFile, signers+"# more\n")) }},
+	{name: "signed by an old signer", make: func(w *world) {
+		w.commit("c", signed(keyOp), put(signersFile, signers+"# more\n"))
+	}},
 	{name: "not signed", make: func(w *world) { w.commit("c", put(signersFile, signers+"# more\n")) }, want: []string{
 		"error commit-signed - @c: unsigned: the commit has no signature, expected that of an allowed signer | " +
 			"sign it: git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' <base>",
@@ -69,6 +71,73 @@ var signersChangePlays = []play{
 		"error commit-signed - @merge: unsigned: the commit has no signature, expected that of an allowed signer",
 		"error signers-change - @merge: policy or signers are changed by a commit that no trusted signer made",
 	}},
+	{name: "a merge of two sides that both come from the branch whose signers count", make: func(w *world) {
+		trusted := w.base
+		w.judge = func(_ *Judge, r *Range) { r.Ref, r.Old, r.From = "refs/heads/release", "", trusted }
+		ours := w.commit("ours", on(w.base), put("README.md", "x\n"))
+		side := w.commit("side", on(w.base), signed(keyOp), put(signersFile, signers+"# more\n"))
+		w.commit("merge", on(ours, side), put(signersFile, signers))
+	}, want: []string{
+		"error commit-signed - @merge: unsigned: the commit has no signature, expected that of an allowed signer " +
+			"| merge in a clone with git merge -S instead of the forge's merge button, or set forge-commits in the " +
+			"policy",
+		"error signers-change - @merge: policy or signers are changed by a commit that no trusted signer made | " +
+			"let a signer of the old file make this commit",
+	}},
+	{name: "a merge of a side that does not come from there, with what it has", make: func(w *world) {
+		old := w.base
+		w.commit("b", signed(keyOp), put(signersFile, signers+"# more\n"))
+		w.accept()
+		w.judge = func(_ *Judge, r *Range) {
+			r.Ref, r.Old, r.From, r.Exclude = "refs/heads/release", "", w.base,
+				[]string{w.base, old}
+		}
+		ours := w.commit("ours", on(w.base), put("README.md", "x\n"))
+		side := w.commit("side", on(old), put("LICENSE", "x\n"))
+		w.commit("merge", on(ours, side))
+	}},
+	{name: "a merge of such a side, with its old list", make: func(w *world) {
+		old := w.base
+		w.commit("b", signed(keyOp), put(signersFile, signers+"# more\n"))
+		w.accept()
+		w.judge = func(_ *Judge, r *Range) {
+			r.Ref, r.Old, r.From, r.Exclude = "refs/heads/release", "", w.base,
+				[]string{w.base, old}
+		}
+		ours := w.commit("ours", on(w.base), put("README.md", "x\n"))
+		side := w.commit("side", on(old), put("LICENSE", "x\n"))
+		w.commit("merge", on(ours, side), put(signersFile, signers))
+	}, want: []string{
+		"error commit-signed - @merge: unsigned: the commit has no signature, expected that of an allowed signer",
+		"error signers-change - @merge: policy or signers are changed by a commit that no trusted signer made",
+	}},
+	{name: "a merge where no side comes from there: that counts which has most of the history", make: func(w *world) {
+		old := w.base
+		newer := w.commit("b", signed(keyOp), put(signersFile, signers+"# more\n"))
+		w.accept()
+		elsewhere := w.commit("elsewhere", on(), put("x", "x\n"))
+		w.judge = func(_ *Judge, r *Range) {
+			r.Ref, r.Old, r.From, r.Exclude, r.History = "refs/heads/release", "", elsewhere, []string{newer, old}, false
+		}
+		ours := w.commit("ours", on(newer), put("README.md", "x\n"))
+		side := w.commit("side", on(old), put("LICENSE", "x\n"))
+		w.commit("merge", on(ours, side), put(signersFile, signers))
+	}, want: []string{
+		"error commit-signed - @merge: unsigned: the commit has no signature, expected that of an allowed signer",
+		"error signers-change - @merge: policy or signers are changed by a commit that no trusted signer made",
+	}},
+	{name: "a merge where no side comes from there, with the newer list", make: func(w *world) {
+		old := w.base
+		newer := w.commit("b", signed(keyOp), put(signersFile, signers+"# more\n"))
+		w.accept()
+		elsewhere := w.commit("elsewhere", on(), put("x", "x\n"))
+		w.judge = func(_ *Judge, r *Range) {
+			r.Ref, r.Old, r.From, r.Exclude, r.History = "refs/heads/release", "", elsewhere, []string{newer, old}, false
+		}
+		ours := w.commit("ours", on(newer), put("README.md", "x\n"))
+		side := w.commit("side", on(old), put("LICENSE", "x\n"))
+		w.commit("merge", on(ours, side))
+	}},
 	{name: "a signers file that cannot be read", make: func(w *world) {
 		w.commit("c", signed(keyOp), put(signersFile, "op@example.com\n"))
 	}, want: []string{
@@ -114,13 +183,23 @@ var signersChangePlays = []play{
 		"error signers-change .bridge/revoked @c: the policy names this revocation file, which is missing: " +
 			"nothing signed could be decided any more",
 	}},
+	{name: "a policy that names a directory as revocation file", make: func(w *world) {
+		w.judge = func(_ *Judge, r *Range) { r.Policy.Server = false }
+		w.commit("c", signed(keyOp), put(".bridge/policy.yaml", "version: 1\nrevoked: keys\n"), put("keys/a", "x\n"))
+	}, want: []string{
+		"error signers-change keys @c: the policy names this revocation file, which is no regular file: nothing " +
+			"signed could be decided any more | commit the policy together with the file: rig-hook keys revoke KEY " +
+			"writes it; or take the key revoked out of the policy",
+	}},
 	{name: "a policy together with its revocation file", make: func(w *world) {
 		w.judge = func(_ *Judge, r *Range) { r.Policy.Server = false }
-		w.commit("c", signed(keyOp), put(".bridge/policy.yaml", "version: 1\nrevoked: .bridge/revoked\n"), put(".bridge/revoked", keyNew.Authorized()+"\n"))
+		w.commit("c", signed(keyOp), put(".bridge/policy.yaml", "version: 1\nrevoked: .bridge/revoked\n"),
+			put(".bridge/revoked", keyNew.Authorized()+"\n"))
 	}},
 	{name: "a policy that names something else as revocation file", make: func(w *world) {
 		w.judge = func(_ *Judge, r *Range) { r.Policy.Server = false }
-		w.commit("c", signed(keyOp), put(".bridge/policy.yaml", "version: 1\nrevoked: README.md\n"), put("README.md", "nonsense\n"))
+		w.commit("c", signed(keyOp), put(".bridge/policy.yaml", "version: 1\nrevoked: README.md\n"), put("README.md",
+			"nonsense\n"))
 	}, want: []string{
 		`error signers-change README.md @c: the policy names this revocation file, which cannot be read: line 1, ` +
 			`column 1: no public key, but "nonsense": nothing signed could be decided any more`,
@@ -163,7 +242,9 @@ var signersChangePlays = []play{
 		`error signers-change keys:1:1 @c: a directory is expected here, for "keys/signers" | give it another ` +
 			`name: git mv -- keys NAME`,
 	}},
-	{name: "the client's configuration", make: func(w *world) { w.commit("c", put(".bridge/CONFIG.yaml", "x\n")) }, want: []string{
+	{name: "the client's configuration", make: func(w *world) {
+		w.commit("c", put(".bridge/CONFIG.yaml", "x\n"))
+	}, want: []string{
 		`error signers-change .bridge/CONFIG.yaml:1:1 @c: some file systems take this path for ` +
 			`".bridge/config.yaml", which is guarded | give it another name: git mv -- .bridge/CONFIG.yaml NAME`,
 	}},

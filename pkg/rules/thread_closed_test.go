@@ -13,7 +13,8 @@ var threadClosedPlays = []play{
 	}},
 	{name: "two turns after an end in the same push", make: func(w *world) {
 		w.commit("b", put("t-one/end.md", turn("rig-a", "RESOLUTION", "Done.\n")))
-		w.commit("c", put("t-one/late.md", turn("rig-b", "STATE", "Wait.\n")), put("t-one/later.md", turn("rig-b", "STATE", "Still.\n")))
+		w.commit("c", put("t-one/late.md", turn("rig-b", "STATE", "Wait.\n")), put("t-one/later.md",
+			turn("rig-b", "STATE", "Still.\n")))
 	}, want: []string{
 		`warning thread-closed t-one/late.md:6:7 @c: the thread was closed by "t-one/end.md"`,
 		`warning thread-closed t-one/later.md:6:7 @c: the thread was closed by "t-one/end.md"`,
@@ -23,7 +24,8 @@ var threadClosedPlays = []play{
 		w.commit("c", put("t-two/a.md", turn("rig-b", "STATE", "Wait.\n", to("t-two"))))
 	}},
 	{name: "the end itself, and a turn beside it", make: func(w *world) {
-		w.commit("c", put("t-one/end.md", turn("rig-a", "RESOLUTION", "Done.\n")), put("t-one/now.md", turn("rig-b", "STATE", "Wait.\n")))
+		w.commit("c", put("t-one/end.md", turn("rig-a", "RESOLUTION", "Done.\n")), put("t-one/now.md",
+			turn("rig-b", "STATE", "Wait.\n")))
 	}},
 	{name: "a turn of a side that did not know the end", make: func(w *world) {
 		side := w.commit("side", on(w.base), put("t-one/a.md", turn("rig-b", "STATE", "Wait.\n", answers(asked))))

@@ -59,7 +59,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{T: t, fake: &fake{objects: map[string]gitrepo.Object{}}, names: map[string]string{}, signers: signers, gate: PreReceive}
+	w := &world{T: t, fake: &fake{objects: map[string]gitrepo.Object{}}, names: map[string]string{}, signers: signers,
+		gate: PreReceive}
 	w.base = w.commit("base", on(), put(request, turn("rig-a", "REQUEST", asked)), put(".bridge/allowed_signers", signers))
 	return w
 }
@@ -141,8 +142,9 @@ func (w *world) commit(name string, edits ...edit) string {
 		change(files)
 	}
 	stamp := fmt.Sprintf(" %d +0000", d.at.Unix())
-	payload := testkeys.Commit{Tree: w.writeTree(files), Parents: d.parents, Author: d.author + stamp, Committer: d.committer + stamp,
-		Message: name + "\n"}.Bytes()
+	payload := testkeys.Commit{Tree: w.writeTree(files), Parents: d.parents, Author: d.author + stamp,
+		Committer: d.committer + stamp,
+		Message:   name + "\n"}.Bytes()
 	if d.key != nil {
 		payload = testkeys.SignCommit(payload, d.key)
 	}
@@ -165,8 +167,9 @@ func prefix(id string) string { return id[:12] }
 
 // fields are what a turn says by itself.
 func fields(from, kind, body string) envelope.Fields {
-	return envelope.Fields{From: from, To: []string{"rig-z"}, Date: "2026-01-05", Status: "▶ Going on", Type: kind, Thread: "t-one",
-		Body: []byte(body), BodyHash: bodyHash(body)}
+	return envelope.Fields{From: from, To: []string{"rig-z"}, Date: "2026-01-05", Status: "▶ Going on", Type: kind,
+		Thread: "t-one",
+		Body:   []byte(body), BodyHash: bodyHash(body)}
 }
 
 func bodyHash(body string) string { return envelope.BodyHash(envelope.NormalizeBody([]byte(body))) }
@@ -245,7 +248,8 @@ func (w *world) judgeAt(g Gate) (*Judge, error) {
 	if g.server() || g == PreCommit {
 		j.Now = began.Add(30 * time.Minute)
 	}
-	r := Range{Ref: "refs/heads/main", Old: w.base, New: w.tip, Exclude: []string{w.base}, History: true, First: w.base == "", Policy: w.demands(), Trust: w.trust()}
+	r := Range{Ref: "refs/heads/main", Old: w.base, New: w.tip, Exclude: []string{w.base}, History: true,
+		First: w.base == "", Policy: w.demands(), Trust: w.trust()}
 	if w.base == "" {
 		r.Exclude = nil
 	}

@@ -259,7 +259,7 @@ func TestOnlyAServerSwitchesOff(t *testing.T) {
 		own, err := Decode(text, FromClient)
 		if err != nil {
 			t.Errorf("%s in a client: %v", r.ID, err)
-		} else if got := Default().Tighten(own).Level(r.ID); got != r.Default {
+		} else if got := Default().tightened(own).Level(r.ID); got != r.Default {
 			t.Errorf("%s in a client: %v, expected %v", r.ID, got, r.Default)
 		}
 	}
@@ -277,12 +277,12 @@ func TestTighten(t *testing.T) {
 	}
 	lax := decode("rules: {references: off, append-only: warning}\nlimits: {file: 16 MiB, frontmatter: 128 KiB, commits: 200000, changes: 2000000}\n"+
 		"min-rsa-bits: 2048\nclock: {skew: 600 s}\nrelay: {clock: 1200 s}\n", FromRepository)
-	got := *lax.Tighten(decode("", FromClient))
+	got := *lax.tightened(decode("", FromClient))
 	got.ProtectToo = lax.ProtectToo
 	if !reflect.DeepEqual(&got, lax) {
 		t.Errorf("a policy that names nothing makes\n%+v of\n%+v", got, *lax)
 	}
-	p := lax.Tighten(decode("protect: [rel]\nrules: {references: warning, append-only: off}\nlimits: {file: 1 MiB}\nmin-rsa-bits: 1024\n", FromClient))
+	p := lax.tightened(decode("protect: [rel]\nrules: {references: warning, append-only: off}\nlimits: {file: 1 MiB}\nmin-rsa-bits: 1024\n", FromClient))
 	if p.Level("references") != finding.Warning || p.Level("append-only") != finding.Warning || p.MaxFile != 1<<20 || p.MinRSABits != 2048 {
 		t.Errorf("%+v", *p)
 	}

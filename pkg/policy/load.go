@@ -160,7 +160,7 @@ func (l *Loader) tighten(p *Policy) *Policy {
 	if l.Own == nil {
 		return p
 	}
-	return p.Tighten(l.Own)
+	return p.tightened(l.Own)
 }
 
 // FileIn returns the id of the blob of a regular file in a tree, "" if there is

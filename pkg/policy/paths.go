@@ -18,13 +18,13 @@ func (p *Policy) Guards(path string) bool {
 }
 
 // TakesOutside reports whether a path that is no envelope may be changed.
-func (p *Policy) TakesOutside(path string) bool { return !p.OutsideDeny || p.Ignored(path) }
+func (p *Policy) TakesOutside(path string) bool { return !p.OutsideDeny || p.ignored(path) }
 
 // Candidate tells whether a path is one at which an envelope may lie
 // (docs/spec/envelope.md#where, and the policy's root and ignore).
 func (p *Policy) Candidate(path string) bool {
 	_, ok := p.Below(path)
-	return ok && !p.Ignored(path)
+	return ok && !p.ignored(path)
 }
 
 // Below cuts the policy's root off a path; ok tells whether the rest has the
@@ -46,9 +46,9 @@ func (p *Policy) ThreadOf(path string) string {
 	return thread
 }
 
-// Ignored reports whether the policy says that a path is never an envelope
+// ignored reports whether the policy says that a path is never an envelope
 // (envelopes.ignore).
-func (p *Policy) Ignored(path string) bool {
+func (p *Policy) ignored(path string) bool {
 	for _, glob := range p.Ignore {
 		if ok, _ := doublestar.Match(glob, path); ok {
 			return true

@@ -242,10 +242,10 @@ func (p *Policy) OtherRef(ref string) OtherRef {
 // neverFree are refs that change what others see of commits.
 var neverFree = []string{"refs/replace/**", "refs/notes/**"}
 
-// Tighten returns p made stricter by a client's own policy, as Decode reads it
+// tightened returns p made stricter by a client's own policy, as Decode reads it
 // FromClient: severities only rise, limits only fall, patterns are only added.
 // What own leaves out stays as it is.
-func (p *Policy) Tighten(own *Policy) *Policy {
+func (p *Policy) tightened(own *Policy) *Policy {
 	q := *p
 	q.Levels = maps.Clone(p.Levels)
 	for id, level := range own.Levels {

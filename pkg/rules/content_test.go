@@ -106,13 +106,14 @@ var contentPlays = []play{
 
 func TestContent(t *testing.T) { run(t, contentPlays) }
 
-// TestPortions: what is found does not depend on how much is read together, and
-// neither does what is counted.
-func TestPortions(t *testing.T) {
+// TestWideCommit: what is found of a commit of very many envelopes, which is
+// read in portions, does not depend on how much is read together; neither does
+// what is counted.
+func TestWideCommit(t *testing.T) {
 	found := map[int]string{}
 	for _, portion := range []int{1, 2, 512} {
 		w := newWorld(t)
-		w.judge = func(j *Judge, _ *Range) { j.Portion = portion }
+		w.judge = func(j *Judge, _ *Range) { j.portion = portion }
 		for i := range 6 {
 			w.commit(fmt.Sprint(i), put(fmt.Sprintf("t-one/%d.md", i), turn("rig-a", "ACK", "Yes.\n",
 				answers(fmt.Sprint(i, "\n")))))

@@ -27,8 +27,8 @@ func (g Gate) server() bool { return g == PreReceive || g == Update || g == Pull
 // Gates is a set of gates: bit g stands for Gate g.
 type Gates uint8
 
-// Has reports whether a gate is in the set.
-func (s Gates) Has(g Gate) bool { return s&(1<<g) != 0 }
+// has reports whether a gate is in the set.
+func (s Gates) has(g Gate) bool { return s&(1<<g) != 0 }
 
 // String returns "all", or the names of the gates.
 func (s Gates) String() string {
@@ -37,7 +37,7 @@ func (s Gates) String() string {
 	}
 	var names []string
 	for g := PreCommit; g <= Check; g++ {
-		if s.Has(g) {
+		if s.has(g) {
 			names = append(names, strings.Replace(g.String(), "pull-", "pull ", 1))
 		}
 	}

@@ -76,11 +76,11 @@ type Judge struct {
 	// Extra, if set, is asked about every new envelope besides the protocol's
 	// rules, by several goroutines at once.
 	Extra func(*envelope.Envelope) []finding.Finding
-	// Portion is how many changed paths are read and judged together; 0 stands
-	// for 512. What is found does not depend on it.
-	Portion int
-
 	Outcome
+
+	// portion is how many changed paths are read and judged together; 0 stands
+	// for defaultPortion. What is found does not depend on it.
+	portion int
 
 	claims  []claim           // of all ranges
 	senders map[string]string // rig ids that were seen, each once

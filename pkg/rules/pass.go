@@ -65,7 +65,7 @@ func (ps *pass) run(ctx context.Context) error {
 		return err
 	}
 	ps.Total += ps.walk.len()
-	portion := cmp.Or(ps.Portion, defaultPortion)
+	portion := cmp.Or(ps.portion, defaultPortion)
 	var batch []*commit
 	changes, pending, bytes := 0, 0, 0
 	flush := func() error {
@@ -137,8 +137,8 @@ func indexScope(p *policy.Policy) string {
 	return scope
 }
 
-// defaultPortion is Judge.Portion where that is not set, portionBytes after how
-// much content a portion ends, however few paths it has.
+// defaultPortion is how many changed paths are judged together, portionBytes
+// after how much content a portion ends, however few paths it has.
 const (
 	defaultPortion = 512
 	portionBytes   = 16 << 20

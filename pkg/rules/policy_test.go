@@ -107,18 +107,8 @@ func lines(fs []finding.Finding) string {
 // at a time, nor on whether somebody is told of each envelope.
 func TestFoundAlike(t *testing.T) {
 	ways := map[string]func(p *policy.Policy, j *Judge){
-		"commit by commit": func(_ *policy.Policy, j *Judge) { j.Portion = 1 },
+		"commit by commit": func(_ *policy.Policy, j *Judge) { j.portion = 1 },
 		"telling verdicts": func(_ *policy.Policy, j *Judge) { j.Told = func(Verdict) {} },
-		"with what a client's own policy adds": func(p *policy.Policy, _ *Judge) {
-			own, err := policy.Decode([]byte("version: 1\nrules: {divergence: warning}\n"), policy.FromClient)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if level := p.Level("divergence"); level == finding.Off {
-				return // which the client's policy raises, as it says
-			}
-			*p = *p.Tighten(own)
-		},
 	}
 	eachPlay(t, func(t *testing.T, name string, p play, found []finding.Finding) {
 		for way, change := range ways {

@@ -85,7 +85,7 @@ func TestGatesAreNamed(t *testing.T) {
 			t.Errorf("%b is %q, want %q", set, got, want)
 		}
 	}
-	if !Gates(everywhere).Has(Check) || Gates(atServer).Has(PrePush) {
-		t.Error("Has is wrong")
+	if !Gates(everywhere).has(Check) || Gates(atServer).has(PrePush) {
+		t.Error("has is wrong")
 	}
 }

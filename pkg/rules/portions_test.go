@@ -1,8 +1,7 @@
-package hooks_test
+package rules
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -11,13 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/internal/report"
+	"github.com/rigward/rigward/internal/history"
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/relay"
-	"github.com/rigward/rigward/pkg/rules"
 )
 
 // tangled writes a history of two lines of commits that merge now and then, with
@@ -34,7 +32,7 @@ func tangled(t *testing.T, r *gittest.Repo, seed uint64, commits int) {
 	at := time.Unix(gittest.Epoch, 0).UTC()
 	var bodies, nonces, names []string
 	render := func(f envelope.Fields) string {
-		f.BodyHash = hashOf(string(f.Body))
+		f.BodyHash = bodyHash(string(f.Body))
 		bodies = append(bodies, f.BodyHash)
 		text, err := envelope.Render(f)
 		if err != nil {
@@ -62,7 +60,7 @@ func tangled(t *testing.T, r *gittest.Repo, seed uint64, commits int) {
 		deleted := ""
 		switch kind := random.IntN(12); {
 		case kind < 3 && f.InReplyTo != "": // a relay; some are replays
-			f.From, f.Type, f.AttestedBy, f.AttestedAt = "op-relay", "DECISIONS", keyA.Fingerprint(), at.Format("2006-01-02T15:04:05.000Z")
+			f.From, f.Type, f.AttestedBy, f.AttestedAt = "op-relay", "DECISIONS", keyOp.Fingerprint(), at.Format("2006-01-02T15:04:05.000Z")
 			if random.IntN(4) == 0 { // a freeze
 				f.Type, f.Status = "ACK", "⏸ Wait"
 			}
@@ -136,51 +134,44 @@ func TestPortions(t *testing.T) {
 	for seed := range uint64(2) {
 		r := gittest.New(t, gittest.Options{})
 		tangled(t, r, seed, 120)
-		write(t, r.Dir+"/signers", keyA.Line("op@example.com,op-relay", ""))
-		write(t, r.Dir+"/policy", "version: 1\nrules: {relay-frozen: error}\n")
-		r.Run("config", "rigward.allowedSigners", r.Dir+"/signers")
-		r.Run("config", "rigward.policy", r.Dir+"/policy")
 		repo, err := gitrepo.Open(t.Context(), gitrepo.Env{Environ: r.Env, Dir: r.Dir})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer repo.Close()
 		main, third := r.Ref("refs/heads/main"), r.Run("rev-parse", "third")
+		w := &world{T: t, policy: "rules: {relay-frozen: error}\n", signers: keyOp.Line("op@example.com,op-relay", "")}
 		for _, all := range []bool{true, false} {
-			var want []byte
+			var want *Judge
 			for _, portion := range []int{1 << 30, 7, 1} {
-				rep := &report.Report{}
-				c := hooks.NewChecker(&hooks.Env{Now: func() time.Time { return time.Unix(gittest.Epoch, 0).AddDate(0, 1, 0) }}, repo, rep)
-				c.Judge.Portion, c.Bundles = portion, false
-				g := rules.Range{New: main, History: true, First: true}
+				j := &Judge{Repo: repo, Gate: Check, Now: time.Unix(gittest.Epoch, 0).AddDate(0, 1, 0), portion: portion}
+				g := Range{New: main, History: true, First: true, Policy: w.demands(), Trust: w.trust()}
 				if !all {
-					g = rules.Range{New: main, Exclude: []string{third}, History: true}
+					g.First, g.Exclude = false, []string{third}
+					j.Nonces = &history.Index{Repo: repo}
 				}
-				if err := c.Range(t.Context(), g); err != nil {
+				if err := j.Range(t.Context(), g); err != nil {
 					t.Fatal(err)
 				}
-				c.Tell()
-				got, err := json.Marshal(rep.Findings)
-				if err != nil {
-					t.Fatal(err)
-				}
+				finding.Sort(j.Findings)
 				if want == nil {
-					want = got
+					want = j
 				}
-				if !bytes.Equal(got, want) {
-					t.Fatalf("seed %d, all %v: portions of %d give\n%s\nexpected\n%s", seed, all, portion, got, want)
+				if !slices.Equal(j.Findings, want.Findings) || j.Envelopes != want.Envelopes {
+					t.Fatalf("seed %d, all %v: portions of %d give\n%s\nexpected\n%s", seed, all, portion, lines(j.Findings), lines(want.Findings))
 				}
-				if rep.Commits == 0 || rep.Envelopes == 0 {
-					t.Fatalf("%d commits, %d envelopes", rep.Commits, rep.Envelopes)
+				if j.Commits == 0 || j.Envelopes == 0 {
+					t.Fatalf("%d commits, %d envelopes", j.Commits, j.Envelopes)
 				}
-				for _, f := range rep.Findings {
+				for _, f := range j.Findings {
 					told[f.Rule] = true
 				}
 			}
 		}
 	}
 	// The histories hold what depends on earlier commits.
-	for _, rule := range []string{"append-only", "relay-nonce", "relay-reply", "references", "thread-closed", "divergence", "envelope-path", "envelope-parse", "relay-frozen"} {
+	for _, rule := range []string{"append-only", "relay-nonce", "relay-reply", "references", "thread-closed", "divergence",
+		"envelope-path", "envelope-parse", "relay-frozen"} {
 		if !told[rule] {
 			t.Errorf("nothing is found by %s", rule)
 		}

@@ -193,8 +193,7 @@ func (l markLine) holds(file, blob string) bool {
 func (m *marks) save() error {
 	data := m.render()
 	if len(data) > maxMarks {
-		return fail(codeRuntime, "the read marks would have %d bytes, at most %d are kept", len(data), maxMarks).
-			withHint("rig-bridge read THREAD, which marks a thread as a whole and takes less room")
+		return fail(codeRuntime, "the read marks would have %d bytes, at most %d are kept", len(data), maxMarks)
 	}
 	if err := files.Replace(m.file, data, 0o644); err != nil {
 		return cannotWrite(m.file, err)

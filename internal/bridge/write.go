@@ -646,7 +646,7 @@ func takeBack(err error) error {
 func foreign(format string, a ...any) error {
 	f := fail(codeRefused, format, a...)
 	f.cause = errTakeBack
-	return f.withHint("git commit --only is used; let the hook leave the index alone")
+	return f.withHint("let the hook leave the index alone: a message is committed by itself, as it is")
 }
 
 // foreignIdentity returns the variables that our commits are made without. What

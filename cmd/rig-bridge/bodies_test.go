@@ -51,10 +51,10 @@ func TestWhatCannotBeTakenBack(t *testing.T) {
 	if o := finish(t, cmd); o.code != 0 || !strings.Contains(last(), "+From a file.") {
 		t.Error(o, last())
 	}
-	if o := w.run("a", append(send, "--tldr", "nothing piped")...); o.code != 0 || !strings.Contains(last(), "+No body was given.") {
+	if o := w.run("a", append(send, "--tldr", "nothing piped")...); o.code != 0 || !strings.Contains(last(), "+nothing piped") {
 		t.Error(o, last())
 	}
-	if o := piped("", append(send, "--tldr", "an empty pipe")...); o.code != 0 || !strings.Contains(last(), "+No body was given.") {
+	if o := piped("", append(send, "--tldr", "an empty pipe")...); o.code != 0 || !strings.Contains(last(), "+an empty pipe") {
 		t.Error(o, last())
 	}
 	// A slow writer is waited for, and one that writes nothing is not.

@@ -221,6 +221,17 @@ var hintCases = map[string]hintCase{
 		p.does("a", p.refused("a", "sync"), "")
 		p.ok("a", "sync")
 	}},
+	"what came": {[]string{"`rig-bridge sync --auto` takes what came"}, func(p *player) {
+		p.ok("b", state...)
+		o := p.ok("a", "sync")
+		p.saw(o)
+		if text := p.does("a", between(p.t, o.stderr, "takes what came"), ""); !strings.Contains(text, "pulled=true") {
+			p.t.Error(text)
+		}
+		if o := p.ok("a", "sync"); strings.Contains(o.stderr, "takes what came") {
+			p.t.Error(o.stderr)
+		}
+	}},
 	"nothing fetched": {[]string{"rig-bridge sync"}, func(p *player) {
 		p.git("a", "update-ref", "-d", "refs/remotes/origin/main")
 		p.does("a", p.refused("a", "sync", "--check"), "")

@@ -97,9 +97,6 @@ func runRelay(r *run) error {
 	if err != nil {
 		return fail(codeRuntime, "no nonce could be made: %s", err.Error())
 	}
-	if !bodyGiven {
-		body = []byte("# " + thread + ": " + typ + "\n\nRelayed for " + op.name + ".\n")
-	}
 	f := envelope.Fields{
 		From: c.rigID, To: to, Date: now.Format("2006-01-02"), Status: "▶ Relayed " + typ, Type: typ, Thread: thread,
 		InReplyTo: reply, AttestedBy: ssh.FingerprintSHA256(op.key), AttestedAt: now.Format("2006-01-02T15:04:05.000Z"),
@@ -107,6 +104,9 @@ func runRelay(r *run) error {
 	}
 	if err := r.flagsInto(&f); err != nil {
 		return err
+	}
+	if !bodyGiven {
+		f.Body = bodyOf(f, "Relayed for "+op.name+".")
 	}
 	for _, m := range ms {
 		if m.valid() && m.env.From == c.rigID && m.env.InReplyTo == reply && m.env.IsRelay() {

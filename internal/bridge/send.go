@@ -147,7 +147,7 @@ func runSend(r *run) error {
 		return fail(codeInvalid, "%s/%s is not committed and cannot be sent: %s", thread, scaffoldName, unsendable).
 			withHint("rig-bridge validate %s/%s", thread, scaffoldName)
 	default:
-		f.Body = []byte("# " + thread + ": " + typ + "\n\nNo body was given.\n")
+		f.Body = bodyOf(f, "No body was given.")
 	}
 	d.fields = f
 	d.subject = subjectOf(f)
@@ -160,6 +160,15 @@ func runSend(r *run) error {
 		return err
 	}
 	return r.sent(p, "")
+}
+
+// bodyOf is the body of a message for which none was given: what its tldr says,
+// so that who reads the thread reads it, else stub.
+func bodyOf(f envelope.Fields, stub string) []byte {
+	if text := oneLine(f.TLDR); text != "" {
+		stub = text
+	}
+	return []byte("# " + f.Thread + ": " + f.Type + "\n\n" + stub + "\n")
 }
 
 // subjectOf makes the commit message of a message that was sent: always one

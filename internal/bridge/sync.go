@@ -732,6 +732,8 @@ func (r *run) tell(t target, o *syncObject) {
 		r.note("both sides moved; %s", o.rebase)
 	case o.Reason == "" && len(o.TrustChanges) > 0 && !o.Pulled && o.LocalHead != o.RemoteHead:
 		r.note("whom to trust changes; `rig-bridge sync --auto` takes it")
+	case o.Reason == "" && !r.opts.has("--auto") && o.NewEnvelopes > 0:
+		r.note("`rig-bridge sync --auto` takes what came")
 	case o.Reason == reasonNonAppend || o.Reason == reasonContent:
 		r.note("look at it with `git log --patch ..%s`; if it is to stand, a person takes it with `git merge --ff-only %s`", up, up)
 	}

@@ -49,7 +49,7 @@ func commands() []*cli.Command {
 		}, Long: "Writes RESOLUTION.md, commits and pushes it as send does."},
 		{Name: "relay", Short: "carry an operator's signed decision into a thread", Words: []cli.Word{{Name: "type", Required: true, Values: relayTypes}}, Flags: []cli.Flag{
 			threadFlag,
-			{Name: "--in-reply-to", Value: "HASH|FILE", Help: "turn that is answered, by its body_hash or its file", Required: true},
+			{Name: "--in-reply-to", Value: "HASH|FILE", Help: "turn that is answered, by its body_hash or its file (required)"},
 			{Name: "--to", Value: "IDS", Many: true, Help: "recipients (default: the most frequent peer in the thread)"},
 			statusFlag("▶ Relayed TYPE"), tldrFlag, bodyFlag, refFlag, noPush,
 		}, Long: "The rig id of this clone ends in -relay. The commit is signed with git's own signing key\n(user.signingkey, gpg.format ssh), which the message names by its fingerprint."},
@@ -112,7 +112,7 @@ var actions = map[string]action{
 func program() *cli.Program {
 	return &cli.Program{
 		Name: "rig-bridge", About: "Messages between rigs, kept in a git repository.", Commands: commands(),
-		Notes: "Every command takes --json (one object on one line) and --no-color.\n",
+		Notes: "Every command takes --json (one object on one line) and --no-color; --version prints the version.\n",
 		Common: []cli.Flag{
 			{Name: "--json", Help: "print one JSON object on one line"},
 			{Name: "--no-color", Help: "never use colour"},

@@ -53,6 +53,9 @@ func runRelay(r *run) error {
 	if err != nil {
 		return err
 	}
+	if !r.opts.Has("--in-reply-to") {
+		return usageError(r.cmd, "--in-reply-to is missing")
+	}
 	reply := r.opts.Get("--in-reply-to")
 	if err := r.checkReply(reply, thread, false); err != nil {
 		return err

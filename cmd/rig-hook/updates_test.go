@@ -519,7 +519,8 @@ func (f *field) guards(ref string) bool {
 	return strings.HasPrefix(ref, "refs/heads/")
 }
 
-// keep and restore put the server's record back: no ref moves here.
+// keep and restore put the server's record back: no ref moves here. So nobody
+// waits for the nonces that a push has claimed, either.
 func (f *field) keep(t *testing.T) []byte {
 	data, err := os.ReadFile(filepath.Join(f.server.Dir, "rigward", "judged"))
 	if err != nil {
@@ -530,6 +531,9 @@ func (f *field) keep(t *testing.T) []byte {
 
 func (f *field) restore(t *testing.T, data []byte) {
 	if err := os.WriteFile(filepath.Join(f.server.Dir, "rigward", "judged"), data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(f.server.Dir, "rigward", "claims")); err != nil {
 		t.Fatal(err)
 	}
 }

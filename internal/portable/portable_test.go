@@ -1,6 +1,7 @@
 package portable_test
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -122,6 +123,45 @@ func TestShorts(t *testing.T) {
 	if pairs < 300 {
 		t.Errorf("%d pairs are few", pairs)
 	}
+}
+
+// FuzzShorts holds the index of a set, small and large, against what asking for
+// each pair finds.
+func FuzzShorts(f *testing.F) {
+	f.Add("rel-check\nRELCHE~1", false)
+	f.Add("REQUEST.md\nREQUES~2.MD\nre12AF~1.md", true)
+	f.Add("ü+.x\n__~1.X\n\xff~1\n.a.b c~3", true)
+	f.Fuzz(func(t *testing.T, text string, large bool) {
+		var set portable.Shorts
+		var names []string
+		if large {
+			for i := range 257 {
+				name := fmt.Sprintf("rel-check %d.md", i)
+				set.Add(name)
+				names = append(names, name)
+			}
+		}
+		for name := range strings.SplitSeq(text, "\n") {
+			if slices.Contains(names, name) || len(names) > 300 {
+				continue
+			}
+			a, short := portable.ParseShort(name)
+			want, got := map[string]bool{}, map[string]bool{}
+			for _, other := range names {
+				if b, back := portable.ParseShort(other); short && a.Of(other) || back && b.Of(name) {
+					want[other] = true
+				}
+			}
+			for other := range set.Twins(name) {
+				got[other] = true
+			}
+			if !maps.Equal(got, want) {
+				t.Fatalf("of %q\n got %v\nwant %v", name, got, want)
+			}
+			set.Add(name)
+			names = append(names, name)
+		}
+	})
 }
 
 func TestCheck(t *testing.T) {

@@ -78,6 +78,17 @@ var divergencePlays = []play{
 		`warning divergence t-one/c.md @merge: "rig-c" wrote this and "rig-b" wrote "t-one/b.md" without ` +
 			`knowledge of each other, since commit <base>`,
 	}},
+	{name: "an octopus of four, of whom one answers two", make: func(w *world) {
+		w.policy = "rules: {references: off}\n" // which has its own tests
+		a := w.commit("one", on(w.base), put("t-one/a.md", turn("rig-a", "STATE", "Ready.\n")))
+		b := w.commit("two", on(w.base), put("t-one/b.md", turn("rig-b", "STATE", "Good.\n")))
+		c := w.commit("three", on(w.base), put("t-one/c.md", turn("rig-c", "STATE", "Both seen.\n", refers(prefix(a), prefix(b)))))
+		d := w.commit("four", on(w.base), put("README.md", "x\n"))
+		w.commit("merge", on(a, b, c, d))
+	}, want: []string{
+		`warning divergence t-one/b.md @merge: "rig-b" wrote this and "rig-a" wrote "t-one/a.md" without ` +
+			`knowledge of each other, since commit <base>`,
+	}},
 	{name: "more pairs than are named", make: func(w *world) {
 		var ours, theirs []edit
 		for i := range 5 {

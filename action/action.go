@@ -128,7 +128,7 @@ func (s *step) judge(ctx context.Context) error {
 	if span.Branch != "" {
 		s.check.Default = "refs/heads/" + span.Branch
 	}
-	if span.Kind == Proposal {
+	if span.Kind == proposal {
 		s.check.Judge.Gate = rules.PullRequest
 	}
 	return s.lookUp(ctx, repo, span)
@@ -154,25 +154,25 @@ func (s *step) environ(tree string) ([]string, error) {
 }
 
 // span is the event's, unless the inputs name base and head.
-func (s *step) span() (Span, error) {
+func (s *step) span() (eventSpan, error) {
 	base, head := s.gh.GetInput("base"), s.gh.GetInput("head")
 	if base != "" || head != "" {
 		if base == "" || head == "" {
-			return Span{}, &policy.Undecided{Message: "only one of the inputs base and head is set, expected both or neither"}
+			return eventSpan{}, &policy.Undecided{Message: "only one of the inputs base and head is set, expected both or neither"}
 		}
-		return Span{Base: base, Head: head}, nil
+		return eventSpan{Base: base, Head: head}, nil
 	}
 	about, err := s.gh.Context()
 	if err != nil {
-		return Span{}, &policy.Undecided{Message: "the event's payload cannot be read", Hint: "GITHUB_EVENT_PATH must name the JSON file of the event", Cause: err}
+		return eventSpan{}, &policy.Undecided{Message: "the event's payload cannot be read", Hint: "GITHUB_EVENT_PATH must name the JSON file of the event", Cause: err}
 	}
-	return EventSpan(about.EventName, about.SHA, about.Ref, about.Event)
+	return spanOf(about.EventName, about.SHA, about.Ref, about.Event)
 }
 
 // lookUp finds the span's commits and has them judged.
-func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span Span) error {
+func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span eventSpan) error {
 	c := s.check
-	if span.Kind == Deleted {
+	if span.Kind == deleted {
 		return s.deleted(ctx, repo, span)
 	}
 	head, err := s.commit(ctx, repo, span.Head, "head")
@@ -181,7 +181,7 @@ func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span Span) error 
 	}
 	r := rules.Range{Ref: span.Ref, New: head, History: true}
 	switch span.Kind {
-	case Proposal:
+	case proposal:
 		base, err := s.commit(ctx, repo, span.Base, "base")
 		if err != nil {
 			return err
@@ -206,7 +206,7 @@ func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span Span) error 
 				r.Exclude = append(r.Exclude, r.From)
 			}
 		}
-	case Moved:
+	case moved:
 		from, err := s.commit(ctx, repo, span.Base, "commit before the push")
 		if errors.Is(err, gitrepo.ErrMissing) && span.Ref != span.head() {
 			// A free branch that was forced: no branch has what it was. It is
@@ -221,19 +221,19 @@ func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span Span) error 
 			return err
 		}
 		return s.update(ctx, repo, span, from, head)
-	case Created:
+	case created:
 		if span.Ref != span.head() {
 			return s.update(ctx, repo, span, strings.Repeat("0", len(head)), head)
 		}
 		r.First = true // nothing was there before
-	case Whole:
+	case whole:
 		r.First = true
 	}
 	return s.judgeRange(ctx, repo, r)
 }
 
 // update judges what a ref update brings, through the door of all gates.
-func (s *step) update(ctx context.Context, repo *gitrepo.Repo, span Span, old, after string) error {
+func (s *step) update(ctx context.Context, repo *gitrepo.Repo, span eventSpan, old, after string) error {
 	at := hooks.Receiver{Head: span.head()}
 	u := change.RefUpdate{Ref: span.Ref, Old: old, New: after}
 	var err error
@@ -306,7 +306,7 @@ func (s *step) schema(repo *gitrepo.Repo, commit string) (func(*envelope.Envelop
 
 // tip is that of the default branch: what new refs are compared to, and whose
 // policy counts where no other commit was before.
-func (s *step) tip(repo *gitrepo.Repo, span Span) (string, error) {
+func (s *step) tip(repo *gitrepo.Repo, span eventSpan) (string, error) {
 	id, err := tip(repo, span.Branch)
 	if err == nil && id == "" {
 		err = &policy.Undecided{
@@ -319,7 +319,7 @@ func (s *step) tip(repo *gitrepo.Repo, span Span) (string, error) {
 
 // deleted judges that a ref is gone. The last commit of the default branch may
 // be in no checkout any more; then it is as if there had been none.
-func (s *step) deleted(ctx context.Context, repo *gitrepo.Repo, span Span) error {
+func (s *step) deleted(ctx context.Context, repo *gitrepo.Repo, span eventSpan) error {
 	old, err := repo.Resolve(ctx, span.Base)
 	if errors.Is(err, gitrepo.ErrMissing) {
 		old, err = span.Base, nil

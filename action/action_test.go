@@ -1,4 +1,4 @@
-package action_test
+package action
 
 import (
 	"bytes"
@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rigward/rigward/action"
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/internal/test/testkeys"
@@ -35,8 +34,8 @@ type run struct {
 	outputs              map[string]string
 }
 
-// step runs the action as the runner does.
-func step(t *testing.T, r *gittest.Repo, event string, payload []byte, vars ...string) run {
+// runStep runs the action as the runner does.
+func runStep(t *testing.T, r *gittest.Repo, event string, payload []byte, vars ...string) run {
 	t.Helper()
 	dir := gittest.TempDir(t)
 	file := func(name string, data []byte) string {
@@ -53,7 +52,7 @@ func step(t *testing.T, r *gittest.Repo, event string, payload []byte, vars ...s
 	for i := range environ {
 		environ[i] = strings.TrimSuffix(environ[i], "\n")
 	}
-	code := action.Run(t.Context(), &hooks.Env{
+	code := Run(t.Context(), &hooks.Env{
 		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Environ: append(environ, vars...), Dir: r.Dir,
 		Now: func() time.Time { return time.Unix(r.Now, 0) },
 	})
@@ -136,16 +135,16 @@ func TestEvents(t *testing.T) {
 		{"B11 by hand", "workflow_dispatch", "workflow_dispatch", "", "", 1, "findings", "4 commits, 3 envelopes checked"},
 		{"B11 by the clock", "schedule", "schedule", "", "", 1, "findings", "4 commits, 3 envelopes checked"},
 		{"B11 release", "release", "release", "", "", 1, "findings", "4 commits, 3 envelopes checked"},
-		{"B11 an event that says nothing of commits", "issues", "schedule", "", "", 2, "undecided", "the event \"issues\" says nothing of which commits are to be judged"},
+		{"B11 an event that says nothing of commits", "issues", "schedule", "", "", 2, "undecided", "the event \"issues\" does not say which commits are to be judged"},
 		{"B11 the payload of another event", "pull_request", "push", base, good, 2, "undecided", "has no pull_request.base.sha"},
 		{"B12 merge group without its base", "merge_group", "pull_request", base, good, 2, "undecided", "has no merge_group.base_sha"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			step(t, r, c.event, payload(t, c.fixture, "@BASE@", c.base, "@HEAD@", c.head, "@REF@", "main")).check(t, c.code, c.result, c.says)
+			runStep(t, r, c.event, payload(t, c.fixture, "@BASE@", c.base, "@HEAD@", c.head, "@REF@", "main")).check(t, c.code, c.result, c.says)
 		})
 	}
 	t.Run("B11 push that deletes a free branch", func(t *testing.T) {
-		step(t, r, "push", payload(t, "push_deleted", "@HEAD@", good, "@REF@", "topic")).check(t, 0, "clean")
+		runStep(t, r, "push", payload(t, "push_deleted", "@HEAD@", good, "@REF@", "topic")).check(t, 0, "clean")
 	})
 	t.Run("B11 push by force of a free branch", func(t *testing.T) {
 		r := r.Copy(t)
@@ -154,41 +153,41 @@ func TestEvents(t *testing.T) {
 		event := func(before, ref, head string) []byte {
 			return bytes.ReplaceAll(payload(t, "push_forced", "@BASE@", before, "@HEAD@", head), []byte("refs/heads/main"), []byte(ref))
 		}
-		step(t, r, "push", event(before, "refs/heads/topic", good)).check(t, 0, "clean", "1 commit, 1 envelope checked")
-		step(t, r, "push", event(before, "refs/heads/topic", bad)).check(t, 1, "findings", "type is \"ORDER\"")
-		step(t, r, "push", event(before, "refs/heads/main", good)).check(t, 1, "findings", "[fast-forward]")
+		runStep(t, r, "push", event(before, "refs/heads/topic", good)).check(t, 0, "clean", "1 commit, 1 envelope checked")
+		runStep(t, r, "push", event(before, "refs/heads/topic", bad)).check(t, 1, "findings", "type is \"ORDER\"")
+		runStep(t, r, "push", event(before, "refs/heads/main", good)).check(t, 1, "findings", "[fast-forward]")
 		// What it was is in no branch any more.
 		gone := strings.Repeat("1", 40)
-		step(t, r, "push", event(gone, "refs/heads/topic", good)).check(t, 0, "clean", "1 commit, 1 envelope checked")
-		step(t, r, "push", event(gone, "refs/heads/topic", bad)).check(t, 1, "findings", "type is \"ORDER\"")
-		step(t, r, "push", event(gone, "refs/heads/main", good)).check(t, 2, "undecided", "is not in this checkout")
+		runStep(t, r, "push", event(gone, "refs/heads/topic", good)).check(t, 0, "clean", "1 commit, 1 envelope checked")
+		runStep(t, r, "push", event(gone, "refs/heads/topic", bad)).check(t, 1, "findings", "type is \"ORDER\"")
+		runStep(t, r, "push", event(gone, "refs/heads/main", good)).check(t, 2, "undecided", "is not in this checkout")
 		r.Run("update-ref", "-d", "refs/remotes/origin/main")
-		step(t, r, "push", event(gone, "refs/heads/topic", good)).check(t, 2, "undecided", "is not in this checkout")
+		runStep(t, r, "push", event(gone, "refs/heads/topic", good)).check(t, 2, "undecided", "is not in this checkout")
 	})
 	t.Run("B13 the merge that GitHub makes is nobody's", func(t *testing.T) {
 		r := r.Copy(t)
 		r.Run("checkout", "-q", "--detach", base)
 		r.Run("merge", "-q", "--no-ff", "-m", "Merge", good)
 		r.Run("update-ref", "refs/remotes/pull/7/merge", "HEAD")
-		res := step(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", good, "@MERGE@", r.Ref("HEAD")))
+		res := runStep(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", good, "@MERGE@", r.Ref("HEAD")))
 		res.check(t, 0, "clean", "1 commit, 1 envelope checked")
 	})
 	t.Run("B11 push that deletes a free branch which nobody has any more", func(t *testing.T) {
 		gone := strings.Repeat("1", 40)
-		step(t, r, "push", payload(t, "push_deleted", "@HEAD@", gone, "@REF@", "topic")).check(t, 0, "clean")
-		step(t, r, "push", payload(t, "push_deleted", "@HEAD@", gone, "@REF@", "main")).check(t, 1, "findings", "[fast-forward]")
+		runStep(t, r, "push", payload(t, "push_deleted", "@HEAD@", gone, "@REF@", "topic")).check(t, 0, "clean")
+		runStep(t, r, "push", payload(t, "push_deleted", "@HEAD@", gone, "@REF@", "main")).check(t, 1, "findings", "[fast-forward]")
 	})
 	t.Run("B11 push of a new branch to a checkout without the default branch", func(t *testing.T) {
 		r := r.Copy(t)
 		r.Run("update-ref", "-d", "refs/remotes/origin/main")
-		step(t, r, "push", payload(t, "push_new_branch", "@HEAD@", bad)).check(t, 2, "undecided", "fetch-depth: 0")
-		step(t, r, "push", payload(t, "push_deleted", "@HEAD@", strings.Repeat("1", 40), "@REF@", "topic")).check(t, 2, "undecided", "fetch-depth: 0")
+		runStep(t, r, "push", payload(t, "push_new_branch", "@HEAD@", bad)).check(t, 2, "undecided", "fetch-depth: 0")
+		runStep(t, r, "push", payload(t, "push_deleted", "@HEAD@", strings.Repeat("1", 40), "@REF@", "topic")).check(t, 2, "undecided", "fetch-depth: 0")
 		// A tag of that name is not it.
 		r.Run("update-ref", "refs/tags/refs/remotes/origin/main", bad)
-		step(t, r, "push", payload(t, "push_new_branch", "@HEAD@", bad)).check(t, 2, "undecided", "fetch-depth: 0")
+		runStep(t, r, "push", payload(t, "push_new_branch", "@HEAD@", bad)).check(t, 2, "undecided", "fetch-depth: 0")
 	})
 	t.Run("an event without a payload", func(t *testing.T) {
-		step(t, r, "push", []byte("{")).check(t, 2, "undecided", "payload cannot be read")
+		runStep(t, r, "push", []byte("{")).check(t, 2, "undecided", "payload cannot be read")
 	})
 }
 
@@ -209,13 +208,13 @@ func TestRootOfTrust(t *testing.T) {
 	}
 	for head, want := range map[string]int{bad: 1, good: 0} {
 		result := []string{"clean", "findings"}[want]
-		step(t, r, "pull_request", on("release/1", payload(t, "pull_request", "@BASE@", lax, "@HEAD@", head))).check(t, want, result, "1 commit, 1 envelope checked")
-		step(t, r, "push", on("release/1", payload(t, "push", "@BASE@", lax, "@HEAD@", head))).check(t, want, result, "1 commit, 1 envelope checked")
+		runStep(t, r, "pull_request", on("release/1", payload(t, "pull_request", "@BASE@", lax, "@HEAD@", head))).check(t, want, result, "1 commit, 1 envelope checked")
+		runStep(t, r, "push", on("release/1", payload(t, "push", "@BASE@", lax, "@HEAD@", head))).check(t, want, result, "1 commit, 1 envelope checked")
 	}
-	step(t, r, "push", on("release/1", payload(t, "push", "@BASE@", good, "@HEAD@", lax))).check(t, 1, "findings", "[fast-forward]")
+	runStep(t, r, "push", on("release/1", payload(t, "push", "@BASE@", good, "@HEAD@", lax))).check(t, 1, "findings", "[fast-forward]")
 	// Without the default branch nobody says what counts.
 	r.Run("update-ref", "-d", "refs/remotes/origin/main")
-	step(t, r, "pull_request", on("release/1", payload(t, "pull_request", "@BASE@", lax, "@HEAD@", good))).check(t, 2, "undecided", "fetch-depth: 0")
+	runStep(t, r, "pull_request", on("release/1", payload(t, "pull_request", "@BASE@", lax, "@HEAD@", good))).check(t, 2, "undecided", "fetch-depth: 0")
 }
 
 // TestNonceScope: where nonces are unique over all protected refs, a push is
@@ -243,7 +242,7 @@ func TestNonceScope(t *testing.T) {
 		r.Run("reset", "-q", "--hard", base)
 		r.Run("update-ref", "refs/remotes/origin/main", base)
 		head := r.Commit("two", relayed("ACK-2.md"))
-		res := step(t, r, "push", payload(t, "push", "@BASE@", base, "@HEAD@", head, "@REF@", "main"))
+		res := runStep(t, r, "push", payload(t, "push", "@BASE@", base, "@HEAD@", head, "@REF@", "main"))
 		if !strings.Contains(res.log, "[commit-signed]") || strings.Contains(res.log, "[relay-nonce]") != want {
 			t.Errorf("%s: %s%s", scope, res.log, res.stderr)
 		}
@@ -261,12 +260,12 @@ func TestCutHistory(t *testing.T) {
 	r.Run("config", "uploadpack.allowAnySHA1InWant", "true")
 	t.Run("B07 only the tip is there", func(t *testing.T) {
 		c := shallow(t, 1, bad)
-		step(t, c, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", bad)).check(t, 2, "undecided", "fetch-depth: 0")
+		runStep(t, c, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", bad)).check(t, 2, "undecided", "fetch-depth: 0")
 	})
 	t.Run("B07 base and tip are there, what lies between is not", func(t *testing.T) {
 		c := shallow(t, 1, bad)
 		c.Run("fetch", "-q", "--depth=1", "file://"+r.Dir, base)
-		step(t, c, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", bad)).check(t, 2, "undecided", "fetch-depth: 0")
+		runStep(t, c, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", bad)).check(t, 2, "undecided", "fetch-depth: 0")
 	})
 	t.Run("B08 a full clone that a later fetch cut still has every commit", func(t *testing.T) {
 		r := r.Copy(t)
@@ -276,17 +275,17 @@ func TestCutHistory(t *testing.T) {
 		c.Run("fetch", "-q", "file://"+r.Dir, bad)
 		c.Run("checkout", "-q", "--detach", "FETCH_HEAD")
 		c.Run("fetch", "-q", "--depth=1", "file://"+r.Dir, moved)
-		step(t, c, "pull_request", payload(t, "pull_request", "@BASE@", moved, "@HEAD@", bad)).check(t, 1, "findings", "2 commits, 2 envelopes checked")
+		runStep(t, c, "pull_request", payload(t, "pull_request", "@BASE@", moved, "@HEAD@", bad)).check(t, 1, "findings", "2 commits, 2 envelopes checked")
 	})
 	t.Run("B09 a shallow file of no importance", func(t *testing.T) {
 		c := shallow(t, 3, bad)
-		step(t, c, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", bad)).check(t, 1, "findings", "type is \"ORDER\"")
+		runStep(t, c, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", bad)).check(t, 1, "findings", "type is \"ORDER\"")
 	})
 	t.Run("no common history", func(t *testing.T) {
 		r := r.Copy(t)
 		r.Run("checkout", "-q", "--orphan", "other")
 		other := r.Commit("other", nil)
-		step(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", other)).check(t, 2, "undecided", "no common history")
+		runStep(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", other)).check(t, 2, "undecided", "no common history")
 	})
 }
 
@@ -307,7 +306,7 @@ func TestSchema(t *testing.T) {
 	judge := func(name, head, schema string, code int, result string, says ...string) {
 		t.Helper()
 		t.Run(name, func(t *testing.T) {
-			step(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", head), "INPUT_SCHEMA="+schema).check(t, code, result, says...)
+			runStep(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", head), "INPUT_SCHEMA="+schema).check(t, code, result, says...)
 		})
 	}
 	judge("none", bad, "", 0, "clean")
@@ -348,14 +347,14 @@ func TestInputs(t *testing.T) {
 		{"no root", []string{"INPUT_ROOT=none"}, 2, "undecided", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			step(t, r, "pull_request", pr, c.vars...).check(t, c.code, c.result, c.says)
+			runStep(t, r, "pull_request", pr, c.vars...).check(t, c.code, c.result, c.says)
 		})
 	}
 	t.Run("base and head by names that a push can take", func(t *testing.T) {
 		r := r.Copy(t)
 		judge := func(base, head string, code int, result, says string) {
 			t.Helper()
-			step(t, r, "pull_request", pr, "INPUT_BASE="+base, "INPUT_HEAD="+head).check(t, code, result, says)
+			runStep(t, r, "pull_request", pr, "INPUT_BASE="+base, "INPUT_HEAD="+head).check(t, code, result, says)
 		}
 		judge("origin/main", bad, 1, "findings", "ORDER")
 		judge(base[:8], bad, 1, "findings", "ORDER")
@@ -383,27 +382,27 @@ func TestInputs(t *testing.T) {
 			}
 		}
 		bad := payload(t, "pull_request", "@BASE@", base, "@HEAD@", bad)
-		step(t, r, "pull_request", bad, "INPUT_ROOT=sub").check(t, 2, "undecided", "checked out as files")
-		step(t, r, "pull_request", bad, "INPUT_ROOT=talk").check(t, 1, "findings", "ORDER")
+		runStep(t, r, "pull_request", bad, "INPUT_ROOT=sub").check(t, 2, "undecided", "checked out as files")
+		runStep(t, r, "pull_request", bad, "INPUT_ROOT=talk").check(t, 1, "findings", "ORDER")
 		// A bare repository that nobody has checked out.
 		free := filepath.Join(gittest.TempDir(t), "free.git")
 		r.Run("clone", "-q", "--bare", ".", free)
-		step(t, r, "pull_request", bad, "INPUT_ROOT="+free).check(t, 1, "findings", "ORDER")
+		runStep(t, r, "pull_request", bad, "INPUT_ROOT="+free).check(t, 1, "findings", "ORDER")
 	})
 	t.Run("G08 what cannot be told is no pass", func(t *testing.T) {
 		none := filepath.Join(gittest.TempDir(t), "none", "x")
-		step(t, r, "pull_request", pr).check(t, 0, "clean")
-		if res := step(t, r, "pull_request", pr, "GITHUB_STEP_SUMMARY="+none); res.code != 2 || res.outputs["result"] != "undecided" || !strings.Contains(res.log, "GITHUB_STEP_SUMMARY cannot be written") {
+		runStep(t, r, "pull_request", pr).check(t, 0, "clean")
+		if res := runStep(t, r, "pull_request", pr, "GITHUB_STEP_SUMMARY="+none); res.code != 2 || res.outputs["result"] != "undecided" || !strings.Contains(res.log, "GITHUB_STEP_SUMMARY cannot be written") {
 			t.Errorf("no summary: %d, %v\n%s", res.code, res.outputs, res.log)
 		}
-		if res := step(t, r, "pull_request", pr, "GITHUB_OUTPUT="+none); res.code != 2 || !strings.Contains(res.stderr, "GITHUB_OUTPUT cannot be written") {
+		if res := runStep(t, r, "pull_request", pr, "GITHUB_OUTPUT="+none); res.code != 2 || !strings.Contains(res.stderr, "GITHUB_OUTPUT cannot be written") {
 			t.Errorf("no outputs: %d\n%s", res.code, res.stderr)
 		}
 	})
 	t.Run("G06 reports do not change the exit code", func(t *testing.T) {
 		dir := gittest.TempDir(t)
 		bad := payload(t, "pull_request", "@BASE@", base, "@HEAD@", bad)
-		res := step(t, r, "pull_request", bad, "INPUT_REPORTS=sarif="+dir+"/a.sarif\nhtml="+dir+"/a.html junit="+dir+"/a.xml")
+		res := runStep(t, r, "pull_request", bad, "INPUT_REPORTS=sarif="+dir+"/a.sarif\nhtml="+dir+"/a.html junit="+dir+"/a.xml")
 		res.check(t, 1, "findings")
 		for _, name := range []string{"a.sarif", "a.html", "a.xml"} {
 			if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || !strings.Contains(string(b), "envelope-schema") {
@@ -425,12 +424,12 @@ func TestInputs(t *testing.T) {
 				t.Skipf("no symbolic links here: %v", err)
 			}
 		}
-		step(t, r, "pull_request", pr, "INPUT_REPORTS=html=a.html").check(t, 0, "clean")
+		runStep(t, r, "pull_request", pr, "INPUT_REPORTS=html=a.html").check(t, 0, "clean")
 		if b, err := os.ReadFile(filepath.Join(r.Dir, "a.html")); err != nil || !strings.Contains(string(b), "<html") {
 			t.Errorf("no report in the link's place: %v", err)
 		}
-		step(t, r, "pull_request", pr, "INPUT_REPORTS=html=away/victim").check(t, 2, "undecided", "cannot be written")
-		step(t, r, "pull_request", pr, "INPUT_REPORTS=html="+r.Dir+"/away/victim").check(t, 2, "undecided", "cannot be written")
+		runStep(t, r, "pull_request", pr, "INPUT_REPORTS=html=away/victim").check(t, 2, "undecided", "cannot be written")
+		runStep(t, r, "pull_request", pr, "INPUT_REPORTS=html="+r.Dir+"/away/victim").check(t, 2, "undecided", "cannot be written")
 		if b, err := os.ReadFile(outside); err != nil || string(b) != "mine" {
 			t.Errorf("a file outside the checkout was written: %q, %v", b, err)
 		}
@@ -441,12 +440,12 @@ func TestInputs(t *testing.T) {
 		// Without body_hash there is a warning.
 		head := r.Commit("warned", turn("talk", "STATE-3.md", "rig-b", "body_hash: ", "tldr: "))
 		pr := payload(t, "pull_request", "@BASE@", base, "@HEAD@", head)
-		step(t, r, "pull_request", pr).check(t, 0, "clean", "warning")
-		step(t, r, "pull_request", pr, "INPUT_FAIL_LEVEL=warning").check(t, 1, "findings")
+		runStep(t, r, "pull_request", pr).check(t, 0, "clean", "warning")
+		runStep(t, r, "pull_request", pr, "INPUT_FAIL_LEVEL=warning").check(t, 1, "findings")
 	})
 	t.Run("G08 a repository that is none", func(t *testing.T) {
 		r := &gittest.Repo{T: t, Dir: gittest.TempDir(t), Env: r.Env}
-		step(t, r, "pull_request", pr).check(t, 2, "undecided", "not a git repository")
+		runStep(t, r, "pull_request", pr).check(t, 2, "undecided", "not a git repository")
 	})
 	t.Run("G11 a repository of somebody else", func(t *testing.T) {
 		if os.Getuid() != 0 {
@@ -459,7 +458,7 @@ func TestInputs(t *testing.T) {
 		if err := os.Chown(r.Dir+"/.git", 65534, 65534); err != nil {
 			t.Fatal(err)
 		}
-		step(t, r, "pull_request", pr).check(t, 2, "undecided", "safe.directory")
+		runStep(t, r, "pull_request", pr).check(t, 2, "undecided", "safe.directory")
 	})
 }
 
@@ -479,7 +478,7 @@ func TestHostileNames(t *testing.T) {
 		}
 	}
 	head := r.Commit("hostile", files)
-	res := step(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", head))
+	res := runStep(t, r, "pull_request", payload(t, "pull_request", "@BASE@", base, "@HEAD@", head))
 	res.check(t, 1, "findings")
 	commands := map[string]int{}
 	for line := range strings.Lines(res.log) {

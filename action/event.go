@@ -7,37 +7,36 @@ import (
 	"github.com/rigward/rigward/pkg/policy"
 )
 
-// A Span is what an event of GitHub asks to be judged: ids and names as the
+// An eventSpan is what an event of GitHub asks to be judged: ids and names as the
 // payload has them, nothing of it looked up yet.
-type Span struct {
+type eventSpan struct {
 	Base   string // commit; "" if there is none before Head
 	Head   string // commit, or a tag of one
 	Ref    string // full name of the ref that moved or will; "" if none does
 	Branch string // the default branch's name, whose policy counts, and to which a new ref is compared
-	Kind   Kind
+	Kind   spanKind
 }
 
 // head is the full name of the default branch, "" if the payload names none.
-func (s Span) head() string {
+func (s eventSpan) head() string {
 	if s.Branch == "" {
 		return ""
 	}
 	return "refs/heads/" + s.Branch
 }
 
-// Kind is how a Span relates to its ref.
-type Kind int
+// spanKind is how an eventSpan relates to its ref.
+type spanKind int
 
-// Kinds of Span.
 const (
-	Proposal Kind = iota // Base..Head may become part of Ref: a pull request, a merge group
-	Moved                // Ref went from Base to Head
-	Created              // Ref is new at Head
-	Deleted              // Ref was at Base and is gone
-	Whole                // the whole history of Head
+	proposal spanKind = iota // Base..Head may become part of Ref: a pull request, a merge group
+	moved                    // Ref went from Base to Head
+	created                  // Ref is new at Head
+	deleted                  // Ref was at Base and is gone
+	whole                    // the whole history of Head
 )
 
-// EventSpan is the table of events: what each of GitHub's events asks to be
+// spanOf is the table of events: what each of GitHub's events asks to be
 // judged. event is the value of GITHUB_EVENT_NAME, sha and ref those of
 // GITHUB_SHA and GITHUB_REF, payload the parsed file at GITHUB_EVENT_PATH. An
 // event that is not in the table, and a payload without what its event must
@@ -45,9 +44,9 @@ const (
 //
 // The payload's list of commits is never used: it is capped at 20. Nor is the
 // merge commit that GitHub makes of a pull request: nobody wrote it.
-func EventSpan(event, sha, ref string, payload map[string]any) (Span, error) {
+func spanOf(event, sha, ref string, payload map[string]any) (eventSpan, error) {
 	p := reader{event: event, payload: payload}
-	s := Span{Branch: p.optional("repository", "default_branch")}
+	s := eventSpan{Branch: p.optional("repository", "default_branch")}
 	switch event {
 	case "pull_request", "pull_request_target":
 		s.Base, s.Head = p.id("pull_request", "base", "sha"), p.id("pull_request", "head", "sha")
@@ -62,33 +61,33 @@ func EventSpan(event, sha, ref string, payload map[string]any) (Span, error) {
 		case zero(s.Base) && zero(s.Head):
 			p.fail("has neither a commit before nor one after")
 		case zero(s.Head):
-			s.Kind, s.Head = Deleted, ""
+			s.Kind, s.Head = deleted, ""
 		case zero(s.Base):
-			s.Kind, s.Base, s.Branch = Created, "", p.text("repository", "default_branch")
+			s.Kind, s.Base, s.Branch = created, "", p.text("repository", "default_branch")
 		default:
-			s.Kind = Moved
+			s.Kind = moved
 		}
 	case "release":
 		p.text("release", "tag_name")
-		s.Kind, s.Head = Whole, sha
+		s.Kind, s.Head = whole, sha
 	case "schedule", "workflow_dispatch":
-		s.Kind, s.Head, s.Ref = Whole, sha, ref
+		s.Kind, s.Head, s.Ref = whole, sha, ref
 	case "":
-		return Span{}, &policy.Undecided{Message: "GITHUB_EVENT_NAME is not set, so there is no event to judge", Hint: "outside a workflow: rig-hook check BASE..HEAD"}
+		return eventSpan{}, &policy.Undecided{Message: "GITHUB_EVENT_NAME is not set, so there is no event to judge", Hint: "outside a workflow: rig-hook check BASE..HEAD"}
 	default:
-		return Span{}, &policy.Undecided{
-			Message: "the event " + finding.QuoteMax(event, 40) + " says nothing of which commits are to be judged, expected one of " + strings.Join(Events(), ", "),
+		return eventSpan{}, &policy.Undecided{
+			Message: "the event " + finding.QuoteMax(event, 40) + " does not say which commits are to be judged, expected one of " + strings.Join(events(), ", "),
 			Hint:    "set the inputs base and head, or take this event from the workflow's `on:`",
 		}
 	}
-	if s.Kind == Whole && !isID(s.Head) {
+	if s.Kind == whole && !isID(s.Head) {
 		p.fail("comes without a commit in GITHUB_SHA")
 	}
 	return s, p.err
 }
 
-// Events lists the events that EventSpan knows.
-func Events() []string {
+// Events lists the events that spanOf knows.
+func events() []string {
 	return []string{"push", "pull_request", "pull_request_target", "merge_group", "workflow_dispatch", "schedule", "release"}
 }
 

@@ -1,4 +1,4 @@
-package action_test
+package action
 
 import (
 	"encoding/json"
@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"gopkg.in/yaml.v3"
-
-	"github.com/rigward/rigward/action"
 )
 
 // G12: no expression is expanded in a shell, and every action is pinned.
@@ -130,13 +128,13 @@ func TestMatcher(t *testing.T) {
 
 // B11: the table names each event that it knows, and no other is known.
 func TestTable(t *testing.T) {
-	for _, event := range action.Events() {
-		if _, err := action.EventSpan(event, "", "", nil); err == nil || strings.Contains(err.Error(), "says nothing of which commits") {
+	for _, event := range events() {
+		if _, err := spanOf(event, "", "", nil); err == nil || strings.Contains(err.Error(), "does not say which commits") {
 			t.Errorf("%s without a payload: %v", event, err)
 		}
 	}
 	for _, event := range []string{"", "issues", "Push", "workflow_run"} {
-		if _, err := action.EventSpan(event, strings.Repeat("a", 40), "refs/heads/main", nil); err == nil {
+		if _, err := spanOf(event, strings.Repeat("a", 40), "refs/heads/main", nil); err == nil {
 			t.Errorf("%q is no event of the table", event)
 		}
 	}
@@ -157,13 +155,13 @@ func FuzzEventSpan(f *testing.F) {
 		if json.Unmarshal([]byte(text), &payload) != nil {
 			return
 		}
-		s, err := action.EventSpan(event, strings.Repeat("c", 40), "refs/heads/main", payload)
+		s, err := spanOf(event, strings.Repeat("c", 40), "refs/heads/main", payload)
 		if err != nil {
 			return
 		}
 		id := regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-		needBase := s.Kind == action.Proposal || s.Kind == action.Moved || s.Kind == action.Deleted
-		if needBase != id.MatchString(s.Base) || (s.Kind != action.Deleted) != id.MatchString(s.Head) {
+		needBase := s.Kind == proposal || s.Kind == moved || s.Kind == deleted
+		if needBase != id.MatchString(s.Base) || (s.Kind != deleted) != id.MatchString(s.Head) {
 			t.Errorf("%s: %+v", event, s)
 		}
 	})

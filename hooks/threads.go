@@ -17,7 +17,7 @@ import (
 	"github.com/rigward/rigward/pkg/rules"
 )
 
-// Limits of what Threads collects.
+// Limits of what collectThreads collects.
 const (
 	maxThreads    = 50
 	maxTurns      = 200  // of one thread
@@ -26,12 +26,12 @@ const (
 	maxDiverging  = 1000 // pairs of turns of one thread
 )
 
-// Threads collects what a judged range brings to each thread: the envelopes
+// collectThreads collects what a judged range brings to each thread: the envelopes
 // that it adds, and the older ones that those answer, name or diverge from.
 // It is for reports, and judges nothing: what is no envelope is left out. At
 // most 50 threads of 200 turns and 1000 diverging pairs are collected; notes
 // say what is left out beyond the Cut and Untold of each thread.
-func Threads(ctx context.Context, repo *gitrepo.Repo, r rules.Range) (threads []report.Thread, notes []string, err error) {
+func collectThreads(ctx context.Context, repo *gitrepo.Repo, r rules.Range) (threads []report.Thread, notes []string, err error) {
 	t := &turns{repo: repo, policy: r.Policy, threads: map[string]*threadTurns{}, bounds: map[string]int{}, before: map[string]mask{}}
 	var revs []gitrepo.Rev
 	for rev, err := range repo.RevList(ctx, []string{r.New}, r.Exclude, gitrepo.RevListOptions{Reverse: true}) {

@@ -22,8 +22,8 @@ import (
 	"time"
 )
 
-// Version of the client, and of the contract that it keeps.
-const Version = "1.1.0"
+// version of the client, and of the contract that it keeps.
+const version = "1.1.0"
 
 // Env is everything that a run takes from outside.
 type Env struct {
@@ -116,15 +116,15 @@ func Main(ctx context.Context, env Env) int {
 	}
 	if debugging(&env) {
 		fmt.Fprintf(env.Stderr, "rig-bridge: debug version=%s command=%s platform=%s/%s runtime=%s\n",
-			Version, token(word), runtime.GOOS, runtime.GOARCH, runtime.Version())
+			version, token(word), runtime.GOOS, runtime.GOARCH, runtime.Version())
 	}
 	switch {
 	case len(env.Args) == 0 || word == "--help" || word == "-h":
 		return writeOut(&env, program().Overview())
 	case word == "--version" || word == "-v": // bare, as the reference client's
-		return writeOut(&env, Version+"\n")
+		return writeOut(&env, version+"\n")
 	}
-	if done, err := program().Own(env.Stdout, Version, env.Args); err != nil {
+	if done, err := program().Own(env.Stdout, version, env.Args); err != nil {
 		f := asFailure(ctx, usage(err))
 		fmt.Fprintf(env.Stderr, "rig-bridge: %s: %s\nhint: %s\n", token(word), escapeLine(f.message), f.hint)
 		return f.exit

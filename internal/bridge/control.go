@@ -29,10 +29,6 @@ func Token(s string) string { return token(s) }
 // Line returns v as a JSON object on one line, without its end (docs/spec/client.md#output).
 func Line(v any) ([]byte, error) { return finding.JSON(v) }
 
-// Clean returns text of others so that it stays in its line and cannot act on
-// a terminal.
-func Clean(s string) string { return escapeLine(s) }
-
 // runQuery is `rig-bridge query`, which rig-control answers.
 func runQuery(r *run) error {
 	if r.env.HandOver == nil {

@@ -81,9 +81,9 @@ CREATE INDEX rigward_threads_last_time ON rigward_threads (repo, last_time);
 {append-only bridge_message_events}
 `}
 
-// Version of the schema that this program reads and writes: the number of
+// schemaVersion of the schema that this program reads and writes: the number of
 // migrations.
-const Version = 1
+const schemaVersion = 1
 
 // appendOnly makes a table refuse changes and deletions.
 func appendOnly(postgres bool, table string) string {
@@ -273,8 +273,8 @@ func Open(ctx context.Context, t Target, write bool) (*DB, error) {
 		err = migrate(ctx, c, t, migrations)
 	} else {
 		var have int
-		if have, err = version(ctx, c); err == nil && have < Version {
-			err = &policy.Undecided{Message: fmt.Sprintf("the control plane %s has schema version %d, expected %d", t, have, Version), Hint: "rig-hook index --all"}
+		if have, err = version(ctx, c); err == nil && have < schemaVersion {
+			err = &policy.Undecided{Message: fmt.Sprintf("the control plane %s has schema version %d, expected %d", t, have, schemaVersion), Hint: "rig-hook index --all"}
 		} else if err == nil {
 			err = migrate(ctx, c, t, migrations) // refuses a newer one
 		}

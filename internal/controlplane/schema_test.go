@@ -130,7 +130,7 @@ func TestPartialSchema(t *testing.T) {
 				refusedOpen(t, where, false, "has schema version 0, expected 1")
 			}
 			db := open(t, where)
-			if v, err := version(ctx, db.conn); err != nil || v != Version {
+			if v, err := version(ctx, db.conn); err != nil || v != schemaVersion {
 				t.Errorf("%s: version %d, %v", name, v, err)
 			}
 			if n := count(t, db.conn, "SELECT count(*) FROM bridge_messages"); n != 0 {

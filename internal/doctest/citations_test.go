@@ -1,4 +1,4 @@
-package doctest_test
+package doctest
 
 import (
 	"go/scanner"
@@ -12,7 +12,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/rigward/rigward/internal/doctest"
+	"github.com/rigward/rigward/internal/test/programs"
 )
 
 // cited finds the names of documents in a text.
@@ -196,7 +196,7 @@ func sourcesOf(t *testing.T, tree fs.FS, fn func(file, text string)) {
 // TestCitationsLeadSomewhere looks up every document that code or another
 // document names, and the heading in it.
 func TestCitationsLeadSomewhere(t *testing.T) {
-	tree := os.DirFS(doctest.Root(t))
+	tree := os.DirFS(programs.Root(t))
 	specs := 0
 	sourcesOf(t, tree, func(file, text string) {
 		for _, c := range citations(file, text) {

@@ -1,15 +1,14 @@
-package doctest_test
+package doctest
 
 import (
 	"flag"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/rigward/rigward/internal/doctest"
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/programs"
 	"github.com/rigward/rigward/internal/test/testkeys"
 )
 
@@ -18,36 +17,16 @@ var update = flag.Bool("update", false, "write into the documents what the progr
 // home is the home directory that documents show.
 const home = "/home/you"
 
-var (
-	binDir string // of the programs, built once
-	once   sync.Once
-)
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "doctest-bin-")
-	if err != nil {
-		panic(err)
-	}
-	binDir = dir
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-// programs builds the commands and returns their directory.
-func programs(t *testing.T) string {
-	once.Do(func() { doctest.Build(t, binDir, "rig-hook", "rig-bridge", "rig-bundle") })
-	return binDir
-}
+func TestMain(m *testing.M) { programs.Main(m) }
 
 // session is a new home directory without any configuration.
-func session(t *testing.T) *doctest.Session {
+func session(t *testing.T) *Session {
 	dir := filepath.Join(gittest.TempDir(t), "you")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := &doctest.Session{Dir: dir, Env: []string{
-		"PATH=" + programs(t) + string(filepath.ListSeparator) + os.Getenv("PATH"), "HOME=" + dir, "LC_ALL=C", "TZ=UTC", "GIT_CONFIG_NOSYSTEM=1",
+	s := &Session{Dir: dir, Env: []string{
+		"PATH=" + programs.Dir(t) + string(filepath.ListSeparator) + os.Getenv("PATH"), "HOME=" + dir, "LC_ALL=C", "TZ=UTC", "GIT_CONFIG_NOSYSTEM=1",
 		"TMPDIR=" + gittest.TempDir(t), "GIT_TEMPLATE_DIR=", "GIT_TEST_FSYNC=0", "GIT_TERMINAL_PROMPT=0",
 	}}
 	s.Show = func(out string) string { return strings.ReplaceAll(out, dir, home) }

@@ -1,4 +1,4 @@
-package doctest_test
+package doctest
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/rigward/rigward/internal/doctest"
+	"github.com/rigward/rigward/internal/test/programs"
 	"github.com/rigward/rigward/schemas"
 )
 
@@ -43,7 +43,7 @@ rules:
 |---|---|---|---|
 `)
 	rows(&b, "", value(doc.Content[0], "properties"))
-	hold(t, filepath.Join(doctest.Root(t), "docs", "policy.md"), b.String())
+	hold(t, filepath.Join(programs.Root(t), "docs", "policy.md"), b.String())
 }
 
 // value returns the value of a key of a mapping, nil if there is none.

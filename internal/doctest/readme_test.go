@@ -1,4 +1,4 @@
-package doctest_test
+package doctest
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rigward/rigward/internal/doctest"
+	"github.com/rigward/rigward/internal/test/programs"
 )
 
 // commitID is an abbreviated object id, which depends on the day.
@@ -22,7 +22,7 @@ const shownID = "3f9c2a7d10be4c58a6e1f07b92d4835ec16ab9d7"
 // the README alone, in a new home directory without configuration, with a
 // repository of a team that knows nothing of rigward yet.
 func TestReadme(t *testing.T) {
-	root := doctest.Root(t)
+	root := programs.Root(t)
 	file := filepath.Join(root, "README.md")
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -1,4 +1,4 @@
-package doctest_test
+package doctest
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rigward/rigward/internal/doctest"
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/programs"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/rules"
 )
@@ -18,7 +18,7 @@ import (
 // that the page "The examples" makes. A page shows the finding and ends with a
 // repair that is accepted.
 func TestRulesPage(t *testing.T) {
-	file := filepath.Join(doctest.Root(t), "docs", "rules.md")
+	file := filepath.Join(programs.Root(t), "docs", "rules.md")
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func heading(r rules.Rule) string {
 }
 
 // playPage plays a page in a copy of the world.
-func playPage(t *testing.T, world *doctest.Session, page string) (string, []doctest.Step) {
+func playPage(t *testing.T, world *Session, page string) (string, []Step) {
 	t.Helper()
 	dir := filepath.Join(gittest.TempDir(t), "you")
 	if err := os.CopyFS(dir, os.DirFS(world.Dir)); err != nil {
@@ -111,7 +111,7 @@ func playPage(t *testing.T, world *doctest.Session, page string) (string, []doct
 	if err := os.Chmod(filepath.Join(dir, ".ssh", "op"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &doctest.Session{Dir: filepath.Join(dir, "bridge")}
+	s := &Session{Dir: filepath.Join(dir, "bridge")}
 	for _, kv := range world.Env {
 		s.Env = append(s.Env, strings.ReplaceAll(kv, "="+world.Dir, "="+dir))
 	}

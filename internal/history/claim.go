@@ -24,9 +24,9 @@ type Claim struct {
 	Old   string // the ref's commit before, "" if it is new
 }
 
-// ClaimTime is for how long a claim holds. It need only last from the check of
+// claimTime is for how long a claim holds. It need only last from the check of
 // a push until its refs have moved.
-const ClaimTime = 5 * time.Minute
+const claimTime = 5 * time.Minute
 
 // Take claims nonces for a push that was found good, before any of its refs
 // moves, so that no other push takes them at the same instant for another
@@ -131,7 +131,7 @@ func readClaims(dir string, now time.Time) (map[string][]heldClaim, error) {
 			}
 			at, err := strconv.ParseInt(f[0], 10, 64)
 			age := now.Sub(time.Unix(at, 0))
-			if err != nil || age > ClaimTime || age < -ClaimTime {
+			if err != nil || age > claimTime || age < -claimTime {
 				continue
 			}
 			h := heldClaim{at: at, envelope: f[1], ref: f[3]}

@@ -54,10 +54,10 @@ func TestTake(t *testing.T) {
 		{now, Claim{"M", "t-one/a.md", "d", "s", ""}, 1},
 		{now, Claim{"M", "t-one/a.md", "b", "u", "p"}, 0}, // the same envelope, to another ref
 		{now, Claim{"M", "t-one/a.md", "d", "r", "o"}, 1}, // not beside that of u
-		{now.Add(ClaimTime), other, 1},
-		{now.Add(ClaimTime + time.Second), other, 0}, // of long ago
-		{now.Add(ClaimTime + time.Second), mine, 1},
-		{now.Add(-ClaimTime), mine, 0}, // the clock was set back
+		{now.Add(claimTime), other, 1},
+		{now.Add(claimTime + time.Second), other, 0}, // of long ago
+		{now.Add(claimTime + time.Second), mine, 1},
+		{now.Add(-claimTime), mine, 0}, // the clock was set back
 	} {
 		if n := take(c.at, c.claim); n != c.taken {
 			t.Errorf("%d: %d taken, expected %d", i, n, c.taken)

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/rigward/rigward/internal/test/programs"
 )
 
 var library = regexp.MustCompile(`(/\S+) \(0x`)
@@ -35,7 +37,7 @@ func TestStatic(t *testing.T) {
 		files[strings.TrimPrefix(m[1], "/")] = m[1]
 	}
 	for _, p := range []string{"rig-hook", "rig-bridge", "rig-bundle"} {
-		files["bin/"+p] = filepath.Join(programs(t), p)
+		files["bin/"+p] = filepath.Join(programs.Dir(t), p)
 	}
 	for to, from := range files {
 		data, err := os.ReadFile(from)

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rigward/rigward/internal/doctest"
+	"github.com/rigward/rigward/internal/test/programs"
 )
 
 // snapshot returns path, mode and content of everything below a directory.
@@ -108,7 +108,7 @@ func TestUninstall(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	program := filepath.Join(programs(t), "rig-hook")
+	program := filepath.Join(programs.Dir(t), "rig-hook")
 	d.must(d.clone, "for h in pre-commit commit-msg pre-push; do ln -s '"+program+"' .git/hooks/$h; done; cd ../server.git && rig-hook uninstall --server . && for h in pre-receive update; do ln -s '"+program+"' hooks/$h; done")
 	d.want(d.clone, "rig-hook doctor", 0, "pre-commit: there, executable, ours")
 	d.refused(d.clone, "sed s/REQUEST/ORDER/ release-check/REQUEST.md >release-check/STATE.md && git add . && git commit -q -m Bad", "envelope-schema")
@@ -122,7 +122,7 @@ func TestNames(t *testing.T) {
 func TestModuleProxy(t *testing.T) {
 	t.Parallel()
 	const module, version = "github.com/rigward/rigward", "v0.99.0"
-	root := doctest.Root(t)
+	root := programs.Root(t)
 	out, err := exec.Command("go", "env", "-json", "GOMODCACHE", "GOCACHE").Output()
 	if err != nil {
 		t.Fatal(err)

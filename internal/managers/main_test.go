@@ -7,35 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/rigward/rigward/internal/doctest"
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/programs"
 )
 
-var (
-	binDir string
-	once   sync.Once
-)
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "managers-bin-")
-	if err != nil {
-		panic(err)
-	}
-	binDir = dir
-	code := m.Run()
-	os.RemoveAll(dir)
-	os.Exit(code)
-}
-
-// programs builds the commands and returns their directory.
-func programs(t *testing.T) string {
-	t.Helper()
-	once.Do(func() { doctest.Build(t, binDir, "rig-hook", "rig-bridge", "rig-bundle") })
-	return binDir
-}
+func TestMain(m *testing.M) { programs.Main(m) }
 
 // A desk is a person's home with a clone of a guarded server.
 type desk struct {
@@ -52,7 +30,7 @@ func newDesk(t *testing.T, path ...string) *desk {
 	home := gittest.TempDir(t)
 	d := &desk{t: t, home: home, clone: filepath.Join(home, "bridge")}
 	d.env = []string{"HOME=" + home, "LC_ALL=C.UTF-8", "TZ=UTC", "GIT_CONFIG_NOSYSTEM=1", "GIT_TEST_FSYNC=0", "GIT_TERMINAL_PROMPT=0", "NO_COLOR=1",
-		"PATH=" + strings.Join(append(append(path, programs(t)), os.Getenv("PATH")), string(filepath.ListSeparator))}
+		"PATH=" + strings.Join(append(append(path, programs.Dir(t)), os.Getenv("PATH")), string(filepath.ListSeparator))}
 	d.must(home, `git config --global user.name Op
 git config --global user.email op@example.com
 git config --global init.defaultBranch main

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rigward/rigward/internal/doctest"
+	"github.com/rigward/rigward/internal/test/programs"
 )
 
 // npm returns the directory of the programs that npm has installed, which
@@ -46,7 +46,7 @@ var ways = []struct {
 	{"pre-commit", preCommit},
 	{"lefthook", func(t *testing.T) *desk {
 		d := newDesk(t, npm(t, "lefthook"))
-		d.must(d.clone, "mkdir lefthook && cp '"+filepath.Join(doctest.Root(t), "lefthook", "rigward.yml")+"' lefthook/ && printf 'extends:\\n  - lefthook/rigward.yml\\n' >lefthook.yml && lefthook install")
+		d.must(d.clone, "mkdir lefthook && cp '"+filepath.Join(programs.Root(t), "lefthook", "rigward.yml")+"' lefthook/ && printf 'extends:\\n  - lefthook/rigward.yml\\n' >lefthook.yml && lefthook install")
 		return d
 	}},
 	{"husky", func(t *testing.T) *desk {
@@ -68,7 +68,7 @@ func preCommit(t *testing.T) *desk {
 		t.Skip("no pre-commit here: apt-get install pre-commit")
 	}
 	d := newDesk(t)
-	d.must(d.home, "git init -q rigward && cp '"+filepath.Join(doctest.Root(t), ".pre-commit-hooks.yaml")+"' rigward/ && cd rigward && git add . && git commit -q -m Hooks")
+	d.must(d.home, "git init -q rigward && cp '"+filepath.Join(programs.Root(t), ".pre-commit-hooks.yaml")+"' rigward/ && cd rigward && git add . && git commit -q -m Hooks")
 	rev := strings.TrimSpace(d.must(d.home, "git -C rigward rev-parse HEAD"))
 	d.write(".pre-commit-config.yaml", "default_install_hook_types: [pre-commit, commit-msg, pre-push]\nrepos:\n  - repo: "+filepath.Join(d.home, "rigward")+
 		"\n    rev: "+rev+"\n    hooks:\n      - id: rig-pre-commit-system\n      - id: rig-commit-msg-system\n      - id: rig-pre-push-system\n")
@@ -164,7 +164,7 @@ func TestTogether(t *testing.T) {
 		t.Parallel()
 		lefthook, husky := npm(t, "lefthook"), npm(t, "husky")
 		d := newDesk(t, lefthook, husky)
-		d.must(d.clone, "rig-hook install && mkdir lefthook && cp '"+filepath.Join(doctest.Root(t), "lefthook", "rigward.yml")+"' lefthook/ && printf 'extends:\\n  - lefthook/rigward.yml\\n' >lefthook.yml && lefthook install --force")
+		d.must(d.clone, "rig-hook install && mkdir lefthook && cp '"+filepath.Join(programs.Root(t), "lefthook", "rigward.yml")+"' lefthook/ && printf 'extends:\\n  - lefthook/rigward.yml\\n' >lefthook.yml && lefthook install --force")
 		d.want(d.clone, "rig-hook doctor", 0, `run by lefthook ("lefthook.yml")`) // ours are renamed to .old, which nobody runs
 		d.must(d.clone, "rig-hook install")
 		d.want(d.clone, "rig-hook doctor", 1, `registered twice, in the hooks directory and with lefthook ("lefthook.yml")`)

@@ -59,7 +59,7 @@ func foldComponent(c string) string {
 		return strings.TrimRight(strings.ToLower(c), ". ")
 	}
 	c = strings.Map(func(r rune) rune {
-		if Ignored(r) {
+		if ignored(r) {
 			return -1
 		}
 		return r
@@ -77,9 +77,9 @@ func foldComponent(c string) string {
 	return strings.TrimRight(norm.NFKC.String(cases.Fold().String(c)), ". ")
 }
 
-// Ignored reports the code points that some file system leaves out when it
+// ignored reports the code points that some file system leaves out when it
 // compares names.
-func Ignored(r rune) bool {
+func ignored(r rune) bool {
 	return r >= 0xAD && (hfsIgnored(r) ||
 		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
 		unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r) &&

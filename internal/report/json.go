@@ -7,9 +7,9 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// SchemaVersion is the version of the JSON objects; keys may be added to them
+// schemaVersion is the version of the JSON objects; keys may be added to them
 // without changing it.
-const SchemaVersion = "1.0"
+const schemaVersion = "1.0"
 
 type jsonFinding struct {
 	Rule     string `json:"rule"`
@@ -59,7 +59,7 @@ func toJSON(f finding.Finding) jsonFinding {
 
 func (r *Report) object() jsonReport {
 	o := jsonReport{
-		SchemaVersion: SchemaVersion, Gate: r.Gate, Result: r.result(), Exit: r.ExitCode(),
+		SchemaVersion: schemaVersion, Gate: r.Gate, Result: r.result(), Exit: r.ExitCode(),
 		Checked: jsonChecked{r.Commits, r.Envelopes, r.Refs},
 		Errors:  r.count(finding.Error), Warnings: r.count(finding.Warning),
 		Findings: []jsonFinding{}, Notes: r.notes(), Unlisted: r.More.Total(), Threads: r.Threads, Bundles: r.Bundles,

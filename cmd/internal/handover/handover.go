@@ -14,20 +14,13 @@ import (
 	"time"
 )
 
-// Program is what the others hand over to.
-const Program = "rig-control"
-
 // Hint is the command that installs it.
 const Hint = "go install github.com/rigward/rigward/cmd/rig-control@latest"
 
-// ErrMissing says that the program is neither beside the running one nor on
-// the search path.
-var ErrMissing = errors.New(Program + " is not installed beside this program or on PATH")
-
-// Find returns the path of the program: beside the running one, else on the
+// find returns the path of the program: beside the running one, else on the
 // search path of environ, of which only absolute directories count.
-func Find(self string, environ []string) (string, error) {
-	name := Program
+func find(self string, environ []string) (string, error) {
+	name := "rig-control"
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}
@@ -47,7 +40,7 @@ func Find(self string, environ []string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", ErrMissing
+	return "", errors.New("rig-control is not installed beside this program or on PATH")
 }
 
 // To lets the program do the rest of this one's work: called says for whom, and
@@ -55,7 +48,7 @@ func Find(self string, environ []string) (string, error) {
 // place and To returns only if it cannot be started; else To returns its exit
 // code.
 func To(self, called string, args, environ []string) (code int, err error) {
-	path, err := Find(self, environ)
+	path, err := find(self, environ)
 	if err != nil {
 		return 0, err
 	}
@@ -65,7 +58,7 @@ func To(self, called string, args, environ []string) (code int, err error) {
 // Run runs the program to its end, in dir, as a child of this one. A negative
 // code says that it did not come to an end.
 func Run(ctx context.Context, self, called, dir string, args, environ []string) (stdout, stderr []byte, code int, err error) {
-	path, err := Find(self, environ)
+	path, err := find(self, environ)
 	if err != nil {
 		return nil, nil, -1, err
 	}

@@ -29,11 +29,11 @@ type Options struct {
 	Envelopes int
 	PerThread int  // envelopes of a thread; 0: 10
 	Relays    bool // the last envelope of a thread is a relay
-	Signed    bool // every commit is signed by Key
+	Signed    bool // every commit is signed by operatorKey
 }
 
-// Key signs; Signers lists it as the operator.
-func Key() *testkeys.Key { return testkeys.Ed25519("bench operator") }
+// operatorKey signs; Signers lists it as the operator.
+func operatorKey() *testkeys.Key { return testkeys.Ed25519("bench operator") }
 
 // Operator is who commits.
 const (
@@ -71,7 +71,7 @@ func Envelope(i int, o Options) (path string, data []byte) {
 			panic(err)
 		}
 		f.From, f.Type, f.Nonce = "op-relay", "DECISIONS", nonce
-		f.AttestedAt, f.AttestedBy = at.Format("2006-01-02T15:04:05.000Z"), Key().Fingerprint()
+		f.AttestedAt, f.AttestedBy = at.Format("2006-01-02T15:04:05.000Z"), operatorKey().Fingerprint()
 		f.InReplyTo = hashOf(Body(i - turn))
 		name = "RELAY-" + nonce + ".md"
 	}
@@ -91,7 +91,7 @@ func Body(i int) []byte {
 }
 
 // Signers is the allowed_signers file that comes with the first commit.
-func Signers() string { return Key().Line(OperatorEmail+",op-relay,rig-a,rig-b", "") }
+func Signers() string { return operatorKey().Line(OperatorEmail+",op-relay,rig-a,rig-b", "") }
 
 // Generate makes a bare repository at dir with the branch main.
 func Generate(dir string, o Options) error {
@@ -135,7 +135,7 @@ func sign(dir string, o Options) error {
 	}
 	trees := strings.Fields(list.String())
 	p := newPack(len(trees))
-	key, parent := Key(), ""
+	key, parent := operatorKey(), ""
 	for i, tree := range trees {
 		path, _ := Envelope(i, o)
 		when := Start.Unix() + int64(i)*15
@@ -232,7 +232,7 @@ func Relay(first, i int, at time.Time, o Options) (path string, data []byte) {
 	}
 	f := envelope.Fields{
 		From: "op-relay", To: []string{"rig-b"}, Date: at.UTC().Format(time.RFC3339), Status: "▶ Decided", Type: "DECISIONS", Thread: thread,
-		Nonce: nonce, AttestedAt: at.UTC().Format("2006-01-02T15:04:05.000Z"), AttestedBy: Key().Fingerprint(),
+		Nonce: nonce, AttestedAt: at.UTC().Format("2006-01-02T15:04:05.000Z"), AttestedBy: operatorKey().Fingerprint(),
 		InReplyTo: hashOf(Body(first)), Body: Body(i),
 	}
 	f.BodyHash = hashOf(f.Body)
@@ -250,7 +250,7 @@ func SignTip(dir, id string) (string, error) {
 	if err := git(nil, &raw, dir, "cat-file", "commit", id); err != nil {
 		return "", err
 	}
-	if err := git(bytes.NewReader(testkeys.SignCommit(raw.Bytes(), Key())), &out, dir, "hash-object", "-t", "commit", "-w", "--stdin"); err != nil {
+	if err := git(bytes.NewReader(testkeys.SignCommit(raw.Bytes(), operatorKey())), &out, dir, "hash-object", "-t", "commit", "-w", "--stdin"); err != nil {
 		return "", err
 	}
 	signed := strings.TrimSpace(out.String())

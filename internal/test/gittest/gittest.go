@@ -61,7 +61,7 @@ func New(t testing.TB, o Options) *Repo {
 		r.Dir += ".git"
 	}
 	r.Env = Environ(r.Home)
-	if o.RefFormat == "reftable" && !HasReftable(t) {
+	if o.RefFormat == "reftable" && !hasReftable(t) {
 		t.Skip("the installed git has no reftable backend")
 	}
 	args := []string{"init", "-q", "-b", "main", "--template="}
@@ -101,8 +101,8 @@ func TempDir(t testing.TB) string {
 	return dir
 }
 
-// HasReftable tries whether the installed git knows the reftable ref backend.
-func HasReftable(t testing.TB) bool {
+// hasReftable tries whether the installed git knows the reftable ref backend.
+func hasReftable(t testing.TB) bool {
 	t.Helper()
 	home := TempDir(t)
 	cmd := exec.Command("git", "init", "-q", "--ref-format=reftable", filepath.Join(home, "probe"))

@@ -33,21 +33,15 @@ var (
 	failed error
 )
 
-// Main runs the tests of a package, and stops the server after them.
+// Main runs the tests of a package, then stops the server, if one was started, and removes its cluster.
 func Main(m *testing.M) {
 	code := m.Run()
-	Stop()
-	os.Exit(code)
-}
-
-// Stop stops the server, if one was started, and removes its cluster.
-func Stop() {
 	if dir != "" {
 		life.Close()
 		_ = guard.Wait()
 		os.RemoveAll(dir)
-		dir = ""
 	}
+	os.Exit(code)
 }
 
 // Need starts the server if it does not run, and skips the test where
@@ -69,11 +63,8 @@ func Database(t testing.TB) string {
 	Need(t)
 	name := fmt.Sprintf("rigward_%d", count.Add(1))
 	Query(t, "postgres", "CREATE DATABASE "+name)
-	return Address(name)
+	return "postgres:///" + name + "?host=" + dir + "&user=postgres"
 }
-
-// Address returns the address of a database of that name.
-func Address(name string) string { return "postgres:///" + name + "?host=" + dir + "&user=postgres" }
 
 // Query runs a statement as the superuser, and returns what psql prints.
 func Query(t testing.TB, database, statement string) string {

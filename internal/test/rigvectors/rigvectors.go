@@ -36,21 +36,21 @@ func Dir(t testing.TB) string {
 	}
 	defer z.Close()
 	dir := t.TempDir()
-	Unpack(t, z, dir)
+	unpack(t, z, dir)
 	return dir
 }
 
-// Shared returns a path below ../shared/vectors/rigbundle beside the module,
+// shared returns a path below ../shared/vectors/rigbundle beside the module,
 // for what may not be copied into it. ok is false where that is not there.
-func Shared(name string) (path string, ok bool) {
+func shared(name string) (path string, ok bool) {
 	path = filepath.Join(root(), "..", "shared", "vectors", "rigbundle", name)
 	_, err := os.Stat(path)
 	return path, err == nil
 }
 
-// Unpack writes a tar stream of the tests' own making, with its modes and
+// unpack writes a tar stream of the tests' own making, with its modes and
 // links, whatever the umask.
-func Unpack(t testing.TB, r io.Reader, dir string) {
+func unpack(t testing.TB, r io.Reader, dir string) {
 	t.Helper()
 	check := func(err error) {
 		if err != nil {
@@ -225,13 +225,13 @@ func readChanged(t testing.TB) (c changed) {
 }
 
 // InputOf returns the path of a create vector's input, from the directory or
-// from Shared; not ok if neither has it.
+// from shared; not ok if neither has it.
 func InputOf(dir string, e *Expectation) (string, bool) {
 	name := filepath.Join(dir, filepath.FromSlash(e.Input))
 	if _, err := os.Stat(name); err == nil {
 		return name, true
 	}
-	return Shared(e.Input)
+	return shared(e.Input)
 }
 
 // Copy copies a source tree, or unpacks it if it is a tar file, with all files
@@ -244,7 +244,7 @@ func Copy(t testing.TB, src, dir string) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		Unpack(t, f, dir)
+		unpack(t, f, dir)
 		return
 	}
 	if err := os.CopyFS(dir, os.DirFS(src)); err != nil {

@@ -1,21 +1,6 @@
-// Package doctest runs the commands of a Markdown document, so that a document
-// shows what the programs say and nothing else.
-//
-// Three kinds of blocks count; all others are only read:
-//
-//   - ```console: a terminal. A line after "$ " is a command, a line after "> "
-//     continues it, and what follows is its output, standard output and error
-//     together. A command that fails has the last line "[exit N]".
-//   - ```sh: commands without their output, which must succeed.
-//   - a block of any other kind below a line that holds nothing but a path
-//     between backquotes: the content of that file.
-//
-// All blocks of a text are run in order by one shell, so a directory that one
-// changes to is the next one's.
 package doctest
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,8 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
-	"testing"
 )
 
 // A Session is where the commands of a text run.
@@ -213,58 +196,4 @@ func clean(out string) string {
 		lines[i] = strings.TrimRight(l, " ")
 	}
 	return strings.Join(lines, "\n") + "\n"
-}
-
-// Root returns the top of the module.
-func Root(t testing.TB) string {
-	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = up
-	}
-}
-
-var building sync.Mutex
-
-// Build builds commands of this module into dir as a release does: static,
-// without paths of this machine.
-func Build(t testing.TB, dir string, commands ...string) {
-	t.Helper()
-	building.Lock()
-	defer building.Unlock()
-	root := Root(t)
-	// go test reuses a result as long as the files that the test itself has
-	// looked at are the same; the compiler's are not among them.
-	for _, d := range []string{"cmd", "hooks", "pkg", "schemas"} {
-		err := filepath.WalkDir(filepath.Join(root, d), func(path string, e os.DirEntry, err error) error {
-			if err == nil && !e.IsDir() {
-				_, err = os.Stat(path)
-			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	args := []string{"build", "-trimpath", "-o", dir + string(filepath.Separator)}
-	for _, c := range commands {
-		args = append(args, "./cmd/"+c)
-	}
-	cmd := exec.Command("go", args...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, stderr.Bytes())
-	}
 }

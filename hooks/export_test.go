@@ -1,0 +1,4 @@
+package hooks
+
+// Threads is collectThreads.
+var Threads = collectThreads

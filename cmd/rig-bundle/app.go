@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/cmd/internal/version"
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rig"
@@ -69,34 +70,21 @@ func verbs() []*verb {
 type verb struct {
 	name   string
 	format string
-	args   string // for the usage line, as "FILE…"
-	least  int    // number of args
-	most   int    // -1 for any number
+	args   string // for the usage line: A B are two words, [A] may be left out, A… may be many
 	short  string // one line for help
-	flags  []flagSpec
+	flags  []cli.Flag
 	// run returns the exit status. An error that is a finding, as of a
 	// reference, is told as a result; any other one is exit 2.
 	run func(ctx context.Context, c *call) (int, error)
 }
 
-// A flagSpec is one flag. Parser, help, completions and man pages read it.
-type flagSpec struct {
-	name     string // with its dashes
-	alias    string // short form, "" if none
-	value    string // name of the value; "" for a switch
-	optional bool   // the value may be left out: --strict[=NAME,…]
-	many     bool   // may be repeated
-	words    []string
-	help     string
-}
-
 // call is one run of a verb.
 type call struct {
 	Env
+	cli.Line
 	verb    *verb
-	args    []string            // positional
-	set     map[string][]string // flag to its values
-	subject string              // the argument that is being worked on
+	json    bool
+	subject string // the argument that is being worked on
 	closers []func()
 }
 
@@ -108,17 +96,6 @@ func (c *call) release() {
 		c.closers[i]()
 	}
 	c.closers = nil
-}
-
-func (c *call) has(flag string) bool     { return len(c.set[flag]) > 0 }
-func (c *call) all(flag string) []string { return c.set[flag] }
-
-// get returns the last value of a flag, "" if it is not set.
-func (c *call) get(flag string) string {
-	if v := c.set[flag]; len(v) > 0 {
-		return v[len(v)-1]
-	}
-	return ""
 }
 
 // path makes a path relative to the caller's directory usable.
@@ -157,8 +134,8 @@ func (c *call) say(format string, args ...any) { fmt.Fprintf(c.Stderr, format+"\
 // print writes a line of result to standard output.
 func (c *call) print(format string, args ...any) { fmt.Fprintf(c.Stdout, format+"\n", args...) }
 
-// json writes one object and a line feed to standard output.
-func (c *call) json(v any) {
+// object writes one JSON object and a line feed to standard output.
+func (c *call) object(v any) {
 	b, err := finding.JSON(v)
 	if err == nil {
 		_, err = c.Stdout.Write(append(b, '\n'))
@@ -205,16 +182,17 @@ func (c *call) stop(err error) int {
 func (c *call) fail(err error) int {
 	code := codeIO
 	var usage *usageError
+	var line *cli.Error
 	var coded *codedError
 	switch {
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &line):
 		code = codeUsage
 	case errors.As(err, &coded):
 		code = coded.code
 	}
 	msg := errorText(err)
-	if c.has("--json") {
-		c.json(struct {
+	if c.json {
+		c.object(struct {
 			Schema  string `json:"schema_version"`
 			Command string `json:"command"`
 			Code    string `json:"code"`
@@ -291,54 +269,38 @@ func (o *output) Write(p []byte) (int, error) {
 
 func run(ctx context.Context, env Env) int {
 	all := verbs()
+	p := program(all)
+	c := &call{Env: env, verb: &verb{}, json: slices.Contains(env.Args, "--json")}
 	if len(env.Args) == 0 {
-		printHelp(env.Stderr, all)
+		fmt.Fprint(env.Stderr, p.Overview())
 		return exitUnknown
 	}
+	if done, err := p.Own(env.Stdout, version.String(), env.Args); err != nil {
+		return c.fail(err)
+	} else if done {
+		return exitOK
+	}
 	name, rest := env.Args[0], env.Args[1:]
-	switch name {
-	case "help", "--help", "-h":
-		if len(rest) == 1 {
-			if vs := named(all, rest[0]); len(vs) > 0 {
-				printVerbHelp(env.Stdout, vs)
-				return exitOK
-			}
+	var candidates []*verb
+	for _, v := range all {
+		if v.name == name {
+			candidates = append(candidates, v)
 		}
-		printHelp(env.Stdout, all)
-		return exitOK
-	case "completion":
-		return completion(env, all, rest)
-	case "man":
-		printMan(env.Stdout, all)
-		return exitOK
-	case "-v", "--version", "version":
-		fmt.Fprintf(env.Stdout, "rig-bundle %s\n", version.String())
-		return exitOK
 	}
-	candidates := named(all, name)
 	if len(candidates) == 0 {
-		c := &call{Env: env, verb: &verb{}, set: map[string][]string{}}
-		if slices.Contains(rest, "--json") {
-			c.set["--json"] = []string{"true"}
-		}
-		return c.fail(usagef("there is no command %s", finding.QuoteMax(name, 60)))
-	}
-	if slices.Contains(rest, "--help") || slices.Contains(rest, "-h") {
-		printVerbHelp(env.Stdout, candidates)
-		return exitOK
+		return c.fail(p.Unknown(name))
 	}
 	v, rest, err := pick(ctx, env, candidates, rest)
-	c := &call{Env: env, verb: v, set: map[string][]string{}}
-	if err == nil {
-		err = c.parse(rest)
+	c.verb = v
+	line, help, bad := p.Parse(v.command(), rest)
+	if help || slices.Contains(env.Args, "--help") {
+		fmt.Fprint(env.Stdout, p.HelpOf(name))
+		return exitOK
 	}
-	if err == nil {
-		err = c.words(v.least, v.most)
+	if c.Line = line; err == nil {
+		err = bad
 	}
 	if err != nil {
-		if slices.Contains(rest, "--json") {
-			c.set["--json"] = []string{"true"}
-		}
 		return c.fail(err)
 	}
 	status, err := v.run(ctx, c)
@@ -347,15 +309,6 @@ func run(ctx context.Context, env Env) int {
 		return c.stop(err)
 	}
 	return status
-}
-
-func named(all []*verb, name string) (vs []*verb) {
-	for _, v := range all {
-		if v.name == name {
-			vs = append(vs, v)
-		}
-	}
-	return vs
 }
 
 // ofFormat is the verb of a format, nil if none is.
@@ -400,10 +353,9 @@ func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*ver
 	var fitting []*verb
 	var words []string
 	for _, v := range candidates {
-		c := &call{Env: env, verb: v, set: map[string][]string{}}
-		if err := c.parse(args); err == nil {
-			fitting = append(fitting, v)
-			words = c.args
+		flags := &cli.Command{Name: v.name, Flags: v.flags, Words: []cli.Word{{Many: true}}}
+		if line, _, err := program(nil).Parse(flags, args); err == nil {
+			fitting, words = append(fitting, v), line.Words
 		}
 	}
 	if len(fitting) == 1 {
@@ -472,60 +424,9 @@ func probePath(ctx context.Context, name string) (p *bundle.Probe, done func() e
 	return p, f.Close, nil
 }
 
-// parse reads the arguments; flags may stand before and after words. "--"
-// ends the flags, and a lone "-" is a word.
-func (c *call) parse(args []string) error {
-	for i := 0; i < len(args); i++ {
-		a := args[i]
-		if a == "--" {
-			c.args = append(c.args, args[i+1:]...)
-			return nil
-		}
-		if len(a) < 2 || a[0] != '-' {
-			c.args = append(c.args, a)
-			continue
-		}
-		name, value, inline := strings.Cut(a, "=")
-		spec := c.verb.flag(name)
-		switch {
-		case spec == nil:
-			return usagef("%s has no flag %s", c.verb.name, finding.QuoteMax(name, 60))
-		case spec.value == "":
-			if inline {
-				return usagef("%s takes no value", spec.name)
-			}
-			value = "true"
-		case spec.optional:
-		case !inline:
-			if i+1 == len(args) {
-				return usagef("%s needs a value", spec.name)
-			}
-			i++
-			value = args[i]
-		}
-		if value == "" && slices.Contains([]string{"DIR", "FILE", "PATH", "REV"}, spec.value) { // a variable that is not set
-			return usagef("%s is empty", spec.name)
-		}
-		if len(c.set[spec.name]) > 0 && !spec.many && spec.value != "" {
-			return usagef("%s is given twice", spec.name)
-		}
-		c.set[spec.name] = append(c.set[spec.name], value)
-	}
-	return nil
-}
-
-func (v *verb) flag(name string) *flagSpec {
-	for i := range v.flags {
-		if f := &v.flags[i]; f.name == name || f.alias != "" && f.alias == name {
-			return f
-		}
-	}
-	return nil
-}
-
-// words checks the number of positional arguments; most < 0 is any number.
-func (c *call) words(least, most int) error {
-	if n := len(c.args); n < least || most >= 0 && n > most {
+// count checks how many words there are.
+func (c *call) count(least, most int) error {
+	if n := len(c.Words); n < least || n > most {
 		return usagef("%s takes %s", c.verb.name, c.verb.args)
 	}
 	return nil

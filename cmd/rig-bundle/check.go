@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/rig"
 	"github.com/rigward/rigward/pkg/finding"
@@ -13,14 +14,14 @@ import (
 const codeStandard = "bundle-standard"
 
 func checkVerbs() []*verb {
-	return []*verb{{name: "check", format: "rig", args: "FOLDER", least: 1, most: 1, short: "judge a folder by the rules for bundles that are shared",
-		run: check, flags: []flagSpec{jsonFlag}}}
+	return []*verb{{name: "check", format: "rig", args: "FOLDER", short: "judge a folder by the rules for bundles that are shared",
+		run: check, flags: []cli.Flag{jsonFlag}}}
 }
 
 // check is `rig bundle check`: advice for the author of a folder. Exit 1 says
 // that a rule has a finding.
 func check(ctx context.Context, c *call) (int, error) {
-	in, err := c.openTree(c.args[0])
+	in, err := c.openTree(c.Words[0])
 	if err != nil {
 		return 0, err
 	}
@@ -32,7 +33,7 @@ func check(ctx context.Context, c *call) (int, error) {
 		bundle.Result
 		*rig.Standard
 	}{bundle.NewResult("check"), s}
-	out.File, out.Whole = c.args[0], out
+	out.File, out.Whole = c.Words[0], out
 	if n := len(s.Findings()); n > 0 {
 		out.Code, out.Message = codeStandard, plural(n, "finding", "findings")+" of the bundle standard"
 	}

@@ -3,19 +3,20 @@ package main
 import (
 	"context"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/rig"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
 func configurationsVerbs() []*verb {
-	return []*verb{{name: "configurations", format: "rig", args: "SPEC", least: 1, most: 1, short: "list the configurations that a rig offers",
-		run: configurations, flags: append([]flagSpec{jsonFlag}, sourceFlags[:3]...)}}
+	return []*verb{{name: "configurations", format: "rig", args: "SPEC", short: "list the configurations that a rig offers",
+		run: configurations, flags: append([]cli.Flag{jsonFlag}, sourceFlags[:3]...)}}
 }
 
 // configurations lists the presets of the configurations.yaml beside a rig.
 func configurations(ctx context.Context, c *call) (int, error) {
-	f, in, err := c.rigSource(ctx, c.args[0], "")
+	f, in, err := c.rigSource(ctx, c.Words[0], "")
 	if err != nil {
 		return 0, err
 	}
@@ -23,7 +24,7 @@ func configurations(ctx context.Context, c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	r.File, r.Whole = c.args[0], r
+	r.File, r.Whole = c.Words[0], r
 	text := func() {
 		if !r.Declared {
 			c.print("there is no configurations.yaml, the rig is built as it is written")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rig"
@@ -19,27 +20,27 @@ import (
 
 func createVerbs() []*verb {
 	return []*verb{
-		{name: "create", format: "rig", args: "SPEC", least: 1, most: 1, short: "pack a rig with all that it refers to", run: create, flags: join(common, sourceFlags, []flagSpec{strictFlag,
-			{name: "--output", alias: "-o", value: "FILE", help: "bundle to write, its name ends in .rigbundle"},
-			{name: "--name", value: "NAME", help: "name of the bundle, by default the rig's"},
-			{name: "--bundle-version", value: "V", help: "version of the bundle, by default 0.1.0"},
-			{name: "--created-at", value: "TIME", help: "RFC 3339, by default SOURCE_DATE_EPOCH or the commit's time"},
-			{name: "--preset", value: "NAME", help: "build a configuration that configurations.yaml offers"},
-			{name: "--seat", value: "POD.MEMBER=RUNTIME", many: true, help: "runtime of one member, within what configurations.yaml offers"},
-			{name: "--notes", value: "TEXT", help: "notes in the provenance"},
-			{name: "--provenance", value: "KEY=VALUE", many: true, help: "a field of the provenance"},
-			{name: "--min-daemon-version", value: "V", help: "oldest daemon that can run the rig"},
-			{name: "--min-cli-version", value: "V", help: "oldest client that can run the rig"}})},
-		{name: "create", format: "agent", args: "DIR", least: 1, most: 1, short: "pack a directory that holds manifest.json", run: create, flags: join(common, []flagSpec{
-			{name: "--output", alias: "-o", value: "PATH", help: "directory for the bundle, or its path with the name that the manifest gives"},
-			{name: "--compression", value: "NAME", words: []string{"gzip", "zstd"}, help: "gzip (default) or zstd"}})},
-		{name: "create", format: "rye", args: "ROOT", least: 1, most: 1, short: "write the signed manifest of the items below ROOT/.ai", run: create, flags: join(trustFlags, []flagSpec{jsonFlag, idFlag, keyFlag,
-			{name: "--version", value: "V", help: "version of the bundle, SemVer"},
-			{name: "--description", value: "TEXT", help: "what the bundle is for, in one line"},
-			{name: "--entrypoint", value: "ITEM", help: "id of the item to run"},
-			{name: "--sign-items", help: "sign all items that can be signed"},
+		{name: "create", format: "rig", args: "SPEC", short: "pack a rig with all that it refers to", run: create, flags: join(common, sourceFlags, []cli.Flag{strictFlag,
+			{Name: "--output", Alias: "-o", Value: "FILE", Help: "bundle to write, its name ends in .rigbundle"},
+			{Name: "--name", Value: "NAME", Help: "name of the bundle, by default the rig's"},
+			{Name: "--bundle-version", Value: "V", Help: "version of the bundle, by default 0.1.0"},
+			{Name: "--created-at", Value: "TIME", Help: "RFC 3339, by default SOURCE_DATE_EPOCH or the commit's time"},
+			{Name: "--preset", Value: "NAME", Help: "build a configuration that configurations.yaml offers"},
+			{Name: "--seat", Value: "POD.MEMBER=RUNTIME", Many: true, Help: "runtime of one member, within what configurations.yaml offers"},
+			{Name: "--notes", Value: "TEXT", Help: "notes in the provenance"},
+			{Name: "--provenance", Value: "KEY=VALUE", Many: true, Help: "a field of the provenance"},
+			{Name: "--min-daemon-version", Value: "V", Help: "oldest daemon that can run the rig"},
+			{Name: "--min-cli-version", Value: "V", Help: "oldest client that can run the rig"}})},
+		{name: "create", format: "agent", args: "DIR", short: "pack a directory that holds manifest.json", run: create, flags: join(common, []cli.Flag{
+			{Name: "--output", Alias: "-o", Value: "PATH", Help: "directory for the bundle, or its path with the name that the manifest gives"},
+			{Name: "--compression", Value: "NAME", Values: []string{"gzip", "zstd"}, Help: "gzip (default) or zstd"}})},
+		{name: "create", format: "rye", args: "ROOT", short: "write the signed manifest of the items below ROOT/.ai", run: create, flags: join(trustFlags, []cli.Flag{jsonFlag, idFlag, keyFlag,
+			{Name: "--version", Value: "V", Help: "version of the bundle, SemVer"},
+			{Name: "--description", Value: "TEXT", Help: "what the bundle is for, in one line"},
+			{Name: "--entrypoint", Value: "ITEM", Help: "id of the item to run"},
+			{Name: "--sign-items", Help: "sign all items that can be signed"},
 			generationFlag,
-			{name: "--publisher", value: "OWNER", help: "with --generation head: write PUBLISHER_TRUST.toml, in which OWNER offers the key"}})},
+			{Name: "--publisher", Value: "OWNER", Help: "with --generation head: write PUBLISHER_TRUST.toml, in which OWNER offers the key"}})},
 	}
 }
 
@@ -53,13 +54,13 @@ func create(ctx context.Context, c *call) (int, error) {
 	}
 	switch c.verb.format {
 	case "rig":
-		output = c.path(c.get("--output"))
+		output = c.path(c.Get("--output"))
 		f, src, err = c.createRig(ctx, output)
 	case "agent":
-		output = c.path(cmp.Or(c.get("--output"), "."))
+		output = c.path(cmp.Or(c.Get("--output"), "."))
 		f, src, err = c.createAgent(output)
 	case "rye":
-		output = c.path(c.args[0])
+		output = c.path(c.Words[0])
 		f, src, err = c.createRye()
 	}
 	if err != nil {
@@ -73,13 +74,13 @@ func create(ctx context.Context, c *call) (int, error) {
 	switch c.verb.format {
 	case "rig":
 		text = nil
-		if r.File = c.args[0]; r.OK() {
-			r.File = c.get("--output")
+		if r.File = c.Words[0]; r.OK() {
+			r.File = c.Get("--output")
 			text = func() { c.print("%s", bundle.EscapeLine(r.File)) }
 		}
 	case "agent":
 		if text = nil; !r.OK() {
-			r.File = c.args[0]
+			r.File = c.Words[0]
 		}
 	}
 	return c.tell(r, text)
@@ -89,7 +90,7 @@ func (c *call) createRig(ctx context.Context, output string) (f rig.Format, src 
 	if !strings.HasSuffix(output, rig.Ext) {
 		return f, src, usagef("create needs -o FILE%s", rig.Ext)
 	}
-	if f, src, err = c.rigSource(ctx, c.args[0], output); err == nil {
+	if f, src, err = c.rigSource(ctx, c.Words[0], output); err == nil {
 		err = c.stamps(&f.Options)
 	}
 	return f, src, err
@@ -97,9 +98,9 @@ func (c *call) createRig(ctx context.Context, output string) (f rig.Format, src 
 
 // stamps reads the flags that create writes into the manifest.
 func (c *call) stamps(o *rig.Options) (err error) {
-	o.Name, o.Version, o.CreatedAt = c.get("--name"), c.get("--bundle-version"), c.get("--created-at")
+	o.Name, o.Version, o.CreatedAt = c.Get("--name"), c.Get("--bundle-version"), c.Get("--created-at")
 	for _, f := range []string{"--name", "--bundle-version", "--created-at"} {
-		if c.has(f) && c.get(f) == "" {
+		if c.Has(f) && c.Get(f) == "" {
 			return usagef("%s is empty", f)
 		}
 	}
@@ -110,27 +111,27 @@ func (c *call) stamps(o *rig.Options) (err error) {
 	} else if o.Epoch, err = c.epoch(); err != nil {
 		return err
 	}
-	o.Preset, o.Seats = c.get("--preset"), c.all("--seat")
+	o.Preset, o.Seats = c.Get("--preset"), c.All("--seat")
 	for _, s := range o.Seats {
 		if member, runtime, ok := strings.Cut(s, "="); !ok || member == "" || runtime == "" {
 			return usagef("--seat takes POD.MEMBER=RUNTIME")
 		}
 	}
 	o.Provenance = map[string]string{}
-	for _, kv := range c.all("--provenance") {
+	for _, kv := range c.All("--provenance") {
 		k, v, ok := strings.Cut(kv, "=")
 		if !ok || !slices.Contains(rig.ProvenanceKeys(), k) {
 			return usagef("--provenance takes KEY=VALUE with KEY one of %s", strings.Join(rig.ProvenanceKeys(), ", "))
 		}
 		o.Provenance[k] = v
 	}
-	if c.has("--notes") {
-		o.Provenance["notes"] = c.get("--notes")
+	if c.Has("--notes") {
+		o.Provenance["notes"] = c.Get("--notes")
 	}
 	o.Compatibility = map[string]string{}
 	for flag, key := range map[string]string{"--min-daemon-version": "min_daemon_version", "--min-cli-version": "min_cli_version"} {
-		if c.has(flag) {
-			o.Compatibility[key] = c.get(flag)
+		if c.Has(flag) {
+			o.Compatibility[key] = c.Get(flag)
 		}
 	}
 	return nil
@@ -140,7 +141,7 @@ func (c *call) createAgent(output string) (f agent.Format, src bundle.Input, err
 	if f, err = c.builder(); err != nil {
 		return f, src, err
 	}
-	switch name := c.get("--compression"); name {
+	switch name := c.Get("--compression"); name {
 	case "":
 	case "gzip":
 		f.Compression = bundle.Gzip
@@ -149,11 +150,11 @@ func (c *call) createAgent(output string) (f agent.Format, src bundle.Input, err
 	default:
 		return f, src, usagef("--compression is gzip or zstd")
 	}
-	if inside(agent.OutputDir(output), c.path(c.args[0])) {
+	if inside(agent.OutputDir(output), c.path(c.Words[0])) {
 		return f, src, usagef("the output would lie in the bundle root and be packed with it, give another directory with -o")
 	}
-	c.subject = c.args[0]
-	src, err = c.openTree(c.args[0])
+	c.subject = c.Words[0]
+	src, err = c.openTree(c.Words[0])
 	return f, src, err
 }
 
@@ -162,14 +163,14 @@ func (c *call) createRye() (f *rye.Format, src bundle.Input, err error) {
 	switch {
 	case err != nil:
 		return nil, src, err
-	case !head && (!c.has("--id") || !c.has("--version")):
+	case !head && (!c.Has("--id") || !c.Has("--version")):
 		return nil, src, usagef("create needs --id and --version")
-	case !head && c.has("--publisher"):
+	case !head && c.Has("--publisher"):
 		return nil, src, usagef("--publisher needs --generation head")
-	case head && c.has("--entrypoint"):
+	case head && c.Has("--entrypoint"):
 		return nil, src, usagef("a bundle of the generation head has no entrypoint")
 	}
-	n := rye.CreateOptions{Head: head, Publisher: c.get("--publisher"), Version: c.get("--version"), Description: c.get("--description"), Entrypoint: c.get("--entrypoint"), SignItems: c.has("--sign-items")}
+	n := rye.CreateOptions{Head: head, Publisher: c.Get("--publisher"), Version: c.Get("--version"), Description: c.Get("--description"), Entrypoint: c.Get("--entrypoint"), SignItems: c.Has("--sign-items")}
 	if n.Key, err = c.signingKey(); err != nil {
 		return nil, src, err
 	}
@@ -185,13 +186,13 @@ func (c *call) createRye() (f *rye.Format, src bundle.Input, err error) {
 	}
 	n.Time = time.Unix(*at, 0)
 	f.New = n
-	src, err = c.open(f, c.args[0])
+	src, err = c.open(f, c.Words[0])
 	return f, src, err
 }
 
 // headGeneration reports whether --generation asks for the newest generation.
 func (c *call) headGeneration() (bool, error) {
-	switch name := c.get("--generation"); name {
+	switch name := c.Get("--generation"); name {
 	case "", "object_hash":
 		return false, nil
 	case "head":
@@ -214,7 +215,7 @@ func (c *call) printCreation(r *rye.Creation) {
 
 // signingKey reads the file of --key.
 func (c *call) signingKey() (ed25519.PrivateKey, error) {
-	name := c.get("--key")
+	name := c.Get("--key")
 	if name == "" {
 		return nil, usagef("%s needs --key FILE; a key is never made on the way: openssl genpkey -algorithm ed25519 -out FILE", c.verb.name)
 	}

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
@@ -23,11 +24,11 @@ const (
 func diffVerbs() []*verb {
 	const short = "compare two bundles"
 	return []*verb{
-		{name: "diff", format: "rig", args: "A B", least: 2, most: 2, short: short, run: diff, flags: join(common, []flagSpec{
-			{name: "--ignore-stamp", help: "leave out created_at, provenance and assembler"},
-			{name: "--format", value: "NAME", words: []string{"text", "markdown"}, help: "text (default) or markdown"}})},
-		{name: "diff", format: "agent", args: "REF REF", least: 2, most: 2, short: short, run: diff, flags: join(common, refFlags)},
-		{name: "diff", format: "rye", args: "ROOT ROOT", least: 2, most: 2, short: short, run: diff, flags: []flagSpec{jsonFlag, idFlag}},
+		{name: "diff", format: "rig", args: "A B", short: short, run: diff, flags: join(common, []cli.Flag{
+			{Name: "--ignore-stamp", Help: "leave out created_at, provenance and assembler"},
+			{Name: "--format", Value: "NAME", Values: []string{"text", "markdown"}, Help: "text (default) or markdown"}})},
+		{name: "diff", format: "agent", args: "REF REF", short: short, run: diff, flags: join(common, refFlags)},
+		{name: "diff", format: "rye", args: "ROOT ROOT", short: short, run: diff, flags: []cli.Flag{jsonFlag, idFlag}},
 	}
 }
 
@@ -36,7 +37,7 @@ func diff(ctx context.Context, c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	form := c.get("--format")
+	form := c.Get("--format")
 	if form != "" && form != "text" && form != "markdown" {
 		return 0, usagef("--format is text or markdown")
 	}
@@ -45,19 +46,19 @@ func diff(ctx context.Context, c *call) (int, error) {
 		return 0, err
 	}
 	var in [2]bundle.Input
-	for i, arg := range c.args {
+	for i, arg := range c.Words {
 		if in[i], err = c.open(f, arg); err != nil {
 			return 0, err
 		}
 	}
-	o.Texts = c.verb.format == "rig" && !c.has("--json")
+	o.Texts = c.verb.format == "rig" && !c.Has("--json")
 	r, err := f.Diff(ctx, in[0], in[1], o)
 	if err != nil {
 		return 0, err
 	}
 	switch d := r.Whole.(type) {
 	case *agent.Difference:
-		d.A.File, d.B.File = c.args[0], c.args[1]
+		d.A.File, d.B.File = c.Words[0], c.Words[1]
 		return c.tellChanges(r)
 	case *rye.Difference:
 		return c.tell(r, func() { c.printRyeDiff(d) })
@@ -66,7 +67,7 @@ func diff(ctx context.Context, c *call) (int, error) {
 	return c.tell(r, func() {
 		switch {
 		case !d.OK() && d.Code != bundle.ContentDiffers:
-			c.print("%s %s %s: %s", d.Code, finding.Path(c.args[0]), finding.Path(c.args[1]), d.Message)
+			c.print("%s %s %s: %s", d.Code, finding.Path(c.Words[0]), finding.Path(c.Words[1]), d.Message)
 		case form == "markdown":
 			c.markdownDiff(d)
 		default:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rig"
@@ -14,9 +15,9 @@ import (
 
 func inspectVerbs() []*verb {
 	return []*verb{
-		{name: "inspect", format: "rig", args: "FILE", least: 1, most: 1, short: "show what a bundle holds, also a bad one", run: inspectRig, flags: join(common, digestFlags)},
-		{name: "inspect", format: "agent", args: "REF", least: 1, most: 1, short: "show what a bundle holds", run: inspectAgent, flags: join(common, digestFlags, signatureFlags, refFlags, []flagSpec{runtimeFlag})},
-		{name: "inspect", format: "rye", args: "ROOT", least: 1, most: 1, short: "show what a manifest says, unverified", run: inspectRye, flags: []flagSpec{jsonFlag, idFlag}},
+		{name: "inspect", format: "rig", args: "FILE", short: "show what a bundle holds, also a bad one", run: inspectRig, flags: join(common, digestFlags)},
+		{name: "inspect", format: "agent", args: "REF", short: "show what a bundle holds", run: inspectAgent, flags: join(common, digestFlags, signatureFlags, refFlags, []cli.Flag{runtimeFlag})},
+		{name: "inspect", format: "rye", args: "ROOT", short: "show what a manifest says, unverified", run: inspectRye, flags: []cli.Flag{jsonFlag, idFlag}},
 	}
 }
 
@@ -104,7 +105,7 @@ func inspectAgent(ctx context.Context, c *call) (int, error) {
 		return 0, err
 	}
 	r.Inspect()
-	r.Command, r.File = "inspect", c.args[0]
+	r.Command, r.File = "inspect", c.Words[0]
 	return c.tell(&r.Result, func() {
 		c.verdict(&r.Result)
 		n := r.Counts
@@ -121,7 +122,7 @@ func inspectAgent(ctx context.Context, c *call) (int, error) {
 
 func inspectRye(ctx context.Context, c *call) (int, error) {
 	r, err := judged[*rye.Inspection](c, &rye.Format{}, func(in bundle.Input, _ bundle.Options) (*bundle.Result, error) {
-		return bundle.Base(rye.Inspect(ctx, in.Tree, c.get("--id")))
+		return bundle.Base(rye.Inspect(ctx, in.Tree, c.Get("--id")))
 	})
 	if err != nil {
 		return 0, err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rig"
@@ -14,26 +15,26 @@ import (
 )
 
 // installFlags are those of install and up.
-func installFlags() []flagSpec {
-	return join(common, signatureFlags, digestFlags, []flagSpec{targetDir,
-		{name: "--plan", help: "print what would be done and write nothing"},
-		{name: "--backup", help: "move changed and foreign files aside"}, strictFlag})
+func installFlags() []cli.Flag {
+	return join(common, signatureFlags, digestFlags, []cli.Flag{targetDir,
+		{Name: "--plan", Help: "print what would be done and write nothing"},
+		{Name: "--backup", Help: "move changed and foreign files aside"}, strictFlag})
 }
 
 func installVerbs() []*verb {
 	return []*verb{
-		{name: "install", format: "rig", args: "FILE", least: 1, most: 1, short: "verify a bundle and put its files below a directory", run: installRig, flags: installFlags()},
-		{name: "install", format: "rye", args: "SRC", least: 1, most: 1, short: "verify a bundle and install it", run: installRye, flags: join(trustFlags, []flagSpec{jsonFlag, idFlag, extraFlag, spaceFlag,
-			{name: "--allow-downgrade", help: "take an older version, or the same one with another manifest"},
-			{name: "--dry-run", help: "print what would be done"}})},
+		{name: "install", format: "rig", args: "FILE", short: "verify a bundle and put its files below a directory", run: installRig, flags: installFlags()},
+		{name: "install", format: "rye", args: "SRC", short: "verify a bundle and install it", run: installRye, flags: join(trustFlags, []cli.Flag{jsonFlag, idFlag, extraFlag, spaceFlag,
+			{Name: "--allow-downgrade", Help: "take an older version, or the same one with another manifest"},
+			{Name: "--dry-run", Help: "print what would be done"}})},
 	}
 }
 
 func installRig(ctx context.Context, c *call) (int, error) {
-	if !c.has("--target") && !c.has("--plan") {
+	if !c.Has("--target") && !c.Has("--plan") {
 		return 0, usagef("install needs --target DIR, or --plan to list the contents")
 	}
-	r, err := c.install(ctx, rig.Format{}, c.path(c.get("--target")))
+	r, err := c.install(ctx, rig.Format{}, c.path(c.Get("--target")))
 	if err != nil {
 		return 0, err
 	}
@@ -45,7 +46,7 @@ func (c *call) install(ctx context.Context, f rig.Format, target string) (*rig.I
 }
 
 func (c *call) tellInstall(ctx context.Context, r *rig.InstallResult, runs []string) (int, error) {
-	file, target := c.args[0], c.get("--target")
+	file, target := c.Words[0], c.Get("--target")
 	if len(r.Findings) > 0 && c.isAgentBundle(ctx, file) {
 		r.Findings[0].Hint = "an agent bundle is staged, not installed: rig-bundle stage " + finding.Path(file) + " --base IMAGE --out DIR"
 	}
@@ -55,7 +56,7 @@ func (c *call) tellInstall(ctx context.Context, r *rig.InstallResult, runs []str
 	}
 	return c.tell(&r.Result.Result, func() {
 		switch {
-		case c.has("--plan") && (r.OK() || len(r.Plan) > 0):
+		case c.Has("--plan") && (r.OK() || len(r.Plan) > 0):
 			c.printPlan(r, runs)
 		case r.OK():
 			c.print("installed %s %s in %s: %s", bundle.EscapeLine(r.Name), bundle.EscapeLine(r.Version), finding.Path(target), count(len(r.Plan), "file"))
@@ -98,8 +99,8 @@ func (c *call) printPlan(r *rig.InstallResult, runs []string) {
 // spaceDir is that of --space, or the current folder unless it is the home
 // folder, which must be named.
 func (c *call) spaceDir() (string, error) {
-	if c.has("--space") {
-		return c.path(c.get("--space")), nil
+	if c.Has("--space") {
+		return c.path(c.Get("--space")), nil
 	}
 	home, err := os.Stat(cmp.Or(c.Getenv("HOME"), c.Getenv("USERPROFILE"), "."))
 	if err != nil {
@@ -120,7 +121,7 @@ func installRye(ctx context.Context, c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	f, err := c.ryeFormat(c.path(c.args[0]))
+	f, err := c.ryeFormat(c.path(c.Words[0]))
 	if err != nil {
 		return 0, err
 	}
@@ -133,7 +134,7 @@ func installRye(ctx context.Context, c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if c.has("--dry-run") {
+	if c.Has("--dry-run") {
 		for _, s := range r.Plan {
 			c.say("plan: %s %s", s.What, finding.Path(s.Path))
 		}

@@ -5,16 +5,17 @@ import (
 	"path"
 	"path/filepath"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/rye"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
 func listVerbs() []*verb {
-	return []*verb{{name: "list", format: "rye", short: "list bundles and what they show", run: list, flags: join(trustFlags, []flagSpec{jsonFlag,
-		{name: "--root", value: "DIR", many: true, help: "folder that contains a bundle's .ai; the order is that of precedence"},
-		{name: "--site", value: "DIR", many: true, help: "folder of installed Python packages, whose rye.bundles entry points are read, not run"},
-		{name: "--roots", value: "FILE", help: "YAML list of roots with ids and categories"}})}}
+	return []*verb{{name: "list", format: "rye", short: "list bundles and what they show", run: list, flags: join(trustFlags, []cli.Flag{jsonFlag,
+		{Name: "--root", Value: "DIR", Many: true, Help: "folder that contains a bundle's .ai; the order is that of precedence"},
+		{Name: "--site", Value: "DIR", Many: true, Help: "folder of installed Python packages, whose rye.bundles entry points are read, not run"},
+		{Name: "--roots", Value: "FILE", Help: "YAML list of roots with ids and categories"}})}}
 }
 
 func list(ctx context.Context, c *call) (int, error) {
@@ -60,10 +61,10 @@ func list(ctx context.Context, c *call) (int, error) {
 // ryeRoots collects the roots of --root, those of --roots, then those that the
 // entry points of --site announce.
 func (c *call) ryeRoots() (roots []rye.Root, faults []*bundle.Finding, err error) {
-	for _, dir := range c.all("--root") {
+	for _, dir := range c.All("--root") {
 		roots = append(roots, rye.Root{Path: dir})
 	}
-	if name := c.get("--roots"); name != "" {
+	if name := c.Get("--roots"); name != "" {
 		data, err := readItem(c.path(name))
 		if err != nil {
 			return nil, nil, err
@@ -79,14 +80,14 @@ func (c *call) ryeRoots() (roots []rye.Root, faults []*bundle.Finding, err error
 			roots = append(roots, r)
 		}
 	}
-	for _, dir := range c.all("--site") {
+	for _, dir := range c.All("--site") {
 		announced, bad, err := c.entryPoints(dir)
 		if err != nil {
 			return nil, nil, err
 		}
 		roots, faults = append(roots, announced...), append(faults, bad...)
 	}
-	if len(roots) == 0 && !c.has("--site") {
+	if len(roots) == 0 && !c.Has("--site") {
 		return nil, nil, usagef("list needs --root DIR, --roots FILE or --site DIR")
 	}
 	return roots, faults, nil

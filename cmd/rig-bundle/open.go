@@ -35,7 +35,7 @@ func (c *call) open(f bundle.Format, arg string) (in bundle.Input, err error) {
 	if fault != nil {
 		return in, fault
 	}
-	name, fault, err := ref.Resolve(c.path(c.get("--mirror")), a.Target)
+	name, fault, err := ref.Resolve(c.path(c.Get("--mirror")), a.Target)
 	if fault != nil {
 		return in, fault
 	}
@@ -57,7 +57,7 @@ func judged[T any](c *call, f bundle.Format, fn func(in bundle.Input, o bundle.O
 	if err != nil {
 		return r, err
 	}
-	in, err := c.open(f, c.args[0])
+	in, err := c.open(f, c.Words[0])
 	if err != nil {
 		return r, err
 	}
@@ -81,10 +81,10 @@ func (c *call) openFile(name string) (in bundle.Input, err error) {
 // beside reads the file that a flag names, or the one beside the bundle; nil
 // if that is not there.
 func (c *call) beside(flag, name string) ([]byte, error) {
-	if !c.has(flag) {
+	if !c.Has(flag) {
 		return bundle.ReadBeside(name)
 	}
-	name = c.path(c.get(flag))
+	name = c.path(c.Get(flag))
 	data, err := bundle.ReadBeside(name)
 	if err == nil && data == nil {
 		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
@@ -118,14 +118,14 @@ func readItem(name string) ([]byte, error) {
 func (c *call) rigSource(ctx context.Context, spec, output string) (f rig.Format, in bundle.Input, err error) {
 	c.subject = spec
 	s, o := &f.Source, &f.Options
-	o.DropServices, o.Form, o.Now = c.has("--drop-services"), c.get("--form"), c.Now
+	o.DropServices, o.Form, o.Now = c.Has("--drop-services"), c.Get("--form"), c.Now
 	if o.Form != "" && o.Form != rig.FormRigward && o.Form != rig.FormOpenRig {
 		return f, in, usagef("--form is %s or %s", rig.FormRigward, rig.FormOpenRig)
 	}
 	specPath := c.path(spec)
 	rigRoot := filepath.Dir(specPath)
-	if c.has("--rig-root") {
-		rigRoot = filepath.Clean(c.path(c.get("--rig-root")))
+	if c.Has("--rig-root") {
+		rigRoot = filepath.Clean(c.path(c.Get("--rig-root")))
 	}
 	// locate sets the places relative to the source root.
 	locate := func(root string) error {
@@ -139,7 +139,7 @@ func (c *call) rigSource(ctx context.Context, spec, output string) (f rig.Format
 		if rel, ok := below(root, output); ok && output != "" {
 			s.Output = rel
 		}
-		for _, dir := range c.all("--context-pack") {
+		for _, dir := range c.All("--context-pack") {
 			rel, ok := below(root, filepath.Clean(c.path(dir)))
 			if !ok {
 				return bundle.Faultf(rig.RefOutside, "", "the context pack %s lies outside the source root %s", finding.Path(dir), finding.QuoteMax(root, 200))
@@ -152,8 +152,8 @@ func (c *call) rigSource(ctx context.Context, spec, output string) (f rig.Format
 	if ok {
 		c.after(func() { repo.Close() })
 	}
-	if c.has("--from") {
-		if c.has("--source-root") {
+	if c.Has("--from") {
+		if c.Has("--source-root") {
 			return f, in, usagef("with --from the source root is the top of the repository")
 		}
 		if err == nil && !ok {
@@ -162,7 +162,7 @@ func (c *call) rigSource(ctx context.Context, spec, output string) (f rig.Format
 		if err != nil {
 			return f, in, err
 		}
-		id, err := repo.Resolve(ctx, c.get("--from"))
+		id, err := repo.Resolve(ctx, c.Get("--from"))
 		if err != nil {
 			return f, in, gitError(err)
 		}
@@ -180,7 +180,7 @@ func (c *call) rigSource(ctx context.Context, spec, output string) (f rig.Format
 		return f, in, locate(top)
 	}
 	if err != nil {
-		if !c.has("--source-root") {
+		if !c.Has("--source-root") {
 			return f, in, err
 		}
 		c.say("note: git can't be asked: %s", errorText(err))
@@ -188,8 +188,8 @@ func (c *call) rigSource(ctx context.Context, spec, output string) (f rig.Format
 	}
 	s.Abs = rigRoot
 	switch {
-	case c.has("--source-root"):
-		s.Abs = filepath.Clean(c.path(c.get("--source-root")))
+	case c.Has("--source-root"):
+		s.Abs = filepath.Clean(c.path(c.Get("--source-root")))
 	case ok && repo.WorkTree() != "":
 		s.Abs = repo.WorkTree()
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rig"
@@ -16,78 +17,78 @@ import (
 
 // Flags that several verbs share.
 var (
-	jsonFlag       = flagSpec{name: "--json", help: "print one JSON object on standard output"}
-	limitFlag      = flagSpec{name: "--limit", value: "NAME=VALUE", many: true, help: "change one limit, such as total-size=2GiB"}
-	strictFlag     = flagSpec{name: "--strict", value: "NAME,…", optional: true, words: rig.StrictNotes(), help: "make notes errors: all that stand for doubt, or those named"}
-	extraFlag      = flagSpec{name: "--allow-extra", help: "files that the manifest does not list are a note only"}
-	idFlag         = flagSpec{name: "--id", value: "ID", help: "the bundle that is meant, such as acme/greeter; by default the only one there"}
-	keyFlag        = flagSpec{name: "--key", value: "FILE", help: "Ed25519 key to sign with, unencrypted PKCS#8 PEM that nobody else can read"}
-	spaceFlag      = flagSpec{name: "--space", value: "DIR", help: "folder whose .ai the bundle is installed in, by default the current one"}
-	typeFlag       = flagSpec{name: "--type", value: "TYPE", words: []string{"directive", "tool", "knowledge", "config"}, help: "type of the item, by default what its path below .ai says"}
-	generationFlag = flagSpec{name: "--generation", value: "NAME", words: []string{"object_hash", "head"}, help: "object_hash (default), or head, the newest: .ai/manifest.yaml"}
-	againstRig     = flagSpec{name: "--against", value: "FILE", help: "the committed bundle"}
-	targetDir      = flagSpec{name: "--target", value: "DIR", help: "directory that the bundle's files belong to"}
+	jsonFlag       = cli.Flag{Name: "--json", Help: "print one JSON object on standard output"}
+	limitFlag      = cli.Flag{Name: "--limit", Value: "NAME=VALUE", Many: true, Help: "change one limit, such as total-size=2GiB"}
+	strictFlag     = cli.Flag{Name: "--strict", Value: "NAME,…", Optional: true, Values: rig.StrictNotes(), Help: "make notes errors: all that stand for doubt, or those named"}
+	extraFlag      = cli.Flag{Name: "--allow-extra", Help: "files that the manifest does not list are a note only"}
+	idFlag         = cli.Flag{Name: "--id", Value: "ID", Help: "the bundle that is meant, such as acme/greeter; by default the only one there"}
+	keyFlag        = cli.Flag{Name: "--key", Value: "FILE", Help: "Ed25519 key to sign with, unencrypted PKCS#8 PEM that nobody else can read"}
+	spaceFlag      = cli.Flag{Name: "--space", Value: "DIR", Help: "folder whose .ai the bundle is installed in, by default the current one"}
+	typeFlag       = cli.Flag{Name: "--type", Value: "TYPE", Values: []string{"directive", "tool", "knowledge", "config"}, Help: "type of the item, by default what its path below .ai says"}
+	generationFlag = cli.Flag{Name: "--generation", Value: "NAME", Values: []string{"object_hash", "head"}, Help: "object_hash (default), or head, the newest: .ai/manifest.yaml"}
+	againstRig     = cli.Flag{Name: "--against", Value: "FILE", Help: "the committed bundle"}
+	targetDir      = cli.Flag{Name: "--target", Value: "DIR", Help: "directory that the bundle's files belong to"}
 
 	// common belong to nearly every verb of archives, digestFlags and
 	// signatureFlags to those that judge a file.
-	common      = []flagSpec{jsonFlag, limitFlag}
-	digestFlags = []flagSpec{
-		{name: "--sha256-file", value: "FILE", help: "digest file, instead of FILE.sha256 beside the bundle"},
-		{name: "--require-checksum", help: "refuse a bundle for which no digest is known, as RigBundles are by default"},
-		{name: "--allow-missing-digest", help: "take a bundle without a digest, as agent bundles are by default"},
+	common      = []cli.Flag{jsonFlag, limitFlag}
+	digestFlags = []cli.Flag{
+		{Name: "--sha256-file", Value: "FILE", Help: "digest file, instead of FILE.sha256 beside the bundle"},
+		{Name: "--require-checksum", Help: "refuse a bundle for which no digest is known, as RigBundles are by default"},
+		{Name: "--allow-missing-digest", Help: "take a bundle without a digest, as agent bundles are by default"},
 	}
-	signatureFlags = []flagSpec{
-		{name: "--allowed-signers", value: "FILE", help: "whose signatures count, as ssh-keygen reads it"},
-		{name: "--signer", value: "PRINCIPAL", help: "who must have signed"},
-		{name: "--signature", value: "FILE", help: "signature, instead of FILE.sig beside the bundle"},
-		{name: "--require-signature", help: "refuse a bundle that nobody has signed"},
+	signatureFlags = []cli.Flag{
+		{Name: "--allowed-signers", Value: "FILE", Help: "whose signatures count, as ssh-keygen reads it"},
+		{Name: "--signer", Value: "PRINCIPAL", Help: "who must have signed"},
+		{Name: "--signature", Value: "FILE", Help: "signature, instead of FILE.sig beside the bundle"},
+		{Name: "--require-signature", Help: "refuse a bundle that nobody has signed"},
 	}
 	// refFlags say which of the bundles that a reference leads to is meant.
-	refFlags = []flagSpec{
-		{name: "--mirror", value: "DIR", help: "directory in which gh: references are looked up"},
-		{name: "--target", value: "TARGET", help: "where it is to run: linux/amd64/glibc, darwin/arm64"},
+	refFlags = []cli.Flag{
+		{Name: "--mirror", Value: "DIR", Help: "directory in which gh: references are looked up"},
+		{Name: "--target", Value: "TARGET", Help: "where it is to run: linux/amd64/glibc, darwin/arm64"},
 	}
-	runtimeFlag = flagSpec{name: "--runtime", value: "TYPE@VERSION", help: "what the base image brings, such as node@20.15.1"}
-	trustFlags  = []flagSpec{
-		{name: "--project", value: "DIR", help: "project whose trust store counts, by default the current folder"},
-		{name: "--trust-fingerprint", value: "KEY", many: true, help: "trust this key: 16 or 64 hex digits, or ed25519:BASE64"},
+	runtimeFlag = cli.Flag{Name: "--runtime", Value: "TYPE@VERSION", Help: "what the base image brings, such as node@20.15.1"}
+	trustFlags  = []cli.Flag{
+		{Name: "--project", Value: "DIR", Help: "project whose trust store counts, by default the current folder"},
+		{Name: "--trust-fingerprint", Value: "KEY", Many: true, Help: "trust this key: 16 or 64 hex digits, or ed25519:BASE64"},
 	}
-	sourceFlags = []flagSpec{
-		{name: "--rig-root", value: "DIR", help: "directory that the rig's own paths belong to, by default that of SPEC"},
-		{name: "--source-root", value: "DIR", help: "nothing outside is read; by default the top of the git work tree, or the rig root"},
-		{name: "--from", value: "REV", help: "take every file from the blobs of this commit"},
-		{name: "--drop-services", help: "leave the rig's services out"},
-		{name: "--form", value: "NAME", words: []string{rig.FormRigward, rig.FormOpenRig}, help: "rigward (default) or openrig-0.4, the choices of older packers"},
-		{name: "--context-pack", value: "DIR", many: true, help: "carry the context pack in this directory: its manifest and the files that it names"},
+	sourceFlags = []cli.Flag{
+		{Name: "--rig-root", Value: "DIR", Help: "directory that the rig's own paths belong to, by default that of SPEC"},
+		{Name: "--source-root", Value: "DIR", Help: "nothing outside is read; by default the top of the git work tree, or the rig root"},
+		{Name: "--from", Value: "REV", Help: "take every file from the blobs of this commit"},
+		{Name: "--drop-services", Help: "leave the rig's services out"},
+		{Name: "--form", Value: "NAME", Values: []string{rig.FormRigward, rig.FormOpenRig}, Help: "rigward (default) or openrig-0.4, the choices of older packers"},
+		{Name: "--context-pack", Value: "DIR", Many: true, Help: "carry the context pack in this directory: its manifest and the files that it names"},
 	}
 )
 
 // join makes the flags of a verb.
-func join(lists []flagSpec, more ...[]flagSpec) []flagSpec {
-	return slices.Concat(append([][]flagSpec{lists}, more...)...)
+func join(lists []cli.Flag, more ...[]cli.Flag) []cli.Flag {
+	return slices.Concat(append([][]cli.Flag{lists}, more...)...)
 }
 
 // options reads the flags that mean the same in all formats.
 func (c *call) options() (o bundle.Options, err error) {
-	if c.has("--limit") {
+	if c.Has("--limit") {
 		o.Limits = bundle.DefaultLimits()
 		if c.verb.format == "agent" {
 			o.Limits = agent.DefaultLimits()
 		}
-		for _, v := range c.all("--limit") {
+		for _, v := range c.All("--limit") {
 			if err := o.Limits.Set(v); err != nil {
 				return o, usagef("%v", err)
 			}
 		}
 	}
-	require, allow := c.has("--require-checksum"), c.has("--allow-missing-digest")
+	require, allow := c.Has("--require-checksum"), c.Has("--allow-missing-digest")
 	if require && allow {
 		return o, usagef("--require-checksum and --allow-missing-digest contradict each other")
 	}
 	o.RequireChecksum = require || c.verb.format == "rig" && !allow
-	if c.has("--strict") {
+	if c.Has("--strict") {
 		o.Strict = true
-		if names := c.get("--strict"); names != "" {
+		if names := c.Get("--strict"); names != "" {
 			o.Only = strings.Split(names, ",")
 			for _, n := range o.Only {
 				if !slices.Contains(rig.StrictNotes(), n) {
@@ -96,10 +97,10 @@ func (c *call) options() (o bundle.Options, err error) {
 			}
 		}
 	}
-	o.Plan, o.Backup, o.Now = c.has("--plan") || c.has("--dry-run"), c.has("--backup"), c.Now()
+	o.Plan, o.Backup, o.Now = c.Has("--plan") || c.Has("--dry-run"), c.Has("--backup"), c.Now()
 	o.State = c.state()
-	o.Signed = bundle.SignatureRules{Signer: c.get("--signer"), Require: c.has("--require-signature"), Now: o.Now}
-	switch name := c.get("--allowed-signers"); {
+	o.Signed = bundle.SignatureRules{Signer: c.Get("--signer"), Require: c.Has("--require-signature"), Now: o.Now}
+	switch name := c.Get("--allowed-signers"); {
 	case name != "":
 		data, err := os.ReadFile(c.path(name))
 		if err != nil {
@@ -107,7 +108,7 @@ func (c *call) options() (o bundle.Options, err error) {
 		}
 		o.Signed.Signers, err = sshsign.ParseSigners(data)
 		return o, err
-	case c.has("--signer"), c.has("--require-signature"), c.has("--signature"):
+	case c.Has("--signer"), c.Has("--require-signature"), c.Has("--signature"):
 		return o, usagef("signatures are judged with --allowed-signers FILE only")
 	}
 	return o, nil
@@ -121,18 +122,18 @@ func (c *call) format() (bundle.Format, error) {
 	case "rye":
 		return c.ryeFormat("")
 	}
-	return rig.Format{IgnoreStamp: c.has("--ignore-stamp")}, nil
+	return rig.Format{IgnoreStamp: c.Has("--ignore-stamp")}, nil
 }
 
 func (c *call) agentFormat() (f agent.Format, err error) {
-	if s := c.get("--target"); s != "" {
+	if s := c.Get("--target"); s != "" {
 		t, err := agent.ParseTarget(s)
 		if err != nil {
 			return f, usagef("%v", err)
 		}
 		f.Target = &t
 	}
-	if s := c.get("--runtime"); s != "" {
+	if s := c.Get("--runtime"); s != "" {
 		r, err := agent.ParseRuntime(s)
 		if err != nil {
 			return f, usagef("%v", err)
@@ -178,11 +179,11 @@ func (c *call) ryeUser() string {
 // ryeFormat opens the trust stores and reads the pins. What lies at or below
 // bundleRoot gives no trust.
 func (c *call) ryeFormat(bundleRoot string) (*rye.Format, error) {
-	if c.has("--id") && c.get("--id") == "" {
+	if c.Has("--id") && c.Get("--id") == "" {
 		return nil, usagef("--id is empty")
 	}
 	k := &rye.Keyring{}
-	for _, p := range c.all("--trust-fingerprint") {
+	for _, p := range c.All("--trust-fingerprint") {
 		pin, err := rye.ParsePin(p)
 		if err != nil {
 			return nil, usagef("--trust-fingerprint: %v", err)
@@ -192,7 +193,7 @@ func (c *call) ryeFormat(bundleRoot string) (*rye.Format, error) {
 	for _, tier := range []struct {
 		trust rye.Trust
 		root  string
-	}{{rye.TrustProject, c.path(cmp.Or(c.get("--project"), "."))}, {rye.TrustUser, c.ryeUser()}} {
+	}{{rye.TrustProject, c.path(cmp.Or(c.Get("--project"), "."))}, {rye.TrustUser, c.ryeUser()}} {
 		if tier.root == "" {
 			continue
 		}
@@ -213,5 +214,5 @@ func (c *call) ryeFormat(bundleRoot string) (*rye.Format, error) {
 	if c.Machine != "" {
 		k.Stores = append(k.Stores, s)
 	}
-	return &rye.Format{Options: rye.Options{ID: c.get("--id"), Keys: k, AllowExtra: c.has("--allow-extra")}, AllowDowngrade: c.has("--allow-downgrade")}, nil
+	return &rye.Format{Options: rye.Options{ID: c.Get("--id"), Keys: k, AllowExtra: c.Has("--allow-extra")}, AllowDowngrade: c.Has("--allow-downgrade")}, nil
 }

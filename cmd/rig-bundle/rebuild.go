@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rig"
@@ -13,10 +14,10 @@ import (
 
 func rebuildVerbs() []*verb {
 	return []*verb{
-		{name: "rebuild", format: "rig", args: "SPEC", least: 1, most: 1, short: "prove that a bundle matches its source", run: rebuild, flags: join(common, sourceFlags, []flagSpec{againstRig, strictFlag})},
-		{name: "rebuild", format: "agent", args: "DIR|REF", least: 1, most: 1, short: "pack again and compare", run: rebuild,
-			flags: join(common, refFlags, []flagSpec{{name: "--against", value: "FILE", help: "bundle to compare with, by default REF itself"}})},
-		{name: "rebuild", format: "rye", args: "ROOT", least: 1, most: 1, short: "make the manifest again and compare", run: rebuild, flags: []flagSpec{jsonFlag, idFlag}},
+		{name: "rebuild", format: "rig", args: "SPEC", short: "prove that a bundle matches its source", run: rebuild, flags: join(common, sourceFlags, []cli.Flag{againstRig, strictFlag})},
+		{name: "rebuild", format: "agent", args: "DIR|REF", short: "pack again and compare", run: rebuild,
+			flags: join(common, refFlags, []cli.Flag{{Name: "--against", Value: "FILE", Help: "bundle to compare with, by default REF itself"}})},
+		{name: "rebuild", format: "rye", args: "ROOT", short: "make the manifest again and compare", run: rebuild, flags: []cli.Flag{jsonFlag, idFlag}},
 	}
 }
 
@@ -29,17 +30,17 @@ func rebuild(ctx context.Context, c *call) (int, error) {
 	var src, against bundle.Input
 	switch c.verb.format {
 	case "rig":
-		if !c.has("--against") {
+		if !c.Has("--against") {
 			return 0, usagef("rebuild needs --against FILE")
 		}
-		if against, err = c.open(rig.Format{}, c.get("--against")); err == nil {
-			f, src, err = c.rigSource(ctx, c.args[0], c.path(c.get("--against")))
+		if against, err = c.open(rig.Format{}, c.Get("--against")); err == nil {
+			f, src, err = c.rigSource(ctx, c.Words[0], c.path(c.Get("--against")))
 		}
 	case "agent":
 		f, src, against, err = c.rebuildAgent()
 	case "rye":
-		f = &rye.Format{Options: rye.Options{ID: c.get("--id")}}
-		src, err = c.open(f, c.args[0])
+		f = &rye.Format{Options: rye.Options{ID: c.Get("--id")}}
+		src, err = c.open(f, c.Words[0])
 	}
 	if err != nil {
 		return 0, err
@@ -64,20 +65,20 @@ func (c *call) rebuildAgent() (f agent.Format, src, against bundle.Input, err er
 	if f, err = c.builder(); err != nil {
 		return f, src, against, err
 	}
-	if arg := c.get("--against"); arg != "" {
+	if arg := c.Get("--against"); arg != "" {
 		if against, err = c.open(f, arg); err != nil {
 			return f, src, against, err
 		}
 	}
-	if info, serr := os.Stat(c.path(c.args[0])); serr != nil || !info.IsDir() {
-		src, err = c.open(f, c.args[0])
+	if info, serr := os.Stat(c.path(c.Words[0])); serr != nil || !info.IsDir() {
+		src, err = c.open(f, c.Words[0])
 		return f, src, against, err
 	}
 	if against.File == nil {
 		return f, src, against, usagef("a directory is compared with --against FILE")
 	}
-	c.subject = c.args[0]
-	src, err = c.openTree(c.args[0])
+	c.subject = c.Words[0]
+	src, err = c.openTree(c.Words[0])
 	return f, src, against, err
 }
 

@@ -492,13 +492,13 @@ func TestUsage(t *testing.T) {
 			t.Errorf("completion %s: %d %s", shell, status, out)
 		}
 	}
-	if status, out, _ := command(dir, nil, "man"); status != 0 || !strings.Contains(out, ".TH RIG-BUNDLE 1") {
+	if status, out, _ := command(dir, nil, "man"); status != 0 || !strings.Contains(out, ".TH RIG\\-BUNDLE 1") {
 		t.Errorf("man: %d", status)
 	}
 	if status, out, _ := command(dir, nil, "--version"); status != 0 || !strings.HasPrefix(out, "rig-bundle ") {
 		t.Errorf("--version: %d %q", status, out)
 	}
-	if status, _, text := command(dir, nil, "nosuch"); status != 2 || text != "rig-bundle: usage: there is no command \"nosuch\"\nhint: rig-bundle --help\n" {
+	if status, _, text := command(dir, nil, "nosuch"); status != 2 || text != "rig-bundle: usage: unknown command \"nosuch\"\nhint: rig-bundle --help\n" {
 		t.Errorf("an unknown command: %d %q", status, text)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hiddeco/sshsig"
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
 	bundleagent "github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rig"
@@ -26,11 +27,11 @@ import (
 
 func signVerbs() []*verb {
 	const short = "write FILE.sig, a detached SSH signature"
-	flags := []flagSpec{jsonFlag, {name: "--key", value: "FILE", help: "SSH private key, or a public key whose private half is in ssh-agent"}}
+	flags := []cli.Flag{jsonFlag, {Name: "--key", Value: "FILE", Help: "SSH private key, or a public key whose private half is in ssh-agent"}}
 	return []*verb{
-		{name: "sign", format: "rig", args: "FILE…", least: 1, most: -1, short: short, run: sshSign(rig.Namespace), flags: flags},
-		{name: "sign", format: "agent", args: "FILE…", least: 1, most: -1, short: short, run: sshSign(bundleagent.Namespace), flags: flags},
-		{name: "sign", format: "rye", args: "FILE…", least: 1, most: -1, short: "write a signature line into items", run: signItems, flags: []flagSpec{jsonFlag, keyFlag, typeFlag, generationFlag}},
+		{name: "sign", format: "rig", args: "FILE…", short: short, run: sshSign(rig.Namespace), flags: flags},
+		{name: "sign", format: "agent", args: "FILE…", short: short, run: sshSign(bundleagent.Namespace), flags: flags},
+		{name: "sign", format: "rye", args: "FILE…", short: "write a signature line into items", run: signItems, flags: []cli.Flag{jsonFlag, keyFlag, typeFlag, generationFlag}},
 	}
 }
 
@@ -45,10 +46,10 @@ type signed struct {
 // signature of the file's bytes, as ssh-keygen -Y sign makes it.
 func sshSign(namespace string) func(context.Context, *call) (int, error) {
 	return func(_ context.Context, c *call) (int, error) {
-		if !c.has("--key") {
+		if !c.Has("--key") {
 			return 0, usagef("sign needs --key FILE")
 		}
-		signer, done, err := c.sshSigner(c.path(c.get("--key")))
+		signer, done, err := c.sshSigner(c.path(c.Get("--key")))
 		if err != nil {
 			return 0, err
 		}
@@ -58,13 +59,13 @@ func sshSign(namespace string) func(context.Context, *call) (int, error) {
 			Signed []signed `json:"signed"`
 		}{Result: bundle.NewResult("sign")}
 		out.Whole = out
-		for _, name := range c.args {
+		for _, name := range c.Words {
 			if err := c.signFile(c.path(name), signer, namespace); err != nil {
 				return 0, err
 			}
 			s := signed{bundle.EscapeLine(name), bundle.EscapeLine(name + ".sig"), ssh.FingerprintSHA256(signer.PublicKey())}
 			out.Signed = append(out.Signed, s)
-			if !c.has("--json") {
+			if !c.Has("--json") {
 				c.print("%s", s.Signature)
 			}
 		}
@@ -149,7 +150,7 @@ func signItems(_ context.Context, c *call) (int, error) {
 		Signed []string `json:"signed"`
 	}{bundle.NewResult("sign"), []string{}}
 	out.Whole = out
-	for _, name := range c.args {
+	for _, name := range c.Words {
 		fault, err := c.signItem(name, head, key, at)
 		if err != nil {
 			return 0, err

@@ -10,20 +10,21 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
 func stageVerbs() []*verb {
-	return []*verb{{name: "stage", format: "agent", args: "[REF]", most: 1, short: "prepare an image build context", run: stage, flags: join(common, digestFlags, signatureFlags, refFlags, []flagSpec{runtimeFlag,
-		{name: "--base", value: "IMAGE", help: "base image, best with @sha256: digest"},
-		{name: "--out", value: "DIR", help: "new directory for the context"},
-		{name: "--source", value: "DIR", help: "build a bundle from this directory instead of taking REF"},
-		{name: "--lock", value: "FILE", help: "lockfile that belongs to the key of the build"},
-		{name: "--cache", value: "DIR", help: "where built bundles are kept under their keys"},
-		{name: "--build-cmd", value: "CMD", help: "command that leaves one bundle in $RIG_BUNDLE_OUT"},
-		{name: "--print-key", help: "print the key of the build and stop"}})}}
+	return []*verb{{name: "stage", format: "agent", args: "[REF]", short: "prepare an image build context", run: stage, flags: join(common, digestFlags, signatureFlags, refFlags, []cli.Flag{runtimeFlag,
+		{Name: "--base", Value: "IMAGE", Help: "base image, best with @sha256: digest"},
+		{Name: "--out", Value: "DIR", Help: "new directory for the context"},
+		{Name: "--source", Value: "DIR", Help: "build a bundle from this directory instead of taking REF"},
+		{Name: "--lock", Value: "FILE", Help: "lockfile that belongs to the key of the build"},
+		{Name: "--cache", Value: "DIR", Help: "where built bundles are kept under their keys"},
+		{Name: "--build-cmd", Value: "CMD", Help: "command that leaves one bundle in $RIG_BUNDLE_OUT"},
+		{Name: "--print-key", Help: "print the key of the build and stop"}})}}
 }
 
 // stage prepares an image build context from a reference, or from a local
@@ -37,15 +38,15 @@ func stage(ctx context.Context, c *call) (int, error) {
 		return 0, err
 	}
 	var notes []bundle.Note
-	if f.Base = c.get("--base"); !c.has("--print-key") {
+	if f.Base = c.Get("--base"); !c.Has("--print-key") {
 		if notes, err = agent.CheckBase(f.Base); err != nil {
 			return 0, usagef("%v", err)
 		}
 	}
-	out, name := c.path(c.get("--out")), c.get("--source")
+	out, name := c.path(c.Get("--out")), c.Get("--source")
 	var r *agent.Result
 	if name == "" {
-		name = c.args[0]
+		name = c.Words[0]
 		r, err = judged[*agent.Result](c, f, func(in bundle.Input, o bundle.Options) (*bundle.Result, error) { return f.Install(ctx, in, out, o) })
 		if err != nil {
 			return 0, err
@@ -56,7 +57,7 @@ func stage(ctx context.Context, c *call) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if c.has("--print-key") {
+		if c.Has("--print-key") {
 			c.print("%s", key)
 			return exitOK, nil
 		}
@@ -80,19 +81,19 @@ func stage(ctx context.Context, c *call) (int, error) {
 }
 
 func (c *call) checkStageFlags(f agent.Format) error {
-	local := c.has("--source")
+	local := c.Has("--source")
 	switch {
-	case local == (len(c.args) == 1):
+	case local == (len(c.Words) == 1):
 		return usagef("stage takes either REF or --source DIR")
 	case f.Target == nil:
 		return usagef("stage needs --target")
-	case !local && (c.has("--lock") || c.has("--cache") || c.has("--build-cmd") || c.has("--print-key")):
+	case !local && (c.Has("--lock") || c.Has("--cache") || c.Has("--build-cmd") || c.Has("--print-key")):
 		return usagef("--lock, --cache, --build-cmd and --print-key go with --source")
-	case c.has("--print-key"):
+	case c.Has("--print-key"):
 		return nil
-	case local && (!c.has("--cache") || !c.has("--build-cmd")):
+	case local && (!c.Has("--cache") || !c.Has("--build-cmd")):
 		return usagef("--source needs --cache DIR and --build-cmd CMD")
-	case !c.has("--base") || !c.has("--out"):
+	case !c.Has("--base") || !c.Has("--out"):
 		return usagef("stage needs --base and --out")
 	}
 	return nil
@@ -101,15 +102,15 @@ func (c *call) checkStageFlags(f agent.Format) error {
 // cacheKey is the key of the build of --source. A relative lockfile belongs
 // to the caller's directory, or if it is not there to the source.
 func (c *call) cacheKey(f agent.Format) (string, error) {
-	src, err := c.openTree(c.get("--source"))
+	src, err := c.openTree(c.Get("--source"))
 	if err != nil {
 		return "", err
 	}
 	var lock io.Reader
-	if name := c.get("--lock"); name != "" {
+	if name := c.Get("--lock"); name != "" {
 		file, _, err := bundle.OpenFile(c.path(name))
 		if errors.Is(err, fs.ErrNotExist) && !filepath.IsAbs(name) {
-			file, _, err = bundle.OpenFile(filepath.Join(c.path(c.get("--source")), name))
+			file, _, err = bundle.OpenFile(filepath.Join(c.path(c.Get("--source")), name))
 		}
 		if err != nil {
 			return "", err
@@ -123,7 +124,7 @@ func (c *call) cacheKey(f agent.Format) (string, error) {
 // localBuild takes the bundle of a key from the cache, or runs the command
 // that the user gave and keeps what it made.
 func (c *call) localBuild(ctx context.Context, key string, f agent.Format, limits bundle.Limits) (*agent.Result, error) {
-	cache := &agent.Cache{Dir: c.path(c.get("--cache")), Limits: limits, State: c.state()}
+	cache := &agent.Cache{Dir: c.path(c.Get("--cache")), Limits: limits, State: c.state()}
 	r, file, err := cache.Get(ctx, key, f.Target, f.Runtime)
 	if err != nil {
 		return nil, err
@@ -142,8 +143,8 @@ func (c *call) localBuild(ctx context.Context, key string, f agent.Format, limit
 	if runtime.GOOS == "windows" {
 		shell, flag = "cmd", "/c"
 	}
-	cmd := exec.CommandContext(ctx, shell, flag, c.get("--build-cmd"))
-	cmd.Dir = c.path(c.get("--source"))
+	cmd := exec.CommandContext(ctx, shell, flag, c.Get("--build-cmd"))
+	cmd.Dir = c.path(c.Get("--source"))
 	cmd.Env = append(append([]string{}, c.Environ...), "RIG_BUNDLE_OUT="+out, "RIG_BUNDLE_TARGET="+f.Target.String())
 	cmd.Stdout, cmd.Stderr = c.Stderr, c.Stderr
 	if err := cmd.Run(); err != nil {

@@ -43,12 +43,12 @@ func (c *call) print1(r *bundle.Result, text func()) int {
 		}
 	}
 	switch {
-	case c.has("--json"):
+	case c.Has("--json"):
 		r.File = bundle.EscapeLine(r.File)
 		if r.Whole != nil {
-			c.json(r.Whole)
+			c.object(r.Whole)
 		} else {
-			c.json(r)
+			c.object(r)
 		}
 	case text != nil:
 		text()

@@ -9,35 +9,36 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/rye"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
 func trustVerbs() []*verb {
-	return []*verb{{name: "trust", format: "rye", args: "list | add [DOC] | remove FINGERPRINT", least: 1, most: 2, short: "look at and change a trust store", run: trust, flags: []flagSpec{jsonFlag, keyFlag,
-		{name: "--project", value: "DIR", help: "the store of this project instead of the user's"},
-		{name: "--machine", help: "the store of this machine, which its administrator keeps, instead of the user's"},
-		{name: "--owner", value: "NAME", help: "owner to write into the document of the own key"}}}}
+	return []*verb{{name: "trust", format: "rye", args: "list | add [DOC] | remove FINGERPRINT", short: "look at and change a trust store", run: trust, flags: []cli.Flag{jsonFlag, keyFlag,
+		{Name: "--project", Value: "DIR", Help: "the store of this project instead of the user's"},
+		{Name: "--machine", Help: "the store of this machine, which its administrator keeps, instead of the user's"},
+		{Name: "--owner", Value: "NAME", Help: "owner to write into the document of the own key"}}}}
 }
 
 func trust(_ context.Context, c *call) (int, error) {
 	root, tier := c.ryeUser(), rye.TrustUser
 	switch {
-	case c.has("--project") && c.has("--machine"):
+	case c.Has("--project") && c.Has("--machine"):
 		return 0, usagef("--project and --machine contradict each other")
-	case c.has("--project"):
-		root, tier = c.path(c.get("--project")), rye.TrustProject
-	case c.has("--machine"):
+	case c.Has("--project"):
+		root, tier = c.path(c.Get("--project")), rye.TrustProject
+	case c.Has("--machine"):
 		root, tier = c.Machine, rye.TrustMachine
 	}
 	switch {
-	case root == "" && c.has("--machine"):
+	case root == "" && c.Has("--machine"):
 		return 0, usagef("this machine has no place for a store")
 	case root == "":
 		return 0, usagef("neither USER_SPACE nor HOME names the user's store, give --project DIR")
 	}
-	switch c.args[0] {
+	switch c.Words[0] {
 	case "list":
 		return c.trustList()
 	case "add":
@@ -51,7 +52,7 @@ func trust(_ context.Context, c *call) (int, error) {
 // trustList lists the project's store, the current folder's by default, the
 // user's and the machine's.
 func (c *call) trustList() (int, error) {
-	if err := c.words(1, 1); err != nil {
+	if err := c.count(1, 1); err != nil {
 		return 0, err
 	}
 	f, err := c.ryeFormat("")
@@ -110,10 +111,10 @@ func (c *call) trustAdd(root string, tier rye.Trust) (int, error) {
 	var name string
 	var text []byte
 	var fault *bundle.Finding
-	if len(c.args) == 1 {
-		name, text, fault = rye.OwnDocument(own, c.get("--owner"), at)
+	if len(c.Words) == 1 {
+		name, text, fault = rye.OwnDocument(own, c.Get("--owner"), at)
 	} else {
-		data, err := readItem(c.path(c.args[1]))
+		data, err := readItem(c.path(c.Words[1]))
 		if err != nil {
 			return 0, err
 		}
@@ -158,23 +159,23 @@ func (c *call) mayVouch(root string, tier rye.Trust, own ed25519.PrivateKey, nam
 	}
 	if !public.Equal(key) {
 		f := bundle.Faultf(rye.KeySignerUntrusted, name, "the own key %s is not in the store, so its signature would make nobody trusted", fp)
-		f.Hint = "rig-bundle trust add --key " + finding.Path(c.get("--key"))
+		f.Hint = "rig-bundle trust add --key " + finding.Path(c.Get("--key"))
 		return f, nil
 	}
 	return nil, nil
 }
 
 func (c *call) trustRemove(root string, tier rye.Trust) (int, error) {
-	if err := c.words(2, 2); err != nil {
+	if err := c.count(2, 2); err != nil {
 		return 0, err
 	}
-	removed, err := rye.RemoveFromStore(tier, root, c.args[1])
+	removed, err := rye.RemoveFromStore(tier, root, c.Words[1])
 	if err != nil {
 		return 0, usageUnlessPath(err)
 	}
 	var fault *bundle.Finding
 	if len(removed) == 0 {
-		fault = bundle.Faultf(rye.UntrustedKey, "", "the store has no document of %s", c.args[1])
+		fault = bundle.Faultf(rye.UntrustedKey, "", "the store has no document of %s", c.Words[1])
 	}
 	return c.tell(&newStored("removed", fault, removed...).Result, func() {
 		for _, p := range removed {

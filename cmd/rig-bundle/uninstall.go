@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/rig"
 	"github.com/rigward/rigward/pkg/bundle/rye"
@@ -12,23 +13,23 @@ import (
 func uninstallVerbs() []*verb {
 	const short = "remove an installed bundle"
 	return []*verb{
-		{name: "uninstall", format: "rig", args: "NAME", least: 1, most: 1, short: short, run: uninstallRig, flags: join(common, []flagSpec{targetDir})},
-		{name: "uninstall", format: "rye", args: "ID", least: 1, most: 1, short: short, run: uninstallRye, flags: join(trustFlags, []flagSpec{jsonFlag, spaceFlag})},
+		{name: "uninstall", format: "rig", args: "NAME", short: short, run: uninstallRig, flags: join(common, []cli.Flag{targetDir})},
+		{name: "uninstall", format: "rye", args: "ID", short: short, run: uninstallRye, flags: join(trustFlags, []cli.Flag{jsonFlag, spaceFlag})},
 	}
 }
 
 func uninstallRig(ctx context.Context, c *call) (int, error) {
-	if !c.has("--target") {
+	if !c.Has("--target") {
 		return 0, usagef("uninstall needs --target DIR")
 	}
-	r, err := rig.Uninstall(ctx, c.args[0], c.path(c.get("--target")), c.state())
+	r, err := rig.Uninstall(ctx, c.Words[0], c.path(c.Get("--target")), c.state())
 	if err != nil {
 		return 0, err
 	}
-	r.Whole, r.Target = r, bundle.EscapeLine(c.get("--target"))
+	r.Whole, r.Target = r, bundle.EscapeLine(c.Get("--target"))
 	return c.tell(&r.Result.Result, func() {
 		if r.Code == rig.InstallNotFound {
-			c.print("%s", rejected(&r.Result.Result, c.args[0]))
+			c.print("%s", rejected(&r.Result.Result, c.Words[0]))
 			return
 		}
 		c.print("removed %s: %s", bundle.EscapeLine(r.Name), count(len(r.Plan), "file"))
@@ -48,7 +49,7 @@ func uninstallRye(ctx context.Context, c *call) (int, error) {
 		return 0, err
 	}
 	o := rye.UninstallOptions{State: c.state(), Confirm: outside.Keys}
-	r, err := whole[*rye.UninstallResult](bundle.Base(rye.Uninstall(ctx, c.args[0], space, o)))
+	r, err := whole[*rye.UninstallResult](bundle.Base(rye.Uninstall(ctx, c.Words[0], space, o)))
 	if err != nil {
 		return 0, err
 	}

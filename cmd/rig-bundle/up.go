@@ -6,20 +6,21 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle/rig"
 )
 
 const codeRuntime = "runtime-missing"
 
 func upVerbs() []*verb {
-	return []*verb{{name: "up", format: "rig", args: "FILE", least: 1, most: 1, short: "install a bundle and start its rig with the user's own rig program", run: up,
-		flags: join(installFlags(), []flagSpec{{name: "--cwd", value: "DIR", help: "working directory of the members for this run"}})}}
+	return []*verb{{name: "up", format: "rig", args: "FILE", short: "install a bundle and start its rig with the user's own rig program", run: up,
+		flags: join(installFlags(), []cli.Flag{{Name: "--cwd", Value: "DIR", Help: "working directory of the members for this run"}})}}
 }
 
 func up(ctx context.Context, c *call) (int, error) {
 	target := filepath.Clean(c.Dir)
-	if c.has("--target") {
-		target = filepath.Clean(c.path(c.get("--target")))
+	if c.Has("--target") {
+		target = filepath.Clean(c.path(c.Get("--target")))
 	}
 	program, err := c.findRig(target)
 	if err != nil {
@@ -30,10 +31,10 @@ func up(ctx context.Context, c *call) (int, error) {
 		return 0, err
 	}
 	args := []string{program, "up", filepath.Join(target, filepath.FromSlash(r.RigSpec))}
-	if c.has("--cwd") {
-		args = append(args, "--cwd", filepath.Clean(c.path(c.get("--cwd"))))
+	if c.Has("--cwd") {
+		args = append(args, "--cwd", filepath.Clean(c.path(c.Get("--cwd"))))
 	}
-	if !r.OK() || c.has("--plan") {
+	if !r.OK() || c.Has("--plan") {
 		return c.tellInstall(ctx, r, args)
 	}
 	c.release()

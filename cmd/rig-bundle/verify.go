@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/rye"
 	"github.com/rigward/rigward/pkg/finding"
@@ -14,10 +15,10 @@ func verifyVerbs() []*verb {
 	const short = "judge bundles by all rules"
 	proof := join(common, signatureFlags, digestFlags)
 	return []*verb{
-		{name: "verify", format: "rig", args: "FILE…", least: 1, most: -1, short: short, run: verify, flags: join(proof, []flagSpec{strictFlag})},
-		{name: "verify", format: "agent", args: "REF…", least: 1, most: -1, short: short, run: verify, flags: join(proof, refFlags, []flagSpec{runtimeFlag})},
-		{name: "verify", format: "rye", args: "[ROOT]", most: 1, short: "judge a bundle, an item or an installed bundle by all rules", run: verifyRye,
-			flags: join(trustFlags, []flagSpec{jsonFlag, idFlag, extraFlag, spaceFlag, typeFlag, {name: "--item", value: "FILE", help: "judge this one file"}})},
+		{name: "verify", format: "rig", args: "FILE…", short: short, run: verify, flags: join(proof, []cli.Flag{strictFlag})},
+		{name: "verify", format: "agent", args: "REF…", short: short, run: verify, flags: join(proof, refFlags, []cli.Flag{runtimeFlag})},
+		{name: "verify", format: "rye", args: "[ROOT]", short: "judge a bundle, an item or an installed bundle by all rules", run: verifyRye,
+			flags: join(trustFlags, []cli.Flag{jsonFlag, idFlag, extraFlag, spaceFlag, typeFlag, {Name: "--item", Value: "FILE", Help: "judge this one file"}})},
 	}
 }
 
@@ -26,7 +27,7 @@ func verify(ctx context.Context, c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(c.args) > 1 && (c.has("--sha256-file") || c.has("--signature")) {
+	if len(c.Words) > 1 && (c.Has("--sha256-file") || c.Has("--signature")) {
 		return 0, usagef("--sha256-file and --signature go with one bundle")
 	}
 	f, err := c.format()
@@ -34,7 +35,7 @@ func verify(ctx context.Context, c *call) (int, error) {
 		return 0, err
 	}
 	worst, good := exitOK, false
-	for _, arg := range c.args {
+	for _, arg := range c.Words {
 		status, err := c.verifyOne(ctx, f, arg, o)
 		c.release()
 		if err != nil {
@@ -66,11 +67,11 @@ func verifyRye(ctx context.Context, c *call) (int, error) {
 	var r *rye.Report
 	var err error
 	switch {
-	case c.has("--item"):
+	case c.Has("--item"):
 		return c.verifyItem()
-	case c.has("--type"):
+	case c.Has("--type"):
 		return 0, usagef("--type goes with --item")
-	case c.has("--space"):
+	case c.Has("--space"):
 		r, err = c.verifyInstalled(ctx)
 	default:
 		r, err = c.verifyRoot(ctx)
@@ -87,10 +88,10 @@ func verifyRye(ctx context.Context, c *call) (int, error) {
 }
 
 func (c *call) verifyRoot(ctx context.Context) (*rye.Report, error) {
-	if err := c.words(1, 1); err != nil {
+	if err := c.count(1, 1); err != nil {
 		return nil, err
 	}
-	f, in, err := c.openRye(c.args[0])
+	f, in, err := c.openRye(c.Words[0])
 	if err != nil {
 		return nil, err
 	}
@@ -117,17 +118,17 @@ func whole[T any](r *bundle.Result, err error) (T, error) {
 }
 
 func (c *call) verifyInstalled(ctx context.Context) (*rye.Report, error) {
-	if err := c.words(0, 0); err != nil {
+	if err := c.count(0, 0); err != nil {
 		return nil, err
 	}
-	if !c.has("--id") {
+	if !c.Has("--id") {
 		return nil, usagef("verify --space DIR needs --id ID")
 	}
 	f, err := c.ryeFormat("")
 	if err != nil {
 		return nil, err
 	}
-	in, err := c.open(f, c.get("--space"))
+	in, err := c.open(f, c.Get("--space"))
 	if err != nil {
 		return nil, err
 	}
@@ -135,10 +136,10 @@ func (c *call) verifyInstalled(ctx context.Context) (*rye.Report, error) {
 }
 
 func (c *call) verifyItem() (int, error) {
-	if err := c.words(0, 0); err != nil {
+	if err := c.count(0, 0); err != nil {
 		return 0, err
 	}
-	name := c.get("--item")
+	name := c.Get("--item")
 	t, err := c.itemType(name)
 	if err != nil {
 		return 0, err
@@ -169,8 +170,8 @@ func (c *call) verifyItem() (int, error) {
 
 // itemType is that of --type, or of the path below the last .ai folder.
 func (c *call) itemType(name string) (rye.Type, error) {
-	if c.has("--type") {
-		t, ok := rye.ParseType(c.get("--type"))
+	if c.Has("--type") {
+		t, ok := rye.ParseType(c.Get("--type"))
 		if !ok {
 			return "", usagef("--type is directive, tool, knowledge or config")
 		}

@@ -175,6 +175,9 @@ func (p *Program) Parse(c *Command, args []string) (l Line, help bool, err error
 			i++
 			value = args[i]
 		}
+		if value == "" && !f.Optional && (file(f.Value) || f.Value == "REV" || f.Value == "COMMIT") { // a variable that is not set
+			fail("%s is empty", f.Name)
+		}
 		if p.Once && f.Value != "" && !f.Many && l.Has(f.Name) {
 			fail("%s is given twice", f.Name)
 		}

@@ -2,12 +2,36 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
+
+// merged is the program with one command of each name, with the flags of all
+// that have it: which one is meant is not known yet.
+func (p *Program) merged() *Program {
+	m := *p
+	m.Commands = nil
+	for _, c := range p.Commands {
+		first := m.Find(c.Name)
+		if first == nil {
+			same := *c
+			m.Commands = append(m.Commands, &same)
+			continue
+		}
+		first.Flags = slices.Clip(first.Flags)
+		for _, f := range c.Flags {
+			if !slices.ContainsFunc(first.Flags, func(g Flag) bool { return g.Name == f.Name }) {
+				first.Flags = append(first.Flags, f)
+			}
+		}
+	}
+	return &m
+}
 
 // Completion is the completion script of a shell, which is bash, zsh or fish;
 // ok reports whether it is one of them.
 func (p *Program) Completion(shell string) (script string, ok bool) {
+	p = p.merged()
 	switch shell {
 	case "bash":
 		return p.bash(), true

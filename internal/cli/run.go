@@ -22,11 +22,10 @@ func (p *Program) Own(stdout io.Writer, version string, args []string) (done boo
 	switch name {
 	case "-h", "--help", "help":
 		if name == "help" && len(rest) == 1 {
-			c := p.Find(rest[0])
-			if c == nil {
+			if p.Find(rest[0]) == nil {
 				return true, p.Unknown(rest[0])
 			}
-			return print(p.Help(c))
+			return print(p.HelpOf(rest[0]))
 		}
 		return print(p.Overview())
 	case "-v", "--version":

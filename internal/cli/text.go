@@ -130,6 +130,18 @@ func (p *Program) Help(c *Command) string {
 	return b.String()
 }
 
+// HelpOf is the help of all commands of a name, "" if there is none: a program
+// may have several, of which it picks one by the arguments.
+func (p *Program) HelpOf(name string) string {
+	var texts []string
+	for _, c := range p.Commands {
+		if c.Name == name {
+			texts = append(texts, p.Help(c))
+		}
+	}
+	return strings.Join(texts, "\n")
+}
+
 // help is the text of a flag, with what the table says besides.
 func (f Flag) help() string {
 	s := f.Help

@@ -10,6 +10,9 @@ var types = []string{"REQUEST", "HANDOFF", "RESPONSE", "ACK", "RESOLUTION", "STA
 
 var relayTypes = []string{"DECISIONS", "RESPONSE", "ACK"}
 
+// whichMessage says what names the message that is answered.
+const whichMessage = "THREAD/FILE, THREAD/HASH, a body hash of the inbox, or a thread: its newest message to\nthis rig. Without one it is the only unread message, if there is only one."
+
 // questions are the queries of the control plane.
 var questions = []string{"turn", "open", "idle", "frozen", "diverged", "refused", "relays", "unverified", "message", "events"}
 
@@ -25,6 +28,10 @@ func commands() []*cli.Command {
 		return cli.Flag{Name: "--status", Value: "STATUS", Help: "status line, a marker and a text (default: " + def + ")"}
 	}
 	thread := cli.Word{Name: "thread-id", Required: true}
+	keyFlag := cli.Flag{Name: "--key", Value: "KEY", Help: "a name that you choose: the same message with the same key is sent once from this clone"}
+	only := cli.Flag{Name: "--thread", Value: "THREAD", Help: "only this thread"}
+	after := cli.Flag{Name: "--after", Value: "CURSOR", Help: "what was not shown when that cursor was printed"}
+	answered := cli.Word{Name: "message"}
 	return []*cli.Command{
 		{Name: "init", Short: "make this clone a rig", Flags: []cli.Flag{
 			{Name: "--rig-id", Value: "ID", Help: "name of this rig", Required: true},
@@ -39,8 +46,17 @@ func commands() []*cli.Command {
 			threadFlag,
 			{Name: "--to", Value: "IDS", Many: true, Help: "recipients, separated by commas; may be repeated (required)"},
 			{Name: "--in-reply-to", Value: "HASH|FILE|last", Help: "message that is answered; the commit that brought it is referred to"},
-			statusFlag("▶ TYPE sent"), tldrFlag, bodyFlag, refFlag, noPush, fromEnv,
+			statusFlag("▶ TYPE sent"), tldrFlag, bodyFlag, refFlag, keyFlag, noPush, fromEnv,
 		}, Long: "Commits exactly one new file, whatever else is staged, and pushes it to the upstream of\nthe current branch. If somebody else was faster the message is put on top and pushed again."},
+		{Name: "reply", Short: "answer a message", Words: []cli.Word{answered}, Flags: []cli.Flag{
+			{Name: "--type", Value: "TYPE", Values: types, Help: "type of the answer (default: RESPONSE)"},
+			{Name: "--to", Value: "IDS", Many: true, Help: "recipients (default: who wrote the message)"},
+			statusFlag("▶ TYPE sent"), tldrFlag, bodyFlag, refFlag, keyFlag, noPush, fromEnv,
+		}, Long: "Sends as send does; thread, recipients and in_reply_to come from the message, which is read from\nthen on. MESSAGE is " + whichMessage},
+		{Name: "ack", Short: "acknowledge a message", Words: []cli.Word{answered}, Flags: []cli.Flag{
+			{Name: "--to", Value: "IDS", Many: true, Help: "recipients (default: who wrote the message)"},
+			statusFlag("▶ ACK sent"), tldrFlag, bodyFlag, refFlag, keyFlag, noPush, fromEnv,
+		}, Long: "Sends an ACK of a message, which is read from then on. What this rig has acknowledged is not\nacknowledged twice. MESSAGE is " + whichMessage},
 		{Name: "close", Short: "end a thread with a RESOLUTION", Words: []cli.Word{thread}, Flags: []cli.Flag{
 			{Name: "--status", Value: "completed|cancelled", Values: []string{"completed", "cancelled"}, Required: true, Help: "how the thread ended"},
 			{Name: "--note", Value: "TEXT", Help: "text after the status"},
@@ -53,6 +69,14 @@ func commands() []*cli.Command {
 			{Name: "--to", Value: "IDS", Many: true, Help: "recipients (default: the most frequent peer in the thread)"},
 			statusFlag("▶ Relayed TYPE"), tldrFlag, bodyFlag, refFlag, noPush,
 		}, Long: "The rig id of this clone ends in -relay. The commit is signed with git's own signing key\n(user.signingkey, gpg.format ssh), which the message names by its fingerprint."},
+		{Name: "inbox", Short: "show what waits for this rig", Flags: []cli.Flag{
+			{Name: "--unread", Help: "only messages that are not marked as read"}, only,
+			{Name: "--limit", Value: "N", Help: "messages at the most (default: 50)"}, after,
+		}, Long: "Unread messages, turns that are its own, operators' decisions and frozen threads, the oldest\nfirst, of what HEAD has. Fetches nothing, and marks nothing as read."},
+		{Name: "wait", Short: "wait until something comes for this rig", Flags: []cli.Flag{
+			{Name: "--timeout", Value: "SECONDS", Help: "how long at the most, a number of seconds or 90s, 10m (default: for ever)"}, only, after,
+			{Name: "--watch", Help: "print a JSON line for what comes, again and again"},
+		}, Long: "Returns at once if unread messages wait; with --after CURSOR only new ones count. Fetches at\nlonger and longer intervals and takes what `rig-bridge sync --auto` takes. Exit code 3 if nothing came."},
 		{Name: "status", Short: "list the threads", Flags: []cli.Flag{
 			{Name: "--wide", Help: "more columns"},
 			{Name: "--watch", Help: "print a JSON line now and whenever something changes"},
@@ -104,6 +128,10 @@ var actions = map[string]action{
 	"sync":     {runSync, true},
 	"query":    {runQuery, false},
 	"read":     {runRead, false},
+	"inbox":    {runInbox, false},
+	"wait":     {runWait, true},
+	"ack":      {runAck, true},
+	"reply":    {runReply, true},
 	"validate": {runValidate, false},
 }
 
@@ -119,6 +147,7 @@ func program() *cli.Program {
 		},
 		Exit: []cli.Exit{
 			{Code: "0", Means: "done"}, {Code: "1", Means: "user error or refusal"}, {Code: "2", Means: "could not be decided"},
+			{Code: "3", Means: "wait: nothing came in time"},
 			{Code: "130", Means: "interrupted (SIGINT)"}, {Code: "143", Means: "interrupted (SIGTERM)"},
 		},
 		Man: manual,

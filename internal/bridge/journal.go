@@ -35,6 +35,8 @@ type journal struct {
 	Before   string    `json:"before"`             // tip of the branch, "" if it had none
 	Scaffold bool      `json:"scaffold"`           // Path existed and is replaced
 	Commit   string    `json:"commit,omitempty"`   // once it exists
+	Client   string    `json:"client,omitempty"`   // name of the record of --key, and what was typed
+	Typed    string    `json:"typed,omitempty"`
 	// Moved maps commits of ours to those that stand for them on top of what
 	// others pushed, from before their push until the branch has followed.
 	Moved map[string]string `json:"moved,omitempty"`

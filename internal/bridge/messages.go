@@ -38,6 +38,7 @@ type message struct {
 	made     string          // when commit was made, where that was asked for
 	unread   bool            // it is to this clone's rig, and not marked as read
 	again    bool            // its text was shown before
+	why      []string        // it waits for this clone's rig
 }
 
 const noDay = -1 << 31

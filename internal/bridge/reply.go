@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/internal/verdict"
+	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -147,3 +148,25 @@ func (r *run) commitOf(w *work, m *message) (string, error) {
 
 // maxReference is how long an entry of references may be (docs: envelope, schema).
 const maxReference = 40
+
+// answering makes a message answer another one of its thread, by its hash, and
+// refer to the commit that brought that.
+func (r *run) answering(w *work, c config, f *envelope.Fields, reply string) (*message, error) {
+	ms, err := w.readThread(r.ctx, f.Thread)
+	if err != nil {
+		return nil, err
+	}
+	answered, err := r.answers(w, c, f.Thread, reply, ms)
+	if err != nil {
+		return nil, err
+	}
+	f.InReplyTo = answered.env.Hash
+	commit, err := r.commitOf(w, answered)
+	if err != nil {
+		return nil, err
+	}
+	if commit != "" && !slices.ContainsFunc(f.References, func(ref string) bool { return strings.HasPrefix(commit, ref) }) {
+		f.References = append(slices.Clone(f.References), commit)
+	}
+	return answered, nil
+}

@@ -28,6 +28,8 @@ type run struct {
 	root   string         // top of the work tree, once known
 	kept   string         // what stays after an interrupt, for people
 	left   *journal       // of a killed run whose commit exists, once begun
+	client string         // name of the record of --key, "" without one
+	body   string         // hash of the body that was given, "" without one
 	last   []func() error // what is done when the outcome is told
 }
 

@@ -22,7 +22,7 @@ var outputs = []struct {
 }{
 	{"init", initObject{}}, {"new", newObject{}}, {"send", sentObject{}}, {"close", sentObject{}}, {"relay", relayObject{}},
 	{"status", statusObject{}}, {"thread", threadObject{}}, {"sync", syncObject{}}, {"validate", validateObject{}},
-	{"read", readObject{}},
+	{"read", readObject{}}, {"inbox", inboxObject{}}, {"wait", waitObject{}}, {"ack", sentObject{}}, {"reply", sentObject{}},
 }
 
 // A schema is a JSON Schema that is put together.
@@ -44,8 +44,13 @@ var words = map[string]schema{
 	"refused":      {"description": "what the gates refuse: it was not said in this thread"},
 	"committed_at": {"description": "committer date of the commit that brought it, where that is known"},
 	"unread":       {"description": "not marked by rig-bridge read: of a message whether it is so, else how many to the rig are"},
-	"mark":         {"description": "for rig-bridge read --at"},
-	"pushed":       {"description": "a remote has the commit"},
+	"why": {"description": "unread: it is to the rig and not marked; turn: the last word of an open thread, and to the rig; decision: an operator's verified relay that is not marked",
+		"items": schema{"enum": []any{whyUnread, whyTurn, whyDecision}}},
+	"cursor":   {"description": "for --after of rig-bridge inbox and wait"},
+	"untaken":  {"description": "what was fetched and is not in HEAD, because sync --auto would refuse it"},
+	"repeated": {"description": "an earlier run has sent it"},
+	"mark":     {"description": "for rig-bridge read --at"},
+	"pushed":   {"description": "a remote has the commit"},
 }
 
 // of returns the schema of a type as encoding/json writes it.

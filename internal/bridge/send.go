@@ -41,6 +41,7 @@ type sentObject struct {
 	Retries   int           `json:"retries"`
 	Crossed   []crossing    `json:"crossed"`
 	Warnings  []jsonFinding `json:"warnings"`
+	Repeated  bool          `json:"repeated,omitempty"` // an earlier run sent it
 }
 
 // runSend is `rig-bridge send` (docs/spec/client.md#commands).
@@ -64,6 +65,9 @@ func runSend(r *run) error {
 	defer w.close()
 	if err := c.notRelay(); err != nil {
 		return err
+	}
+	if p, err := r.sentBefore(w, c); p != nil || err != nil {
+		return r.told(p, err)
 	}
 	if err := w.threadDir(r.ctx, thread, "rig-bridge new "+thread, true); err != nil {
 		return err
@@ -111,21 +115,8 @@ func runSend(r *run) error {
 		if err := r.checkReply(reply, thread, true); err != nil {
 			return err
 		}
-		ms, err := w.readThread(r.ctx, thread)
-		if err != nil {
+		if _, err := r.answering(w, c, &f, reply); err != nil {
 			return err
-		}
-		answered, err := r.answers(w, c, thread, reply, ms)
-		if err != nil {
-			return err
-		}
-		f.InReplyTo = answered.env.Hash
-		commit, err := r.commitOf(w, answered)
-		if err != nil {
-			return err
-		}
-		if commit != "" && !slices.ContainsFunc(f.References, func(ref string) bool { return strings.HasPrefix(commit, ref) }) {
-			f.References = append(slices.Clone(f.References), commit)
 		}
 	}
 	var body []byte
@@ -287,6 +278,7 @@ func (r *run) givenBody() (body []byte, given bool, err error) {
 		err = fail(codeInvalid, "%s holds no text; a message without words is not sent", name).
 			withHint("leave the body out and say it in --tldr, or give one")
 	}
+	r.body = bodyHash(body)
 	return body, true, err
 }
 
@@ -437,6 +429,7 @@ func (r *run) sentBase(p *posted) sentObject {
 		head: r.head(), Type: p.env.Type, ThreadID: thread, Thread: thread, FilePath: p.path, File: p.path,
 		CommitSHA: p.commit, Commit: p.commit, BodyHash: p.env.Hash, InReplyTo: p.env.InReplyTo, Refs: p.env.References, Pushed: p.pushed, Branch: p.target.short(),
 		Retries: p.retries, Crossed: append([]crossing{}, p.crossed...), Warnings: jsonFindings(p.notes),
+		Repeated: p.repeated,
 	}
 	if p.target.remote != "" {
 		o.Remote = &p.target.remote
@@ -455,7 +448,11 @@ func (r *run) sent(p *posted, class string) error {
 		return r.object(o)
 	}
 	if class == "" {
-		fmt.Fprintf(&r.out, "rig-bridge: sent type=%s thread=%s file=%s commit=%s\n", token(o.Type), token(o.Thread), token(o.File), short(o.Commit))
+		fmt.Fprintf(&r.out, "rig-bridge: sent type=%s thread=%s file=%s commit=%s", token(o.Type), token(o.Thread), token(o.File), short(o.Commit))
+		if p.repeated {
+			r.out.WriteString(" repeated=true")
+		}
+		r.out.WriteString("\n")
 	} else {
 		fmt.Fprintf(&r.out, "rig-bridge: closed type=RESOLUTION thread=%s status=%s commit=%s\n", token(o.Thread), token(class), short(o.Commit))
 	}

@@ -44,6 +44,8 @@ type posted struct {
 	retries int
 	crossed []crossing
 	notes   []finding.Finding // warnings
+
+	repeated bool // an earlier run sent it
 }
 
 // A crossing is an envelope that came in between in the same thread.
@@ -67,7 +69,9 @@ func (r *run) begin(w *work) error {
 	if _, err := w.target(); err != nil {
 		return err
 	}
-	r.left, err = w.recover(r.ctx)
+	if r.left, err = w.recover(r.ctx); err == nil && r.left != nil {
+		err = w.keepKey(r.left)
+	}
 	return err
 }
 
@@ -133,9 +137,13 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 		return nil, err
 	}
 	j := &journal{Version: 1, Started: r.env.Now(), Key: d.key, Root: w.root, Path: p.path, Blob: w.blobID(p.data),
-		Branch: t.branch, Tracking: t.tracking, Before: before, Scaffold: d.scaffold != nil, Moved: moved}
+		Branch: t.branch, Tracking: t.tracking, Before: before, Scaffold: d.scaffold != nil, Moved: moved,
+		Client: r.client, Typed: r.typed()}
 	if err := r.commit(w, j, d, p); err != nil {
 		return nil, err
+	}
+	if err := w.keepKey(j); err != nil {
+		return p, err // the journal stays, by which the next run keeps it
 	}
 	for _, f := range p.notes {
 		r.note("%s: %s", f.Severity, f.Message)
@@ -146,7 +154,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 		r.kept = fmt.Sprintf("the commit %s of %s is kept", short(p.commit), p.path)
 		return p, nil
 	}
-	return p, r.push(w, j, p)
+	return p, r.pushKeyed(w, j, p)
 }
 
 // resumable is how long a run that was cut off after its commit is completed
@@ -170,7 +178,7 @@ func (r *run) resume(w *work, j *journal, t target) (*posted, error) {
 	if r.opts.has("--no-push") {
 		return p, nil
 	}
-	return p, r.push(w, j, p)
+	return p, r.pushKeyed(w, j, p)
 }
 
 // refuseInvalid judges a rendered message by all rules that need no history.

@@ -111,7 +111,7 @@ func (d *Door) Open(updates []change.RefUpdate) (err error) {
 			}
 		}
 	}
-	if d.Policy, d.Trust, err = d.Loader.AtCommit(d.HeadID); err != nil {
+	if d.Policy, d.Trust, err = d.rules(); err != nil {
 		return err
 	}
 	if d.Policy.LeavesOut(d.Head) {
@@ -135,6 +135,20 @@ func (d *Door) Open(updates []change.RefUpdate) (err error) {
 		d.Judge.Bootstrap, d.Judge.Receives = d.consent, true
 	}
 	return d.Judged.open(d)
+}
+
+// rules reads policy and trust. Where anybody may write to the default branch, a
+// malformed commit there, or a malformed tree, stops no push to other refs.
+func (d *Door) rules() (*policy.Policy, *policy.Trust, error) {
+	p, t, err := d.Loader.AtCommit(d.HeadID)
+	var commit *gitrepo.MalformedCommitError
+	var tree *gitrepo.MalformedTreeError
+	if errors.As(err, &commit) || errors.As(err, &tree) {
+		if own, none, e := d.Loader.AtCommit(""); e == nil && own.LeavesOut(d.Head) {
+			return own, none, nil
+		}
+	}
+	return p, t, err
 }
 
 // Each calls judge with the range that each update brings, if it brings one

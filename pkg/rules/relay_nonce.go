@@ -14,7 +14,7 @@ import (
 type nonceUse struct {
 	nonce, path, blob string
 	commit            int32 // in the walk
-	line, col         int
+	line, col         int32
 	policy            *policy.Policy
 	told              bool // that the nonce was used before
 }
@@ -39,7 +39,11 @@ func (ps *pass) useNonce(_ context.Context, c *commit, e *entry) error {
 	}
 	if e.relay && c.obj != nil && e.env.Conforms("nonce") && relay.ValidNonce(e.env.Nonce) {
 		line, col := e.env.Place("nonce")
-		ps.uses = append(ps.uses, nonceUse{nonce: e.env.Nonce, path: e.path, blob: e.blob, commit: c.n, line: line, col: col, policy: c.policy})
+		u := nonceUse{nonce: e.env.Nonce, path: e.path, blob: e.blob, commit: c.n, line: int32(line), col: int32(col), policy: c.policy}
+		if n := len(ps.uses) - 1; n >= 0 && ps.uses[n].nonce == u.nonce {
+			u.nonce = ps.uses[n].nonce // kept once
+		}
+		ps.uses = append(ps.uses, u)
 	}
 	return nil
 }
@@ -78,7 +82,7 @@ func (ps *pass) tellUsed(u nonceUse, path, commit string) {
 	if commit != "" {
 		where += " of commit " + short(commit)
 	}
-	ps.add(u.policy, finding.Finding{Rule: "relay-nonce", Path: u.path, Line: u.line, Col: u.col, Commit: ps.walk.id(u.commit), Ref: ps.rng.Ref,
+	ps.add(u.policy, finding.Finding{Rule: "relay-nonce", Path: u.path, Line: int(u.line), Col: int(u.col), Commit: ps.walk.id(u.commit), Ref: ps.rng.Ref,
 		Message: "the nonce was used before, by " + where, Hint: "relay again with a fresh nonce: rig-bridge relay"})
 }
 
@@ -159,7 +163,7 @@ func (j *Judge) Claim(dir string, pending func(ref, old string) bool) error {
 	}
 	for _, h := range taken {
 		c := of[h]
-		j.add(c.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: c.path, Line: c.line, Col: c.col, Commit: c.id, Ref: c.ref,
+		j.add(c.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: c.path, Line: int(c.line), Col: int(c.col), Commit: c.id, Ref: c.ref,
 			Message: "another push uses the nonce at this moment, for another envelope", Hint: "relay again with a fresh nonce: rig-bridge relay"})
 	}
 	return nil

@@ -58,8 +58,8 @@ type thread struct {
 	names []string
 	// byHash and byFold find facts by body hash and names by folded path, by the
 	// begin of a hash of it. They are nil as long as looking at all is cheaper.
-	byHash map[uint64][]int32
-	byFold map[uint64][]int32
+	byHash *chains
+	byFold *chains
 	seen   map[string]bool // names, once many of them fold to one
 	// tilde says that a name holds one; shorts has the names, once one that may
 	// be a short name is asked for.
@@ -75,17 +75,13 @@ func (t *thread) put(f *fact) {
 	if len(t.facts) <= smallThread {
 		return
 	}
-	index := func(i int) {
-		k := binary.LittleEndian.Uint64(t.facts[i].hash[:])
-		t.byHash[k] = append(t.byHash[k], int32(i))
-	}
 	if t.byHash == nil {
-		t.byHash = map[uint64][]int32{}
-		for i := range t.facts[:smallThread] {
-			index(i)
+		t.byHash = newChains()
+		for _, f := range t.facts[:smallThread] {
+			t.byHash.add(f.hash.begin())
 		}
 	}
-	index(len(t.facts) - 1)
+	t.byHash.add(f.hash.begin())
 }
 
 // withHash yields the facts with a body hash, in their order.
@@ -100,7 +96,7 @@ func (t *thread) withHash(hash oid) iter.Seq[*fact] {
 				}
 			}
 		default:
-			for _, i := range t.byHash[binary.LittleEndian.Uint64(hash[:])] {
+			for i := range t.byHash.of(hash.begin()) {
 				if f := t.facts[i]; f.hash == hash && !yield(f) {
 					return
 				}
@@ -277,7 +273,7 @@ func (ps *pass) putBefore(p *policy.Policy, t *thread, was files) error {
 // note makes a path known to the thread.
 func (t *thread) note(path string) {
 	fold := portable.Fold(path)
-	if t.seen == nil && len(t.byFold[hashFold(fold)]) > smallThread {
+	if t.seen == nil && t.byFold != nil && t.byFold.many(hashFold(fold), smallThread) {
 		t.seen = make(map[string]bool, len(t.names))
 		for _, name := range t.names {
 			t.seen[name] = true
@@ -303,14 +299,12 @@ func (t *thread) note(path string) {
 		return
 	}
 	if t.byFold == nil {
-		t.byFold = map[uint64][]int32{}
-		for i, name := range t.names[:smallThread] {
-			k := hashFold(portable.Fold(name))
-			t.byFold[k] = append(t.byFold[k], int32(i))
+		t.byFold = newChains()
+		for _, name := range t.names[:smallThread] {
+			t.byFold.add(hashFold(portable.Fold(name)))
 		}
 	}
-	k := hashFold(fold)
-	t.byFold[k] = append(t.byFold[k], int32(len(t.names)-1))
+	t.byFold.add(hashFold(fold))
 }
 
 // folded yields the names whose folded path is fold.
@@ -324,7 +318,7 @@ func (t *thread) folded(fold string) iter.Seq[string] {
 			}
 			return
 		}
-		for _, i := range t.byFold[hashFold(fold)] {
+		for i := range t.byFold.of(hashFold(fold)) {
 			if name := t.names[i]; portable.Fold(name) == fold && !yield(name) {
 				return
 			}

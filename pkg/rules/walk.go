@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"slices"
 	"strings"
@@ -11,6 +12,9 @@ import (
 // An oid is an object id, or the hash of a body, in binary; what follows a
 // SHA-1 id is zero.
 type oid [32]byte
+
+// begin is the first part of an oid, as a key.
+func (o oid) begin() uint64 { return binary.LittleEndian.Uint64(o[:]) }
 
 // oidOf returns the oid of 40 or 64 hexadecimal digits.
 func oidOf(id string) (o oid) {

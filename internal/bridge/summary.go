@@ -339,21 +339,40 @@ func (w *work) atHead(head string, changed map[string]bool, kept *summaries) (ou
 		}
 		names, ids = append(names, e.Name), append(ids, e.ID)
 	}
-	for len(ids) > 0 {
-		n := min(len(ids), portionOfThreads)
-		part, err := w.glances(names[:n], ids[:n])
-		if err != nil {
-			return nil, nil, nil, err
+	// git reads ahead while what it sent is parsed.
+	type portion struct {
+		names, ids []string
+		glances    []*glance
+		parsed     <-chan struct{}
+		err        error
+	}
+	ahead := make(chan portion)
+	go func() {
+		defer close(ahead)
+		for p := (portion{}); len(ids) > 0 && p.err == nil; names, ids = names[len(p.names):], ids[len(p.ids):] {
+			n := min(len(ids), portionOfThreads)
+			p.names, p.ids = names[:n], ids[:n]
+			p.glances, p.parsed, p.err = w.glances(p.names, p.ids)
+			ahead <- p
 		}
-		for i, g := range part {
+	}()
+	for p := range ahead {
+		if p.err != nil {
+			err = p.err
+			continue
+		}
+		<-p.parsed
+		for i, g := range p.glances {
 			// What was read is let go of: only what is kept stays in memory.
 			packed := g.pack()
-			kept.put(ids[i], packed)
+			kept.put(p.ids[i], packed)
 			small := glance{}
-			small.unpack(packed, names[i])
-			out = append(out, seen{names[i], ids[i], small})
+			small.unpack(packed, p.names[i])
+			out = append(out, seen{p.names[i], p.ids[i], small})
 		}
-		names, ids = names[n:], ids[n:]
+	}
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	return out, trees, own, nil
 }
@@ -365,20 +384,22 @@ const (
 	portionOfBytes   = 1 << 20
 )
 
-// glances reads the threads of that many trees.
-func (w *work) glances(names, ids []string) ([]*glance, error) {
-	out := make([]*glance, len(names))
+// glances reads the threads of that many trees. They are whole once parsed is
+// closed.
+func (w *work) glances(names, ids []string) (out []*glance, parsed <-chan struct{}, err error) {
+	out = make([]*glance, len(names))
 	type file struct {
 		thread int
 		name   string
 		m      *message
 		o      gitrepo.Object
+		blob   bool // it is read from git
 		done   bool
 	}
 	var files []file
 	var blobs []string
 	i := 0
-	err := w.repo.Objects(ids, gitrepo.MaxTree, func(o gitrepo.Object) error {
+	err = w.repo.Objects(ids, gitrepo.MaxTree, func(o gitrepo.Object) error {
 		thread := i
 		i++
 		out[thread] = &glance{day: noDay}
@@ -396,7 +417,7 @@ func (w *work) glances(names, ids []string) ([]*glance, error) {
 			f := file{thread: thread, name: e.name}
 			switch e.mode {
 			case "100644", "100755", "100664":
-				blobs = append(blobs, e.id)
+				blobs, f.blob = append(blobs, e.id), true
 			case "120000":
 				f.m = unreadable(names[thread], e.name, notRegular(os.ModeSymlink))
 			default:
@@ -407,48 +428,60 @@ func (w *work) glances(names, ids []string) ([]*glance, error) {
 		return nil
 	})
 	if err != nil {
-		return nil, gitProblem(err)
+		return nil, nil, gitProblem(err)
 	}
 	var batch []*file
 	bytes := 0
-	flush := func() {
-		rules.Parallel(len(batch), func(i int) {
-			f := batch[i]
-			f.m = blobMessage(names[f.thread], f.name, f.o)
-			f.o = gitrepo.Object{}
-		})
-		for _, f := range batch {
-			out[f.thread].add(f.m)
-			f.m, f.done = nil, true
-		}
-		batch, bytes = batch[:0], 0
+	before := make(chan struct{})
+	close(before)
+	// flush has what was read parsed, at most one batch beside the one that is
+	// being read.
+	flush := func(last func()) {
+		<-before
+		part, done := batch, make(chan struct{})
+		batch, bytes, before = nil, 0, done
+		go func() {
+			defer close(done)
+			rules.Parallel(len(part), func(i int) {
+				f := part[i]
+				f.m = blobMessage(names[f.thread], f.name, f.o)
+				f.o = gitrepo.Object{}
+			})
+			for _, f := range part {
+				out[f.thread].add(f.m)
+				f.m, f.done = nil, true
+			}
+			last()
+		}()
 	}
 	next := 0
 	err = w.repo.Objects(blobs, envelope.DefaultLimits().File, func(o gitrepo.Object) error {
-		for files[next].m != nil || files[next].done {
+		for !files[next].blob {
 			next++
 		}
 		files[next].o = o
 		batch = append(batch, &files[next])
 		next++
 		if bytes += len(o.Data); bytes > portionOfBytes {
-			flush()
+			flush(func() {})
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, gitProblem(err)
+		<-before
+		return nil, nil, gitProblem(err)
 	}
-	flush()
-	for _, f := range files {
-		if !f.done {
-			out[f.thread].add(f.m)
+	flush(func() {
+		for _, f := range files {
+			if !f.done {
+				out[f.thread].add(f.m)
+			}
 		}
-	}
-	for _, g := range out {
-		slices.SortFunc(g.bad, func(a, b *message) int { return cmp.Compare(a.file, b.file) })
-	}
-	return out, nil
+		for _, g := range out {
+			slices.SortFunc(g.bad, func(a, b *message) int { return cmp.Compare(a.file, b.file) })
+		}
+	})
+	return out, before, nil
 }
 
 // blobMessage judges a file as git stores it.

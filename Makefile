@@ -17,7 +17,7 @@ test:
 short:
 	go test -short ./...
 
-## make lint    gofmt, go vet for three systems, staticcheck
+## make lint    gofmt, go vet for three systems, staticcheck, deadcode
 lint:
 	@unformatted=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); \
 	if [ -n "$$unformatted" ]; then printf 'gofmt would change:\n%s\n' "$$unformatted"; exit 1; fi
@@ -26,6 +26,8 @@ lint:
 	GOOS=darwin GOARCH=arm64 go vet ./...
 	go mod tidy -diff
 	go tool -modfile=internal/tools/go.mod staticcheck ./...
+	@dead=$$(go tool -modfile=internal/tools/go.mod deadcode -test ./...) && \
+	if [ -n "$$dead" ]; then printf '%s\n' "$$dead"; exit 1; fi
 
 ## make golden  writes golden files and the outputs in documents anew; read the difference
 golden:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -159,19 +160,10 @@ func (j *Judged) isDefault(ref string) bool { return !j.named || j.head == ref }
 
 // commits returns those commits of protected refs of old that are still there.
 func (j *Judged) commits(repo *gitrepo.Repo) (ids []string, err error) {
-	if j == nil || len(j.had) == 0 {
+	if j == nil {
 		return nil, nil
 	}
-	types, err := repo.Has(j.had)
-	if err != nil {
-		return nil, err
-	}
-	for i, id := range j.had {
-		if types[i] == "commit" {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
+	return repo.PresentCommits(j.had)
 }
 
 // Keep writes down what an accepted push has brought. A failure to write costs
@@ -258,7 +250,7 @@ func (j *Judged) rewrite() error {
 	for _, id := range j.had {
 		b.WriteString("had " + id + "\n")
 	}
-	for _, ref := range sortedNames(j.at) {
+	for _, ref := range slices.Sorted(maps.Keys(j.at)) {
 		ids := j.at[ref]
 		for _, id := range ids[max(0, len(ids)-keptJudged):] {
 			fmt.Fprintf(&b, "%s %s\n", id, ref)

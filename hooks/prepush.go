@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/drift"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/rules"
@@ -43,7 +44,11 @@ func (g *gate) prePush(ctx context.Context) error {
 		if err := g.judge.Range(ctx, r); err != nil {
 			return err
 		}
-		return g.bundles(ctx, r)
+		b := drift.Judge{Repo: g.repo, Now: g.judge.Now}
+		err := b.Range(ctx, r)
+		g.report.Bundles = append(g.report.Bundles, b.Bundles...)
+		g.judge.Findings = append(g.judge.Findings, b.Findings...)
+		return err
 	})
 	if err != nil {
 		return err

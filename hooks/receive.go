@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/rules"
+	"github.com/rigward/rigward/pkg/sshsign"
 )
 
 // preReceive judges all refs of a push together, before any of them moves.
@@ -114,7 +116,11 @@ func (g *gate) pushCert(p *policy.Policy, trust *policy.Trust) error {
 	if err != nil {
 		return err
 	}
-	if v := verifyCert(cert, signers, revoked, p, g.judge.Now); !v.Good() {
+	text, armor := cert, []byte(nil) // as of a tag (gitformat-signature(5))
+	if i := bytes.LastIndex(cert, []byte("\n-----BEGIN ")); i >= 0 {
+		text, armor = cert[:i+1], cert[i+1:]
+	}
+	if v := sshsign.VerifyMessage(text, armor, signers, revoked, sshsign.Options{MinRSABits: p.MinRSABits, At: g.judge.Now}); !v.Good() {
 		why := string(v.Reason)
 		if v.Detail != "" {
 			why += ": " + v.Detail

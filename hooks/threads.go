@@ -32,23 +32,18 @@ const (
 // most 50 threads of 200 turns and 1000 diverging pairs are collected; notes
 // say what is left out beyond the Cut and Untold of each thread.
 func collectThreads(ctx context.Context, repo *gitrepo.Repo, r rules.Range) (threads []report.Thread, notes []string, err error) {
-	t := &turns{repo: repo, policy: r.Policy, threads: map[string]*threadTurns{}, bounds: map[string]int{}, before: map[string]mask{}}
-	var revs []gitrepo.Rev
+	t := &turns{repo: repo, policy: r.Policy, threads: map[string]*threadTurns{}, dropped: map[string]bool{}, inside: map[string]bool{}, bounds: map[string]int{}, before: map[string]mask{}}
 	for rev, err := range repo.RevList(ctx, []string{r.New}, r.Exclude, gitrepo.RevListOptions{Reverse: true}) {
 		if err != nil {
 			return nil, nil, err
 		}
-		revs = append(revs, rev)
+		t.revs = append(t.revs, rev)
+		t.inside[rev.ID] = true
 	}
-	t.revs = revs
 	for _, id := range r.Exclude {
 		t.bound(id)
 	}
-	t.inside = make(map[string]bool, len(revs))
-	for _, rev := range revs {
-		t.inside[rev.ID] = true
-	}
-	for _, rev := range revs {
+	for _, rev := range t.revs {
 		var m mask
 		for _, p := range rev.Parents {
 			if t.inside[p] {
@@ -69,8 +64,8 @@ func collectThreads(ctx context.Context, repo *gitrepo.Repo, r rules.Range) (thr
 		}
 		threads = append(threads, thread)
 	}
-	if t.left > 0 {
-		notes = append(notes, fmt.Sprintf("%d further threads that the range adds to are not drawn", t.left))
+	if left := len(t.dropped); left > 0 {
+		notes = append(notes, fmt.Sprintf("%d further threads that the range adds to are not drawn", left))
 	}
 	return threads, notes, nil
 }
@@ -88,7 +83,6 @@ type turns struct {
 	threads map[string]*threadTurns
 	order   []string        // of threads, as the range comes to them
 	dropped map[string]bool // threads beyond maxThreads
-	left    int
 	lookups int
 }
 
@@ -135,18 +129,11 @@ func (t *turns) parse(file string, mode gitrepo.Mode, o gitrepo.Object) *turn {
 // scan finds the envelopes that the commits of the range add: at paths that no
 // parent has.
 func (t *turns) scan(ctx context.Context) error {
-	walk := func(yield func(gitrepo.Rev, error) bool) {
-		for _, rev := range t.revs {
-			if !yield(rev, nil) {
-				return
-			}
-		}
-	}
 	opt := gitrepo.ScanOptions{BlobLimit: t.policy.MaxFile, BlobBytes: 16 << 20, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
 		return c.Added() && t.policy.Candidate(c.Path)
 	}}
 	seen := map[string]bool{}
-	return t.repo.ScanCommits(ctx, walk, opt, func(s *gitrepo.Scanned) error {
+	return t.repo.ScanCommits(ctx, gitrepo.Listed(t.revs), opt, func(s *gitrepo.Scanned) error {
 		added := make([]map[string]bool, len(s.Diffs))
 		for i, d := range s.Diffs[1:] {
 			added[i+1] = map[string]bool{}
@@ -198,13 +185,7 @@ func (t *turns) put(name string, u *turn) {
 	th := t.threads[name]
 	if th == nil {
 		if len(t.threads) == maxThreads {
-			if t.dropped == nil {
-				t.dropped = map[string]bool{}
-			}
-			if !t.dropped[name] {
-				t.dropped[name] = true
-				t.left++
-			}
+			t.dropped[name] = true
 			return
 		}
 		th = &threadTurns{}
@@ -238,11 +219,7 @@ func (t *turns) thread(name string) (report.Thread, error) {
 			use(&u.Answers, o)
 		}
 		for _, ref := range u.references {
-			named, err := t.named(th.news, older, u, ref)
-			if err != nil {
-				return report.Thread{}, err
-			}
-			for _, o := range named {
+			for _, o := range t.named(th.news, older, u, ref) {
 				use(&u.Names, o)
 			}
 		}
@@ -301,9 +278,9 @@ func (t *turns) answered(news, older []*turn, u *turn) *turn {
 }
 
 // named are the turns of the thread that a referenced commit brought.
-func (t *turns) named(news, older []*turn, u *turn, ref string) (found []*turn, err error) {
+func (t *turns) named(news, older []*turn, u *turn, ref string) (found []*turn) {
 	if len(ref) < 4 {
-		return nil, nil
+		return nil
 	}
 	for _, o := range news {
 		if o != u && strings.HasPrefix(o.Commit, ref) {
@@ -311,20 +288,20 @@ func (t *turns) named(news, older []*turn, u *turn, ref string) (found []*turn, 
 		}
 	}
 	if len(found) > 0 || len(older) == 0 || t.lookups == maxReferences {
-		return found, nil
+		return found
 	}
 	t.lookups++
 	ids, err := t.repo.ResolvePrefix(ref)
 	if err != nil || len(ids) != 1 {
-		return nil, nil // what rule references tells is not told again
+		return nil // what rule references tells is not told again
 	}
 	c, err := t.repo.Commit(ids[0])
 	if err != nil {
-		return nil, nil // no commit
+		return nil // not a commit
 	}
 	diffs, err := t.repo.DiffCommit(c)
 	if err != nil {
-		return nil, nil // its parent is cut off
+		return nil // its parent is cut off
 	}
 	for _, o := range older {
 		if addedToAll(diffs, o.Path) {
@@ -332,7 +309,7 @@ func (t *turns) named(news, older []*turn, u *turn, ref string) (found []*turn, 
 			found = append(found, o)
 		}
 	}
-	return found, nil
+	return found
 }
 
 // older reads the envelopes of a thread directory that the commits just

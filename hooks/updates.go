@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -54,7 +55,7 @@ func RemoteReceiver(ctx context.Context, repo *gitrepo.Repo, remote string) (Rec
 func refsOf(ids map[string]string) func(context.Context) iter.Seq2[gitrepo.Ref, error] {
 	return func(context.Context) iter.Seq2[gitrepo.Ref, error] {
 		return func(yield func(gitrepo.Ref, error) bool) {
-			for _, name := range sortedNames(ids) {
+			for _, name := range slices.Sorted(maps.Keys(ids)) {
 				if !yield(gitrepo.Ref{Name: name, ID: ids[name]}, nil) {
 					return
 				}
@@ -306,7 +307,7 @@ func (d *Door) accepted(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := Baseline(d.Repo, d.Policy)
+	base, err := d.Repo.PresentCommits(d.Policy.Baseline)
 	if err != nil {
 		return nil, err
 	}
@@ -325,23 +326,6 @@ func (d *Door) pending(ref, commit string) bool {
 		at = d.tips[i]
 	}
 	return protected && at == commit
-}
-
-// Baseline returns the commits of a server's baseline that are here.
-func Baseline(repo *gitrepo.Repo, p *policy.Policy) (ids []string, err error) {
-	if len(p.Baseline) == 0 {
-		return nil, nil
-	}
-	types, err := repo.Has(p.Baseline)
-	if err != nil {
-		return nil, err
-	}
-	for i, id := range p.Baseline {
-		if types[i] == "commit" {
-			ids = append(ids, id)
-		}
-	}
-	return ids, nil
 }
 
 // first refuses the first push into an empty repository, where nothing can be
@@ -394,13 +378,4 @@ func commitOf(repo *gitrepo.Repo, id string) (string, error) {
 		id = next
 	}
 	return "", &policy.Undecided{Message: "too many tags point to each other"}
-}
-
-func sortedNames[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for n := range m {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
 }

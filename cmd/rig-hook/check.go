@@ -21,8 +21,8 @@ import (
 // history, or ref updates as pre-receive gets them.
 func check(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	format := "text"
-	if v := f.Get("--format"); f.Has("--format") {
-		format = v
+	if f.Has("--format") {
+		format = f.Get("--format")
 	}
 	rep := report.Report{Gate: "check", Fail: finding.Error, Rules: hooks.Rules()}
 	draw := report.Draws(format)
@@ -45,14 +45,10 @@ func check(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	}
 	judged := rep
 	ended, err := hooks.Within(ctx, func() error { return judgeRange(ctx, env, f, draw, &judged) })
-	switch {
-	case !ended:
+	if !ended {
 		rep.Problem, rep.Hint = &policy.Undecided{Message: "the time was up within one commit", Cause: err}, "raise --timeout"
-	case err != nil:
-		rep = judged
+	} else if rep = judged; err != nil {
 		rep.Problem, rep.Hint = err, policy.HintOf(err)
-	default:
-		rep = judged
 	}
 	err = hooks.WriteReports(env.Dir, &rep, targets)
 	if format == "github" { // annotations are few: the log holds the full list
@@ -90,31 +86,23 @@ func judgeRange(ctx context.Context, env *hooks.Env, f cli.Line, draw bool, rep 
 	if err != nil {
 		return err
 	}
-	var ranges []rules.Range
+	var r rules.Range
 	switch {
 	case f.Has("--stdin"):
 		return judgeUpdates(ctx, env, c)
+	case f.Has("--all") && head == "":
+		return &policy.Undecided{Message: "there is no commit yet, so nothing was read"}
 	case f.Has("--all"):
-		if head == "" {
-			return &policy.Undecided{Message: "there is no commit yet, so nothing was read"}
-		}
-		r, err := whole(ctx, repo, c.Loader, f, head)
-		if err != nil {
-			return err
-		}
-		ranges = append(ranges, r)
+		r, err = whole(ctx, repo, c.Loader, f, head)
 	default:
-		r, err := named(ctx, repo, f.Words, head)
-		if err != nil {
-			return err
-		}
-		ranges = append(ranges, r)
+		r, err = named(ctx, repo, f.Words)
+	}
+	if err != nil {
+		return err
 	}
 	c.Head = head
-	for _, r := range ranges {
-		if err := c.Range(ctx, r); err != nil {
-			return err
-		}
+	if err := c.Range(ctx, r); err != nil {
+		return err
 	}
 	if finding.Worst(j.Findings) >= rep.Fail && f.Has("--all") && !f.Has("--baseline") {
 		rep.Notes = append(rep.Notes, "what was there before anybody checked can be taken as it is, once somebody has looked at it: rig-hook check --all --baseline "+head[:12]+" judges only what comes after")
@@ -131,7 +119,7 @@ func whole(ctx context.Context, repo *gitrepo.Repo, l *policy.Loader, f cli.Line
 	if err != nil {
 		return r, err
 	}
-	if r.Exclude, err = hooks.Baseline(repo, p); err != nil {
+	if r.Exclude, err = repo.PresentCommits(p.Baseline); err != nil {
 		return r, err
 	}
 	if f.Has("--baseline") {
@@ -186,7 +174,7 @@ func judgeUpdates(ctx context.Context, env *hooks.Env, c *hooks.Checker) error {
 }
 
 // named turns BASE..HEAD, BASE...HEAD or nothing (the upstream) into a range.
-func named(ctx context.Context, repo *gitrepo.Repo, words []string, head string) (r rules.Range, err error) {
+func named(ctx context.Context, repo *gitrepo.Repo, words []string) (r rules.Range, err error) {
 	word := "@{upstream}..HEAD"
 	if len(words) == 1 {
 		word = words[0]

@@ -75,8 +75,6 @@ type attempt struct {
 	do   func(clone string) error
 	// force says that git itself would refuse the push without --force.
 	force bool
-	// client is false where only a server can know.
-	client bool
 }
 
 func (d *demonstration) play() (bool, error) {
@@ -183,7 +181,7 @@ func (d *demonstration) setUp() error {
 func (d *demonstration) attempts() []attempt {
 	first, second := "release-check/REQUEST.md", "release-check/HANDOFF.md"
 	return []attempt{
-		{what: "a request, and its answer in the other clone", client: true, do: func(clone string) error {
+		{what: "a request, and its answer in the other clone", do: func(clone string) error {
 			d.request = d.hash("Is the release ready?\n")
 			d.foreign = d.hash("Who is on call?\n")
 			if err := d.send(clone, first, envelope.Fields{From: "rig-a", To: []string{"rig-b"}, Type: "REQUEST", Status: "▶ Asking", Body: []byte("Is the release ready?\n")}); err != nil {
@@ -194,30 +192,30 @@ func (d *demonstration) attempts() []attempt {
 			}
 			return d.send(clone, second, envelope.Fields{From: "rig-b", To: []string{"rig-a"}, Type: "HANDOFF", Status: "▶ Tests are green", InReplyTo: d.request, Body: []byte("Yes.\n")})
 		}},
-		{what: "an envelope edited in place", rule: "append-only", client: true, do: func(clone string) error {
+		{what: "an envelope edited in place", rule: "append-only", do: func(clone string) error {
 			return d.edit(clone, first, "Is the release ready?", "Ship it now.")
 		}},
-		{what: "a body that does not fit its hash", rule: "body-hash", client: true, do: func(clone string) error {
+		{what: "a body that does not fit its hash", rule: "body-hash", do: func(clone string) error {
 			text, err := d.render("release-check", envelope.Fields{From: "rig-b", To: []string{"rig-a"}, Type: "STATE", Status: "▶ Busy", Body: []byte("One.\n")})
 			if err != nil {
 				return err
 			}
 			return d.commit(clone, "release-check/STATE.md", bytes.Replace(text, []byte("One."), []byte("Two."), 1))
 		}},
-		{what: "a type that does not exist", rule: "envelope-schema", client: true, do: func(clone string) error {
+		{what: "a type that does not exist", rule: "envelope-schema", do: func(clone string) error {
 			text, err := d.render("release-check", envelope.Fields{From: "rig-b", To: []string{"rig-a"}, Type: "STATE", Status: "▶ Busy", Body: []byte("One.\n")})
 			if err != nil {
 				return err
 			}
 			return d.commit(clone, "release-check/STATE.md", bytes.Replace(text, []byte("type: STATE"), []byte("type: ORDER"), 1))
 		}},
-		{what: "tampered, then restored in the same push", rule: "append-only", client: true, do: func(clone string) error {
+		{what: "tampered, then restored in the same push", rule: "append-only", do: func(clone string) error {
 			if err := d.edit(clone, first, "ready", "late"); err != nil {
 				return err
 			}
 			return d.edit(clone, first, "late", "ready")
 		}},
-		{what: "an edit hidden in a merge commit", rule: "append-only", client: true, do: func(clone string) error {
+		{what: "an edit hidden in a merge commit", rule: "append-only", do: func(clone string) error {
 			if _, err := d.must(clone, "checkout", "-q", "-b", "side"); err != nil {
 				return err
 			}
@@ -232,18 +230,18 @@ func (d *demonstration) attempts() []attempt {
 			}
 			return d.edit(clone, first, "ready", "late")
 		}},
-		{what: "an envelope deleted", rule: "append-only", client: true, do: func(clone string) error {
+		{what: "an envelope deleted", rule: "append-only", do: func(clone string) error {
 			if _, err := d.must(clone, "rm", "-q", second); err != nil {
 				return err
 			}
 			_, err := d.must(clone, "commit", "-q", "--no-verify", "-m", "Forget it")
 			return err
 		}},
-		{what: "history rewritten and pushed with --force", rule: "fast-forward", client: true, force: true, do: func(clone string) error {
+		{what: "history rewritten and pushed with --force", rule: "fast-forward", force: true, do: func(clone string) error {
 			_, err := d.must(clone, "reset", "-q", "--hard", "HEAD~1")
 			return err
 		}},
-		{what: "a decision relayed and signed by the operator", client: true, do: func(clone string) error {
+		{what: "a decision relayed and signed by the operator", do: func(clone string) error {
 			f, err := d.decision()
 			d.nonce = f.Nonce
 			if err != nil {
@@ -251,14 +249,14 @@ func (d *demonstration) attempts() []attempt {
 			}
 			return d.relay(clone, f, d.operator, d.operator, d.env.Now())
 		}},
-		{what: "the same, not signed", rule: "commit-signed", client: true, do: func(clone string) error {
+		{what: "the same, not signed", rule: "commit-signed", do: func(clone string) error {
 			f, err := d.decision()
 			if err != nil {
 				return err
 			}
 			return d.relay(clone, f, d.operator, nil, d.env.Now())
 		}},
-		{what: "with the nonce of an earlier one", rule: "relay-nonce", client: true, do: func(clone string) error {
+		{what: "with the nonce of an earlier one", rule: "relay-nonce", do: func(clone string) error {
 			f, err := d.decision()
 			if err != nil {
 				return err
@@ -266,7 +264,7 @@ func (d *demonstration) attempts() []attempt {
 			f.Nonce = d.nonce
 			return d.relay(clone, f, d.operator, d.operator, d.env.Now())
 		}},
-		{what: "answering a turn of another thread", rule: "relay-reply", client: true, do: func(clone string) error {
+		{what: "answering a turn of another thread", rule: "relay-reply", do: func(clone string) error {
 			f, err := d.decision()
 			if err != nil {
 				return err
@@ -274,28 +272,28 @@ func (d *demonstration) attempts() []attempt {
 			f.InReplyTo = d.foreign
 			return d.relay(clone, f, d.operator, d.operator, d.env.Now())
 		}},
-		{what: "in another author's name", rule: "relay-author", client: true, do: func(clone string) error {
+		{what: "in another author's name", rule: "relay-author", do: func(clone string) error {
 			f, err := d.decision()
 			if err != nil {
 				return err
 			}
 			return d.relay(clone, f, &signer{"Chief", "chief@example.com", nil}, d.operator, d.env.Now())
 		}},
-		{what: "signed by a key that nobody lists", rule: "commit-signed", client: true, do: func(clone string) error {
+		{what: "signed by a key that nobody lists", rule: "commit-signed", do: func(clone string) error {
 			f, err := d.decision()
 			if err != nil {
 				return err
 			}
 			return d.relay(clone, f, d.stranger, d.stranger, d.env.Now())
 		}},
-		{what: "signed by a key that has expired", rule: "commit-signed", client: true, do: func(clone string) error {
+		{what: "signed by a key that has expired", rule: "commit-signed", do: func(clone string) error {
 			f, err := d.decision()
 			if err != nil {
 				return err
 			}
 			return d.relay(clone, f, d.old, d.old, d.env.Now())
 		}},
-		{what: "a push that lists its own key and uses it", rule: "signers-change", client: true, do: func(clone string) error {
+		{what: "a push that lists its own key and uses it", rule: "signers-change", do: func(clone string) error {
 			file := filepath.Join(clone, ".bridge", "allowed_signers")
 			old, err := os.ReadFile(file)
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/rules"
@@ -337,17 +338,12 @@ func (x *Indexer) once(ctx context.Context, all bool) (res Result, err error) {
 		d.forget(s.fresh)
 		return nil
 	})
-	if err == nil && !finished && !(len(s.revs) == 0 && len(s.lost) == 0 && x.upToDate(s, expected)) {
+	if err == nil && !finished && !(len(s.revs) == 0 && len(s.lost) == 0 && equalRecord(record(s.tips), expected)) {
 		if err = step(nil, len(s.revs)); err == nil {
 			res.Superseded = len(s.lost)
 		}
 	}
 	return res, err
-}
-
-// upToDate tells whether the refs are recorded as they are.
-func (x *Indexer) upToDate(s *span, recorded map[string][]string) bool {
-	return equalRecord(record(s.tips), recorded)
 }
 
 // remembered is how many messages a run keeps in memory at the most, besides
@@ -428,17 +424,10 @@ func (x *Indexer) scan(ctx context.Context, s *span, chunk int, fn func(batch []
 		batch = nil
 		return err
 	}
-	walk := func(yield func(gitrepo.Rev, error) bool) {
-		for _, rev := range s.revs {
-			if !yield(rev, nil) {
-				return
-			}
-		}
-	}
 	opt := gitrepo.ScanOptions{BlobLimit: policy.Default().MaxFile, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
 		return strings.HasSuffix(c.Path, ".md") && c.NewMode.IsFile()
 	}}
-	err := x.Repo.ScanCommits(ctx, walk, opt, func(c *gitrepo.Scanned) error {
+	err := x.Repo.ScanCommits(ctx, gitrepo.Listed(s.revs), opt, func(c *gitrepo.Scanned) error {
 		set, err := x.ruleSet(c)
 		if err != nil {
 			return err
@@ -630,7 +619,7 @@ func (x *Indexer) writeRows(ctx context.Context, news []newRow) error {
 		if v := n.from.verdict; v != nil && v.Reason != sshsign.Unsigned {
 			signer, by, verified = null(v.Fingerprint), null(n.from.by), v.Good()
 		}
-		args = append(args, x.Name, k.thread, k.file, e.Type, name(e.From), k.to, n.state, statusClass(e), text(e.Status), null(e.TLDR), text(e.Date),
+		args = append(args, x.Name, k.thread, k.file, e.Type, name(e.From), k.to, n.state, envelope.StatusClass(e.Status), text(e.Status), null(e.TLDR), text(e.Date),
 			n.from.id, refs, e.Hash, null(e.InReplyTo), null(e.Nonce), null(e.AttestedBy), null(e.AttestedAt), signer, by, verified, n.from.time, now)
 	}
 	err := insert(ctx, x.DB.conn, `INSERT INTO bridge_messages (repo, thread, filename, message_type, from_rig, to_rig, lifecycle_state, status_class, status_text, tldr, envelope_date,

@@ -3,13 +3,11 @@ package controlplane
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 
-	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
-
-func statusClass(e *envelope.Envelope) string { return envelope.StatusClass(e.Status) }
 
 // loadThreads reads the messages of threads from the database, those that are
 // reachable, with what acked them.
@@ -54,10 +52,10 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 				t.closed = t.closed || f.typ == "RESOLUTION"
 				return nil
 			})
-		if err != nil || also != "" {
-			if err != nil {
-				return err
-			}
+		if err != nil {
+			return err
+		}
+		if also != "" {
 			continue
 		}
 		err = each(ctx, c, "SELECT e.message_id, e.rig, e.commit_sha FROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id WHERE e.event_type = 'acked' AND "+stands("m", "e")+" AND m."+in,
@@ -149,16 +147,11 @@ func (x *Indexer) sweep(ctx context.Context, tips map[string]string) (int, error
 }
 
 func (x *Indexer) reachable(ctx context.Context, tips map[string]string) (map[string]bool, error) {
-	var heads []string
-	for _, id := range tips {
-		heads = append(heads, id)
-	}
 	all := map[string]bool{}
-	if len(heads) == 0 {
+	if len(tips) == 0 {
 		return all, nil
 	}
-	slices.Sort(heads)
-	for rev, err := range x.Repo.RevList(ctx, slices.Compact(heads), nil, gitrepo.RevListOptions{}) {
+	for rev, err := range x.Repo.RevList(ctx, slices.Compact(slices.Sorted(maps.Values(tips))), nil, gitrepo.RevListOptions{}) {
 		if err != nil {
 			return nil, err
 		}

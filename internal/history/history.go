@@ -158,14 +158,7 @@ func (x *Index) present(ids []string) ([]string, error) {
 
 // scan adds the envelopes that commits bring.
 func (x *Index) scan(ctx context.Context, walk []gitrepo.Rev) error {
-	seq := func(yield func(gitrepo.Rev, error) bool) {
-		for _, rev := range walk {
-			if !yield(rev, nil) {
-				return
-			}
-		}
-	}
-	return x.Repo.ScanCommits(ctx, seq, gitrepo.ScanOptions{}, func(s *gitrepo.Scanned) error {
+	return x.Repo.ScanCommits(ctx, gitrepo.Listed(walk), gitrepo.ScanOptions{}, func(s *gitrepo.Scanned) error {
 		var blobs []string
 		for _, d := range s.Diffs {
 			for _, ch := range d.Changes {

@@ -180,7 +180,7 @@ func errClosed() error { return &Error{Kind: ErrDied, Message: "the repository i
 
 // tooOld names the version of a git that doesn't know --batch-command.
 func (s *session) tooOld() error {
-	stdout, _, _, err := s.env.output(s.ctx, s.git, nil, "version")
+	stdout, _, _, err := s.env.output(s.ctx, s.git, "version")
 	if err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func (r *Repo) readConfig() (map[string][]configValue, error) {
 		var a answer
 		// Without the -c that other children get: they would be listed.
 		cmd, tail := r.env.bareProcess(r.ctx, r.git, "config", "--list", "-z", "--includes")
-		a.stdout, a.stderr, a.code, a.err = outcome(r.ctx, cmd, tail, nil, "git config")
+		a.stdout, a.stderr, a.code, a.err = outcome(r.ctx, cmd, tail, "git config")
 		done <- a
 	}()
 	err := r.cat.request(nil, 0, nil)

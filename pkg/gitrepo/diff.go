@@ -42,9 +42,6 @@ func (r *Repo) DiffTrees(old, new ID) ([]Change, error) {
 	return d[0].changes, nil
 }
 
-// ListTree returns every path below a tree, sorted, as additions.
-func (r *Repo) ListTree(id ID) ([]Change, error) { return r.DiffTrees("", id) }
-
 // A Diff is what a commit changes against one of its parents.
 type Diff struct {
 	Parent  ID // "" for a root commit, whose diff is against the empty tree

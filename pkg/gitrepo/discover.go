@@ -138,7 +138,7 @@ func plainName(s string) bool {
 func askPlace(ctx context.Context, env Env, git string) (place, error) {
 	// The last question fails where there is no worktree, after the others
 	// have been answered.
-	stdout, stderr, code, err := env.output(ctx, git, nil, "rev-parse", "--path-format=absolute",
+	stdout, stderr, code, err := env.output(ctx, git, "rev-parse", "--path-format=absolute",
 		"--show-object-format", "--is-bare-repository", "--is-inside-work-tree",
 		"--git-dir", "--git-common-dir", "--show-toplevel")
 	if err != nil {
@@ -167,7 +167,7 @@ func askPlace(ctx context.Context, env Env, git string) (place, error) {
 // HooksPath is the absolute path of the directory where git looks for hooks,
 // core.hooksPath and worktrees considered.
 func (r *Repo) HooksPath(ctx context.Context) (string, error) {
-	stdout, stderr, code, err := r.env.output(ctx, r.git, nil, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
+	stdout, stderr, code, err := r.env.output(ctx, r.git, "rev-parse", "--path-format=absolute", "--git-path", "hooks")
 	if err != nil {
 		return "", err
 	}

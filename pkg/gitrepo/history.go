@@ -245,7 +245,7 @@ func (r *Repo) mergeBases(ctx context.Context, a, b ID, obeyShallow bool) ([]ID,
 	if obeyShallow {
 		cmd.Env = r.env.obeyingShallow(cmd.Env)
 	}
-	stdout, stderr, code, err := outcome(ctx, cmd, tail, nil, "git merge-base")
+	stdout, stderr, code, err := outcome(ctx, cmd, tail, "git merge-base")
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,7 @@ func look(mode string, saw *sight) error {
 		return err
 	}
 	defer repo.Close()
-	saw.GitDir, saw.Top, saw.Quarant = repo.GitDir(), repo.WorkTree(), repo.Quarantined()
+	saw.GitDir, saw.Top, saw.Quarant = repo.GitDir(), repo.WorkTree(), repo.Env().Get("GIT_QUARANTINE_PATH") != ""
 	read := func(changes []gitrepo.Change) error {
 		for _, c := range changes {
 			if c.Deleted() {

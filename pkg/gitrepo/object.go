@@ -151,7 +151,19 @@ func (r *Repo) begin(h header, most int64) ([]byte, error) {
 	return nil, failure(r.ctx, "git cat-file", stderr.Bytes(), errors.Join(err, cmd.Wait()))
 }
 
-// Has tells for each id whether an object of that id is present, and of which
+// PresentCommits returns those ids of which a commit is present, in their order.
+// Errors are those of Has.
+func (r *Repo) PresentCommits(ids []ID) (there []ID, err error) {
+	types, err := r.Has(ids)
+	for i, typ := range types {
+		if typ == "commit" {
+			there = append(there, ids[i])
+		}
+	}
+	return there, err
+}
+
+// Has reports for each id whether an object of that id is present, and of which
 // type ("" if it is not).
 func (r *Repo) Has(ids []ID) (types []string, err error) {
 	for _, id := range ids {
@@ -210,7 +222,7 @@ func (r *Repo) disambiguate(prefix string) ([]ID, error) {
 	if strings.HasPrefix(h.id, prefix) && !r.hasRefNamed(prefix) {
 		return []ID{h.id}, nil
 	}
-	stdout, stderr, code, err := r.env.output(r.ctx, r.git, nil, "rev-parse", "--disambiguate="+prefix)
+	stdout, stderr, code, err := r.env.output(r.ctx, r.git, "rev-parse", "--disambiguate="+prefix)
 	if err != nil {
 		return nil, err
 	}

@@ -205,7 +205,7 @@ func TestHiddenFile(t *testing.T) {
 	}
 	var bad *gitrepo.MalformedTreeError
 	repo := open(t, r)
-	if _, err := repo.ListTree(sub); !errors.As(err, &bad) || bad.Tree != sub || bad.Entry != "40000100644 evil.md" {
+	if _, err := repo.DiffTrees("", sub); !errors.As(err, &bad) || bad.Tree != sub || bad.Entry != "40000100644 evil.md" {
 		t.Errorf("%v", err)
 	}
 	c, err := repo.Commit(tip)
@@ -223,11 +223,11 @@ func TestMissingTree(t *testing.T) {
 	gone := strings.Repeat("12", 20)
 	tree := r.Tree(gittest.TreeEntry{Mode: "100644", Name: "a", ID: blob}, gittest.TreeEntry{Mode: "40000", Name: "d", ID: gone})
 	repo := open(t, r)
-	if changes, err := repo.ListTree(tree); !errors.Is(err, gitrepo.ErrMissing) || !strings.Contains(err.Error(), gone) {
+	if changes, err := repo.DiffTrees("", tree); !errors.Is(err, gitrepo.ErrMissing) || !strings.Contains(err.Error(), gone) {
 		t.Errorf("%v %v", changes, err)
 	}
 	notTree := r.Tree(gittest.TreeEntry{Mode: "40000", Name: "d", ID: blob})
-	if changes, err := repo.ListTree(notTree); !errors.Is(err, gitrepo.ErrType) {
+	if changes, err := repo.DiffTrees("", notTree); !errors.Is(err, gitrepo.ErrType) {
 		t.Errorf("%v %v", changes, err)
 	}
 	// The same directory on both sides is not read.
@@ -259,14 +259,14 @@ func TestTreeBomb(t *testing.T) {
 		}
 		return leaf
 	}
-	if _, err := open(t, r).ListTree(bomb(r.EmptyTreeID(), 10)); !errors.Is(err, gitrepo.ErrTooLarge) {
+	if _, err := open(t, r).DiffTrees("", bomb(r.EmptyTreeID(), 10)); !errors.Is(err, gitrepo.ErrTooLarge) {
 		t.Errorf("%v", err)
 	}
 	var objects strings.Builder
 	fmt.Fprintf(&objects, "commit refs/heads/deep\ncommitter T <t@e> 1 +0000\ndata 0\nM 100644 inline %sf\ndata 1\nx\n", strings.Repeat("d/", gitrepo.MaxDepth+1))
 	r.RunIn([]byte(objects.String()), "fast-import", "--quiet")
 	deep := r.Run("rev-parse", "deep^{tree}")
-	if _, err := open(t, r).ListTree(deep); !errors.Is(err, gitrepo.ErrTooLarge) {
+	if _, err := open(t, r).DiffTrees("", deep); !errors.Is(err, gitrepo.ErrTooLarge) {
 		t.Errorf("%v", err)
 	}
 }
@@ -294,7 +294,7 @@ func TestPartialClone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = repo.ListTree(commit.Tree)
+			_, err = repo.DiffTrees("", commit.Tree)
 			if filter == "blob:none" && err != nil || filter == "tree:1" && !errors.Is(err, gitrepo.ErrMissing) {
 				t.Errorf("%v", err)
 			}

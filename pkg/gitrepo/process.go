@@ -37,18 +37,15 @@ func (e Env) bareProcess(ctx context.Context, git string, args ...string) (*exec
 
 // output runs a reading git process to its end. code is its exit code; err is
 // set if it could not be started, was stopped by ctx or was killed.
-func (e Env) output(ctx context.Context, git string, stdin []byte, args ...string) (stdout, stderr []byte, code int, err error) {
+func (e Env) output(ctx context.Context, git string, args ...string) (stdout, stderr []byte, code int, err error) {
 	cmd, tail := e.process(ctx, git, args...)
-	return outcome(ctx, cmd, tail, stdin, "git "+args[0])
+	return outcome(ctx, cmd, tail, "git "+args[0])
 }
 
 // outcome runs a prepared process to its end.
-func outcome(ctx context.Context, cmd *exec.Cmd, tail *tail, stdin []byte, what string) (stdout, stderr []byte, code int, err error) {
+func outcome(ctx context.Context, cmd *exec.Cmd, tail *tail, what string) (stdout, stderr []byte, code int, err error) {
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	if stdin != nil {
-		cmd.Stdin = bytes.NewReader(stdin)
-	}
 	err = cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() && ctx.Err() == nil {

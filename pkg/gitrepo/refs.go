@@ -104,7 +104,7 @@ func (r *Repo) looseRefs(name string) bool {
 }
 
 func (r *Repo) askSymbolic(name string) (target string, ok bool, err error) {
-	stdout, stderr, code, err := r.env.output(r.ctx, r.git, nil, "symbolic-ref", "-q", name)
+	stdout, stderr, code, err := r.env.output(r.ctx, r.git, "symbolic-ref", "-q", name)
 	switch {
 	case err != nil:
 		return "", false, err
@@ -156,7 +156,7 @@ func (r *Repo) ref(name string) (ref Ref, ok bool, err error) {
 
 // pseudoRef reads HEAD and its like through git.
 func (r *Repo) pseudoRef(name string) (Ref, bool, error) {
-	stdout, stderr, code, err := r.env.output(r.ctx, r.git, nil, "rev-parse", "--verify", "-q", name)
+	stdout, stderr, code, err := r.env.output(r.ctx, r.git, "rev-parse", "--verify", "-q", name)
 	if err != nil {
 		return Ref{}, false, err
 	}
@@ -187,7 +187,7 @@ func (r *Repo) Refs(ctx context.Context, prefixes ...string) iter.Seq2[Ref, erro
 func (r *Repo) askRefs(ctx context.Context, prefixes ...string) iter.Seq2[Ref, error] {
 	return func(yield func(Ref, error) bool) {
 		args := []string{"for-each-ref", "--format=%(objectname) %(refname)%00%(symref)%00", "--"}
-		stdout, stderr, code, err := r.env.output(ctx, r.git, nil, append(args, prefixes...)...)
+		stdout, stderr, code, err := r.env.output(ctx, r.git, append(args, prefixes...)...)
 		if err == nil && (code != 0 || len(stderr) > 0) {
 			err = failure(ctx, "git for-each-ref", stderr, nil)
 		}

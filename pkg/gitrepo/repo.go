@@ -111,12 +111,10 @@ func (r *Repo) Program() string { return r.git }
 // Env is what the Repo was opened with.
 func (r *Repo) Env() Env { return r.env }
 
-// Quarantined tells whether the objects of a push are held apart until its
-// hook has accepted them (git-receive-pack, QUARANTINE ENVIRONMENT).
-func (r *Repo) Quarantined() bool { return r.env.Get("GIT_QUARANTINE_PATH") != "" }
-
 // checkQuarantine finds out that a wrapper between git and the hook has
-// dropped variables or mapped paths, so that pushed objects can't be seen.
+// dropped variables or mapped paths, so that the objects of a push, which are
+// held apart until its hook has accepted them (git-receive-pack, QUARANTINE
+// ENVIRONMENT), cannot be seen.
 func checkQuarantine(env Env) error {
 	path := env.Get("GIT_QUARANTINE_PATH")
 	if path == "" {

@@ -15,7 +15,7 @@ func (r *Repo) Resolve(ctx context.Context, rev string) (ID, error) {
 	if rev == "" || strings.HasPrefix(rev, "-") || strings.ContainsAny(rev, "\x00\n") {
 		return "", invalid("a revision", rev)
 	}
-	stdout, stderr, code, err := r.env.output(ctx, r.git, nil, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
+	stdout, stderr, code, err := r.env.output(ctx, r.git, "rev-parse", "--verify", "--quiet", "--end-of-options", rev+"^{commit}")
 	if err != nil {
 		return "", err
 	}

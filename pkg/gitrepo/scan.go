@@ -37,6 +37,17 @@ const (
 	chunkBytes = 4 << 20
 )
 
+// Listed yields revs, as a walk for ScanCommits.
+func Listed(revs []Rev) iter.Seq2[Rev, error] {
+	return func(yield func(Rev, error) bool) {
+		for _, rev := range revs {
+			if !yield(rev, nil) {
+				return
+			}
+		}
+	}
+}
+
 // ScanCommits calls fn for each commit of a walk, in its order, with what it
 // changes against each parent. The next commits are read and compared while fn
 // works, and walk is ranged over, in another goroutine; fn may use the Repo.

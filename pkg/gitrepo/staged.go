@@ -28,7 +28,7 @@ func (r *Repo) StagedAgainst(ctx context.Context, base ID) ([]Change, error) {
 	if err := r.checkID(base); err != nil {
 		return nil, err
 	}
-	stdout, stderr, code, err := r.env.output(ctx, r.git, nil, "diff-index", "--cached", "--raw", "-z", "--no-abbrev",
+	stdout, stderr, code, err := r.env.output(ctx, r.git, "diff-index", "--cached", "--raw", "-z", "--no-abbrev",
 		"--no-renames", "--no-relative", "--ignore-submodules=none", "--ita-invisible-in-index", base, "--")
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (r *Repo) Index(ctx context.Context) ([]IndexEntry, error) {
 	// ":/" is magic for the top: ls-files would list the current directory.
 	cmd, tail := r.env.process(ctx, r.git, "ls-files", "-s", "-z", "--full-name", "--", ":/")
 	cmd.Env = append(cmd.Env, "GIT_LITERAL_PATHSPECS=0")
-	stdout, stderr, code, err := outcome(ctx, cmd, tail, nil, "git ls-files")
+	stdout, stderr, code, err := outcome(ctx, cmd, tail, "git ls-files")
 	if err != nil {
 		return nil, err
 	}

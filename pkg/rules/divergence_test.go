@@ -82,7 +82,8 @@ var divergencePlays = []play{
 		w.policy = "rules: {references: off}\n" // which has its own tests
 		a := w.commit("one", on(w.base), put("t-one/a.md", turn("rig-a", "STATE", "Ready.\n")))
 		b := w.commit("two", on(w.base), put("t-one/b.md", turn("rig-b", "STATE", "Good.\n")))
-		c := w.commit("three", on(w.base), put("t-one/c.md", turn("rig-c", "STATE", "Both seen.\n", refers(prefix(a), prefix(b)))))
+		c := w.commit("three", on(w.base), put("t-one/c.md", turn("rig-c", "STATE", "Both seen.\n",
+			refers(prefix(a), prefix(b)))))
 		d := w.commit("four", on(w.base), put("README.md", "x\n"))
 		w.commit("merge", on(a, b, c, d))
 	}, want: []string{

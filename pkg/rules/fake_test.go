@@ -74,20 +74,13 @@ func (f *fake) writeTree(files map[string]file) string {
 // flat returns all files of a tree by path.
 func (f *fake) flat(tree string) map[string]file {
 	files := map[string]file{}
-	if tree == "" {
-		return files
-	}
-	t, err := f.Tree(tree)
-	if err != nil {
-		panic(err)
-	}
-	for e := range t.Entries() {
-		if e.Mode != gitrepo.ModeTree {
-			files[e.Name] = file{e.Mode, e.ID}
+	for name, e := range f.entries(tree) {
+		if e.mode != gitrepo.ModeTree {
+			files[name] = e
 			continue
 		}
-		for path, below := range f.flat(e.ID) {
-			files[e.Name+"/"+path] = below
+		for path, below := range f.flat(e.id) {
+			files[name+"/"+path] = below
 		}
 	}
 	return files
@@ -167,21 +160,56 @@ func (f *fake) EntryAt(root, path string) (gitrepo.TreeEntry, bool, error) {
 	return f.EntryAt(e.ID, rest)
 }
 
-func (f *fake) DiffTrees(old, new string) ([]gitrepo.Change, error) {
-	was, is := f.flat(old), f.flat(new)
-	var changes []gitrepo.Change
-	for path, e := range is {
-		if o := was[path]; o != e {
-			changes = append(changes, gitrepo.Change{Path: path, OldMode: o.mode, OldID: o.id, NewMode: e.mode, NewID: e.id})
-		}
-	}
-	for path, o := range was {
-		if _, there := is[path]; !there {
-			changes = append(changes, gitrepo.Change{Path: path, OldMode: o.mode, OldID: o.id})
-		}
-	}
+func (f *fake) DiffTrees(old, new string) (changes []gitrepo.Change, err error) {
+	f.diff("", old, new, &changes)
 	slices.SortFunc(changes, func(a, b gitrepo.Change) int { return cmp.Compare(a.Path, b.Path) })
 	return changes, nil
+}
+
+// diff appends what differs between two trees, "" for none. Trees that are equal
+// are not looked at.
+func (f *fake) diff(dir, old, new string, changes *[]gitrepo.Change) {
+	was, is := f.entries(old), f.entries(new)
+	for name := range was {
+		if _, there := is[name]; !there {
+			is[name] = file{}
+		}
+	}
+	for name, now := range is {
+		then := was[name]
+		if then == now {
+			continue
+		}
+		oldTree, newTree := "", ""
+		ch := gitrepo.Change{Path: dir + name, OldMode: then.mode, OldID: then.id, NewMode: now.mode, NewID: now.id}
+		if then.mode == gitrepo.ModeTree {
+			oldTree, ch.OldMode, ch.OldID = then.id, gitrepo.ModeNone, ""
+		}
+		if now.mode == gitrepo.ModeTree {
+			newTree, ch.NewMode, ch.NewID = now.id, gitrepo.ModeNone, ""
+		}
+		if oldTree != newTree {
+			f.diff(dir+name+"/", oldTree, newTree, changes)
+		}
+		if ch.OldMode != ch.NewMode || ch.OldID != ch.NewID {
+			*changes = append(*changes, ch)
+		}
+	}
+}
+
+func (f *fake) entries(tree string) map[string]file {
+	entries := map[string]file{}
+	if tree == "" {
+		return entries
+	}
+	t, err := f.Tree(tree)
+	if err != nil {
+		panic(err)
+	}
+	for e := range t.Entries() {
+		entries[e.Name] = file{e.Mode, e.ID}
+	}
+	return entries
 }
 
 // reach returns what can be reached from commits, children before parents.
@@ -230,9 +258,11 @@ func (f *fake) RevList(_ context.Context, include, exclude []string,
 			yield(gitrepo.Rev{}, err)
 			return
 		}
-		all = slices.DeleteFunc(all, func(r gitrepo.Rev) bool {
-			return slices.ContainsFunc(without, func(w gitrepo.Rev) bool { return w.ID == r.ID })
-		})
+		excluded := map[string]bool{}
+		for _, r := range without {
+			excluded[r.ID] = true
+		}
+		all = slices.DeleteFunc(all, func(r gitrepo.Rev) bool { return excluded[r.ID] })
 		if o.Reverse {
 			slices.Reverse(all)
 		}

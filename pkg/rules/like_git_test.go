@@ -67,7 +67,7 @@ func TestFakeIsLikeGit(t *testing.T) {
 	}
 }
 
-func writeLoose(t *testing.T, dir string, o gitrepo.Object) {
+func writeLoose(t testing.TB, dir string, o gitrepo.Object) {
 	t.Helper()
 	file := filepath.Join(dir, "objects", o.ID[:2], o.ID[2:])
 	if _, err := os.Stat(file); err == nil {

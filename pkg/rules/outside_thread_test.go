@@ -38,6 +38,23 @@ var outsidePlays = []play{
 		"error outside-thread notes/a.md @c: the path lies outside threads, which the policy denies " +
 			"(envelopes.outside: deny) | git rm --cached -- notes/a.md",
 	}},
+	{name: "a note that becomes one beside an envelope", make: func(w *world) {
+		w.policy = deny
+		w.commit("b", put("t-two/a.md", "Notes.\n"))
+		w.commit("c", put("t-two/b.md", turn("rig-a", "REQUEST", "What?\n", to("t-two"))))
+	}, want: []string{
+		"error outside-thread t-two/a.md @b: the path lies outside threads, which the policy denies " +
+			"(envelopes.outside: deny) | git rm --cached -- t-two/a.md",
+		`error envelope-parse t-two/a.md:1:1 @b: line 1 is "Notes.", expected the opening fence --- | begin the ` +
+			`file with a line that is exactly ---`,
+	}},
+	{name: "an envelope that is deleted, which append-only tells", make: func(w *world) {
+		w.policy = deny
+		w.commit("c", del(request))
+	}, want: []string{
+		"error append-only t-one/REQUEST.md @c: an accepted envelope is deleted | write a new envelope instead; " +
+			"to take the change back: git rebase --interactive <base>",
+	}},
 	{name: "an envelope", make: func(w *world) {
 		w.policy = deny
 		w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n")))

@@ -51,7 +51,8 @@ func tangled(t *testing.T, r *gittest.Repo, seed uint64, commits int) {
 		files := map[string]string{}
 		at = at.Add(time.Minute)
 		thread := pick([]string{"t-one", "t-one", "t-two", "t-three"})
-		f := envelope.Fields{Thread: thread, From: pick([]string{"rig-a", "rig-b", "op-relay"}), To: []string{"rig-z"}, Date: at.Format(time.DateOnly),
+		f := envelope.Fields{Thread: thread, From: pick([]string{"rig-a", "rig-b", "op-relay"}), To: []string{"rig-z"},
+			Date:   at.Format(time.DateOnly),
 			Status: "▶ Going on", Type: "STATE", Body: fmt.Appendf(nil, "Turn %d.\n", n)}
 		if len(bodies) > 0 && random.IntN(2) == 0 {
 			f.InReplyTo = pick(bodies)
@@ -96,7 +97,8 @@ func tangled(t *testing.T, r *gittest.Repo, seed uint64, commits int) {
 			files[name] = text
 			names = append(names, name)
 		}
-		fmt.Fprintf(&stream, "commit refs/heads/line%d\nmark :%d\ncommitter %s <%s> %d +0000\ndata 5\nSend\n\n", line, n, gittest.Name, gittest.Email, at.Unix())
+		fmt.Fprintf(&stream, "commit refs/heads/line%d\nmark :%d\ncommitter %s <%s> %d +0000\ndata 5\nSend\n\n", line, n,
+			gittest.Name, gittest.Email, at.Unix())
 		if tips[line] > 0 {
 			fmt.Fprintf(&stream, "from :%d\n", tips[line])
 		}
@@ -140,7 +142,7 @@ func TestPortions(t *testing.T) {
 		}
 		defer repo.Close()
 		main, third := r.Ref("refs/heads/main"), r.Run("rev-parse", "third")
-		w := &world{T: t, policy: "rules: {relay-frozen: error}\n", signers: keyOp.Line("op@example.com,op-relay", "")}
+		w := &world{TB: t, policy: "rules: {relay-frozen: error}\n", signers: keyOp.Line("op@example.com,op-relay", "")}
 		for _, all := range []bool{true, false} {
 			var want *Judge
 			for _, portion := range []int{1 << 30, 7, 1} {
@@ -158,7 +160,8 @@ func TestPortions(t *testing.T) {
 					want = j
 				}
 				if !slices.Equal(j.Findings, want.Findings) || j.Envelopes != want.Envelopes {
-					t.Fatalf("seed %d, all %v: portions of %d give\n%s\nexpected\n%s", seed, all, portion, lines(j.Findings), lines(want.Findings))
+					t.Fatalf("seed %d, all %v: portions of %d give\n%s\nexpected\n%s", seed, all, portion, lines(j.Findings),
+						lines(want.Findings))
 				}
 				if j.Commits == 0 || j.Envelopes == 0 {
 					t.Fatalf("%d commits, %d envelopes", j.Commits, j.Envelopes)

@@ -79,7 +79,10 @@ func TestGates(t *testing.T) {
 
 func TestGatesAreNamed(t *testing.T) {
 	for set, want := range map[Gates]string{
-		everywhere: "all", ofCommits: "pre-push, pre-receive, update, pull request, check", 1 << PreReceive: "pre-receive", 0: "",
+		everywhere:      "all",
+		ofCommits:       "pre-push, pre-receive, update, pull request, check",
+		1 << PreReceive: "pre-receive",
+		0:               "",
 	} {
 		if got := set.String(); got != want {
 			t.Errorf("%b is %q, want %q", set, got, want)

@@ -38,6 +38,23 @@ var threadClosedPlays = []play{
 		w.accept()
 		w.commit("c", put("t-one/late.md", turn("rig-b", "STATE", "Wait.\n")))
 	}},
+	{name: "after a merge that brings the end", make: func(w *world) {
+		w.policy = "rules: {divergence: off}\n"
+		side := w.commit("side", on(w.base), put("t-one/end.md", turn("rig-a", "RESOLUTION", "Done.\n")))
+		ours := w.commit("ours", on(w.base), put("t-one/a.md", turn("rig-b", "STATE", "Wait.\n")))
+		w.commit("merge", on(ours, side))
+		w.commit("c", put("t-one/late.md", turn("rig-b", "STATE", "Still.\n")))
+	}, want: []string{
+		`warning thread-closed t-one/late.md:6:7 @c: the thread was closed by "t-one/end.md" | open a new ` +
+			`thread: rig-bridge new THREAD`,
+	}},
+	{name: "a second end", make: func(w *world) {
+		w.commit("b", put("t-one/end.md", turn("rig-a", "RESOLUTION", "Done.\n")))
+		w.accept()
+		w.commit("c", put("t-one/end2.md", turn("rig-b", "RESOLUTION", "Done as well.\n")))
+	}, want: []string{
+		`warning thread-closed t-one/end2.md:6:7 @c: the thread was closed by "t-one/end.md"`,
+	}},
 	{name: "an error, if the policy says so", make: func(w *world) {
 		w.policy = "rules: {thread-closed: error}\n"
 		w.commit("b", put("t-one/end.md", turn("rig-a", "RESOLUTION", "Done.\n")))

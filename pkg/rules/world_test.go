@@ -43,7 +43,7 @@ const (
 // A world is a repository whose protected branch is about to get what a test
 // commits, and the policy by which that is judged.
 type world struct {
-	*testing.T
+	testing.TB
 	*fake
 	names map[string]string // of commits, by id, for messages
 	base  string            // what the branch has
@@ -58,8 +58,8 @@ type world struct {
 	published []string             // at pre-commit, what other clones have; nil: the base
 }
 
-func newWorld(t *testing.T) *world {
-	w := &world{T: t, fake: &fake{objects: map[string]gitrepo.Object{}}, names: map[string]string{}, signers: signers,
+func newWorld(t testing.TB) *world {
+	w := &world{TB: t, fake: &fake{objects: map[string]gitrepo.Object{}}, names: map[string]string{}, signers: signers,
 		gate: PreReceive}
 	w.base = w.commit("base", on(), put(request, turn("rig-a", "REQUEST", asked)), put(".bridge/allowed_signers", signers))
 	return w
@@ -318,12 +318,26 @@ type play struct {
 
 // plays are all cases of the tests, for TestGates: a rule's test adds its own.
 var plays = map[string][]play{
-	"append-only": appendOnlyPlays, "body-hash": contentPlays, "commit-clock": commitClockPlays, "commit-signed": commitSignedPlays,
-	"divergence": divergencePlays, "envelope-path": envelopePathPlays, "fast-forward": fastForwardPlays,
-	"outside-thread": outsidePlays, "references": referencesPlays, "relay-author": relayAuthorPlays, "relay-clock": relayClockPlays,
-	"relay-commit": relayCommitPlays, "relay-frozen": relayFrozenPlays, "relay-key": relayKeyPlays, "relay-nonce": relayNoncePlays,
-	"relay-reply": relayReplyPlays, "sender-key": senderKeyPlays, "signer-identity": signerIdentityPlays,
-	"signers-change": signersChangePlays, "thread-closed": threadClosedPlays,
+	"append-only":     appendOnlyPlays,
+	"body-hash":       contentPlays,
+	"commit-clock":    commitClockPlays,
+	"commit-signed":   commitSignedPlays,
+	"divergence":      divergencePlays,
+	"envelope-path":   envelopePathPlays,
+	"fast-forward":    fastForwardPlays,
+	"outside-thread":  outsidePlays,
+	"references":      referencesPlays,
+	"relay-author":    relayAuthorPlays,
+	"relay-clock":     relayClockPlays,
+	"relay-commit":    relayCommitPlays,
+	"relay-frozen":    relayFrozenPlays,
+	"relay-key":       relayKeyPlays,
+	"relay-nonce":     relayNoncePlays,
+	"relay-reply":     relayReplyPlays,
+	"sender-key":      senderKeyPlays,
+	"signer-identity": signerIdentityPlays,
+	"signers-change":  signersChangePlays,
+	"thread-closed":   threadClosedPlays,
 }
 
 // run plays cases, each in a world of its own.

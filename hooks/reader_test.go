@@ -195,7 +195,7 @@ func TestReaderFaults(t *testing.T) {
 	if strings.Contains(before, "delete production") || !strings.Contains(after, apart) || strings.Count(after, apart) != len(steps)-1 {
 		t.Errorf("what is refused does not stand apart:\n%s", text)
 	}
-	if !strings.Contains(text, "signed by op@example.com "+keyA.Fingerprint()[:19]+"… as op-relay, verified\n---\nfrom: op-relay\n") ||
+	if !strings.Contains(text, "signed by op@example.com "+keyA.Fingerprint()[:19]+"… as op-relay, verified, committed ") ||
 		!strings.Contains(before, "\nin_reply_to: "+hashOf(asked)+"\nattested_by: "+keyA.Fingerprint()+"\nattested_at: ") || !strings.Contains(before, "\nnonce: ") {
 		t.Errorf("the text lacks who signed, or the attestation:\n%s", text)
 	}

@@ -364,6 +364,10 @@ func (w *work) headPlace(thread string) (place, error) {
 		return p, gitProblem(err)
 	}
 	root, err := w.tree(head)
+	var bad *gitrepo.MalformedCommitError
+	if errors.As(err, &bad) {
+		return p, nil // whose tree is a guess: nothing of it is marked, or told to be unread
+	}
 	if err != nil || root == "" {
 		return p, err
 	}

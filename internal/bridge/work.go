@@ -129,7 +129,9 @@ func gitProblem(err error) error {
 	if errors.As(err, &g) {
 		return fail(codeRuntime, "%s", g.Message).withHint("%s", g.Hint)
 	}
-	return fail(codeRuntime, "git could not answer: %s", finding.QuoteMax(err.Error(), 200))
+	f = fail(codeRuntime, "git could not answer: %s", finding.QuoteMax(err.Error(), 200))
+	f.cause = err
+	return f
 }
 
 // localTime is the most that a git command without a network may take. A

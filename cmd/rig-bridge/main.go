@@ -63,9 +63,15 @@ func run() int {
 		Environ: environ, Dir: dir, Self: self, Now: time.Now, Rand: rand.Reader,
 		Piped: piped, Ask: ask, Rows: rows, Page: pager(second), Unread: unread, HookProgram: hookProgram, InstallHooks: installHooks, Second: second,
 		Control: func(ctx context.Context, dir string, args []string) (stdout, stderr []byte, code int, err error) {
-			return handover.Run(ctx, self, "rig-bridge", dir, args, environ)
+			return handover.Run(ctx, handover.Control, self, "rig-bridge", dir, args, environ)
 		},
-		HandOver: func(args []string) (int, error) { return handover.To(self, "rig-bridge", args, environ) },
+		HandOver: func(args []string) (int, error) {
+			program := handover.Control
+			if args[0] == "mcp" {
+				program = handover.MCP
+			}
+			return handover.To(program, self, "rig-bridge", args, environ)
+		},
 	})
 }
 

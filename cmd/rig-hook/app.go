@@ -70,7 +70,7 @@ func index(_ context.Context, env *hooks.Env, _ cli.Line) int {
 	}
 	code, err := env.HandOver(append([]string{"index"}, env.Args...))
 	if err != nil {
-		return fail(env, "index", &policy.Undecided{Message: "rig-control cannot be started: " + finding.Clean(err.Error()), Hint: handover.Hint})
+		return fail(env, "index", &policy.Undecided{Message: "rig-control cannot be started: " + finding.Clean(err.Error()), Hint: handover.ControlHint})
 	}
 	return code
 }

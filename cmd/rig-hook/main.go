@@ -34,7 +34,7 @@ func main() {
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ: environ, Dir: dir, Executable: exe, Now: time.Now, Rand: rand.Reader,
 		StdinTTY: term.IsTerminal(int(os.Stdin.Fd())), StderrTTY: term.IsTerminal(int(os.Stderr.Fd())),
-		HandOver: func(args []string) (int, error) { return handover.To(exe, "rig-hook", args, environ) },
+		HandOver: func(args []string) (int, error) { return handover.To(handover.Control, exe, "rig-hook", args, environ) },
 	})
 	stop()
 	os.Exit(code)

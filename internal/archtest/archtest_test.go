@@ -172,6 +172,20 @@ func TestDriversAreApart(t *testing.T) {
 	}
 }
 
+// TestProtocolIsApart holds the SDK of MCP in rig-mcp, for the same reason.
+func TestProtocolIsApart(t *testing.T) {
+	linked := false
+	for name, p := range load(t) {
+		sdk := slices.ContainsFunc(p.Deps, func(d string) bool { return strings.HasPrefix(d, "github.com/modelcontextprotocol/") })
+		if linked = linked || sdk && name == "cmd/rig-mcp"; sdk && name != "cmd/rig-mcp" {
+			t.Errorf("%s depends on the SDK of MCP", name)
+		}
+	}
+	if !linked {
+		t.Error("rig-mcp does not link it, so nothing was tested")
+	}
+}
+
 // forbidden names what only main may touch: the process, its environment and
 // the clock.
 var forbidden = map[string][]string{

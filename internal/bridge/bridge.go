@@ -62,8 +62,9 @@ type Env struct {
 	// Control runs rig-control with the given arguments in dir. A negative
 	// code says that it was cut off. Nil: there is no control plane.
 	Control func(ctx context.Context, dir string, args []string) (stdout, stderr []byte, code int, err error)
-	// HandOver lets rig-control do the rest, and returns its exit code if it
-	// does not take this process's place.
+	// HandOver lets another program do the rest, rig-mcp for the command mcp and
+	// rig-control for others, and returns its exit code if it does not take this
+	// process's place.
 	HandOver func(args []string) (code int, err error)
 	// Second is closed by a second signal: the running child is killed at
 	// once.

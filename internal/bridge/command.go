@@ -105,6 +105,8 @@ func commands() []*cli.Command {
 			{Name: "--limit", Value: "N", Help: "rows at the most; 0 for all (default: 100)"},
 			{Name: "--sql", Help: "print the statement and its parameters instead"},
 		}, Long: "Reads the database that control_plane in .bridge/config.yaml names; writes nothing.\nThe questions message and events take the body_hash of a message."},
+		{Name: "mcp", Short: "serve this clone to an agent, by MCP", Flags: MCPFlags(),
+			Long: "Speaks the Model Context Protocol on standard input and output until the input ends; docs/agents.md\nhas the settings of hosts. Starts rig-mcp. No tool of it makes a relay."},
 		{Name: "validate", Short: "judge message files", Words: []cli.Word{{Name: "path", Required: true, Many: true}},
 			Long: "Files are judged as they are; directories for the messages in them. What the gates refuse\nin the history of this clone is not valid. Exit code 0 if all are valid, 1 if some are not, 2\nif something named could not be read."},
 	}
@@ -127,6 +129,7 @@ var actions = map[string]action{
 	"thread":   {runThread, false},
 	"sync":     {runSync, true},
 	"query":    {runQuery, false},
+	"mcp":      {runMCP, false},
 	"read":     {runRead, false},
 	"inbox":    {runInbox, false},
 	"wait":     {runWait, true},
@@ -152,6 +155,11 @@ func program() *cli.Program {
 		},
 		Man: manual,
 	}
+}
+
+// MCPFlags are the flags of mcp.
+func MCPFlags() []cli.Flag {
+	return []cli.Flag{{Name: "--clone", Value: "DIR", Help: "clone of the rig (default: the current directory)"}}
 }
 
 // Questions are the questions of query.

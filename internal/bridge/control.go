@@ -42,6 +42,20 @@ func runQuery(r *run) error {
 	return nil
 }
 
+// runMCP is `rig-bridge mcp`, which rig-mcp does.
+func runMCP(r *run) error {
+	if r.env.HandOver == nil {
+		return fail(codeRuntime, "this program cannot start rig-mcp")
+	}
+	code, err := r.env.HandOver(r.env.Args)
+	if err != nil {
+		return fail(codeRuntime, "rig-mcp cannot be started: %s", reason(err)).
+			withHint("go install github.com/rigward/rigward/cmd/rig-mcp@latest")
+	}
+	r.exit = code
+	return nil
+}
+
 // controlHint is the command that installs rig-control.
 const controlHint = "go install github.com/rigward/rigward/cmd/rig-control@latest"
 

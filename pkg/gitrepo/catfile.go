@@ -86,7 +86,7 @@ func (s *session) request(commands []byte, n int, read func(i int, out *bufio.Re
 	}
 	if s.cmd == nil {
 		if err := s.start(); err != nil {
-			s.err = err
+			s.cmd, s.err = nil, err // there is nothing to end
 			return err
 		}
 	}

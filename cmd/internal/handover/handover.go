@@ -1,6 +1,6 @@
-// Package handover finds and starts rig-control, the program that holds the
-// databases' drivers, so that the programs which every commit waits for do not
-// have to load them.
+// Package handover finds and starts the programs that hold what takes long to
+// load, the databases' drivers and the SDK of MCP, so that the programs which
+// every commit waits for do not have to load it.
 package handover
 
 import (
@@ -14,13 +14,19 @@ import (
 	"time"
 )
 
-// Hint is the command that installs it.
-const Hint = "go install github.com/rigward/rigward/cmd/rig-control@latest"
+// Programs that the others hand over to.
+const (
+	Control = "rig-control"
+	MCP     = "rig-mcp"
+)
 
-// find returns the path of the program: beside the running one, else on the
+// ControlHint is the command that installs rig-control.
+const ControlHint = "go install github.com/rigward/rigward/cmd/rig-control@latest"
+
+// find returns the path of a program: beside the running one, else on the
 // search path of environ, of which only absolute directories count.
-func find(self string, environ []string) (string, error) {
-	name := "rig-control"
+func find(program, self string, environ []string) (string, error) {
+	name := program
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}
@@ -40,25 +46,25 @@ func find(self string, environ []string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("rig-control is not installed beside this program or on PATH")
+	return "", errors.New(program + " is not installed beside this program or on PATH")
 }
 
-// To lets the program do the rest of this one's work: called says for whom, and
+// To lets a program do the rest of this one's work: called says for whom, and
 // is the name in its messages. Where the system can, it takes this process's
 // place and To returns only if it cannot be started; else To returns its exit
 // code.
-func To(self, called string, args, environ []string) (code int, err error) {
-	path, err := find(self, environ)
+func To(program, self, called string, args, environ []string) (code int, err error) {
+	path, err := find(program, self, environ)
 	if err != nil {
 		return 0, err
 	}
 	return replace(path, append([]string{called}, args...), environ)
 }
 
-// Run runs the program to its end, in dir, as a child of this one. A negative
+// Run runs a program to its end, in dir, as a child of this one. A negative
 // code says that it did not come to an end.
-func Run(ctx context.Context, self, called, dir string, args, environ []string) (stdout, stderr []byte, code int, err error) {
-	path, err := find(self, environ)
+func Run(ctx context.Context, program, self, called, dir string, args, environ []string) (stdout, stderr []byte, code int, err error) {
+	path, err := find(program, self, environ)
 	if err != nil {
 		return nil, nil, -1, err
 	}

@@ -11,7 +11,7 @@ import (
 
 const scheme = "rig-bridge://"
 
-var notFound = &jsonrpc.Error{Code: mcp.CodeResourceNotFound, Message: "there is no such resource"}
+var notFound = &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such resource"}
 
 // plainly refuses a URI with characters that no URI has: the SDK would write it
 // into an error that is no JSON, and end the connection.

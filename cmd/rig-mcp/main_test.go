@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -142,7 +143,7 @@ func (w *world) agent(rig string) *agent {
 
 func (w *world) connect(rig, protocol string) (*agent, error) {
 	a := &agent{t: w.t, cmd: w.command(".", "rig-bridge", "mcp", "--clone", w.path(rig))}
-	a.cmd.Stderr = os.Stderr
+	a.cmd.Stderr, a.cmd.SysProcAttr = os.Stderr, &syscall.SysProcAttr{Setpgid: true}
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	var opts *mcp.ClientSessionOptions
 	if protocol != "" {

@@ -14,11 +14,13 @@ import (
 )
 
 // Pauses of wait: between two looks at the clone's files, and between two
-// fetches, which grow by half from the first to the longest and start anew when
-// something has come.
+// fetches. The first fetches come soon after each other, because answers often do;
+// then the pauses grow by half to the longest. They start anew when something has
+// come.
 const (
 	lookPause    = 30 * time.Millisecond
 	firstFetch   = 100 * time.Millisecond
+	soon         = 20 // fetches
 	longestFetch = 5 * time.Second
 	longestWait  = 7 * 24 * time.Hour
 	exitNothing  = 3
@@ -165,7 +167,7 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 	}
 	look := time.NewTicker(lookPause)
 	defer look.Stop()
-	pause := firstFetch
+	pause, fetched := firstFetch, 0
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for {
@@ -178,7 +180,7 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 				return nil, err
 			}
 		case o != nil:
-			pause = firstFetch
+			pause, fetched = firstFetch, 0
 			if !r.opts.has("--watch") {
 				return o, nil
 			}
@@ -198,12 +200,14 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 			x.fetched, x.failed = x.fetched || f.err == nil, f.err
 			if f.err == nil {
 				if f.came {
-					pause = firstFetch
+					pause, fetched = firstFetch, 0
 				}
 				x.failed = x.take(w, f)
 			}
 			next.Reset(pause)
-			pause = min(pause*3/2, longestFetch)
+			if fetched++; fetched > soon || f.err != nil {
+				pause = min(pause*3/2, longestFetch)
+			}
 		case <-over:
 			return x.timeOver()
 		case <-gone:

@@ -347,7 +347,7 @@ func (s *step) commit(ctx context.Context, repo *gitrepo.Repo, name, what string
 }
 
 // tell writes log, annotations, summary, report files and outputs. What cannot
-// be told is no pass: the outputs come last, so that they say so.
+// be told is not a pass: the outputs come last, so that they say so.
 func (s *step) tell() error {
 	failed := func(err error) {
 		if err != nil && s.report.Problem == nil {

@@ -389,7 +389,7 @@ func TestInputs(t *testing.T) {
 		r.Run("clone", "-q", "--bare", ".", free)
 		runStep(t, r, "pull_request", bad, "INPUT_ROOT="+free).check(t, 1, "findings", "ORDER")
 	})
-	t.Run("G08 what cannot be told is no pass", func(t *testing.T) {
+	t.Run("G08 what cannot be told is not a pass", func(t *testing.T) {
 		none := filepath.Join(gittest.TempDir(t), "none", "x")
 		runStep(t, r, "pull_request", pr).check(t, 0, "clean")
 		if res := runStep(t, r, "pull_request", pr, "GITHUB_STEP_SUMMARY="+none); res.code != 2 || res.outputs["result"] != "undecided" || !strings.Contains(res.log, "GITHUB_STEP_SUMMARY cannot be written") {

@@ -83,7 +83,7 @@ func resolve(ctx context.Context, repo *gitrepo.Repo, name string) (string, erro
 	return repo.Resolve(ctx, name)
 }
 
-// embedded tells whether a git directory is part of what another repository
+// embedded reports whether a git directory is part of what another repository
 // has checked out. Who proposes a change can make one: files with the names
 // HEAD, config, objects and refs. Git never checks out one called .git.
 func embedded(gitDir string) bool {

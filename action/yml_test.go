@@ -135,7 +135,7 @@ func TestTable(t *testing.T) {
 	}
 	for _, event := range []string{"", "issues", "Push", "workflow_run"} {
 		if _, err := spanOf(event, strings.Repeat("a", 40), "refs/heads/main", nil); err == nil {
-			t.Errorf("%q is no event of the table", event)
+			t.Errorf("%q is not an event of the table", event)
 		}
 	}
 }

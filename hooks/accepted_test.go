@@ -53,7 +53,7 @@ func TestAccepted(t *testing.T) {
 			s.accepted(s.commit(opts{files: files("big/STATE.md", junk(9<<20))}))
 			s.accepted(s.commit(opts{files: files("big/STATE.md", s.plain("big", "rig-a", "STATE", "x\n"))}))
 		},
-		"J01 control: edited and deleted, as long as it is no envelope": func(s *scene) {
+		"J01 control: edited and deleted, as long as it is not an envelope": func(s *scene) {
 			s.accepted(s.commit(opts{files: files("big/STATE.md", junk(9<<20))}))
 			s.accepted(s.commit(opts{files: files("big/STATE.md", junk(10<<20))}))
 			s.accepted(s.commit(opts{remove: []string{"big/STATE.md"}}))

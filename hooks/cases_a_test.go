@@ -83,7 +83,7 @@ func TestCasesA(t *testing.T) {
 		c.Write(path, good)
 		c.Write("a.txt", "2\n")
 		must(t, c.Try(nil, "commit", "-q", "-a", "-m", "x"), 0)
-		// --only: what is staged besides is no part of the commit.
+		// --only: what is staged besides is not part of the commit.
 		c.Add(map[string]string{"release-check/STAGED.md": broken})
 		c.Write("a.txt", "3\n")
 		must(t, c.Try(nil, "commit", "-q", "--only", "a.txt", "-m", "x"), 0)
@@ -247,7 +247,7 @@ func TestCasesA(t *testing.T) {
 		// The program is gone, or is none.
 		hook := filepath.Join(w.clone.Dir, ".git", "hooks", "pre-push")
 		write(t, hook, string(hooks.Shim("pre-push", filepath.Join(w.clone.Dir, "gone"), false)))
-		must(t, rig(w.clone, w.clone.Dir, "", "doctor"), 1, "is no program")
+		must(t, rig(w.clone, w.clone.Dir, "", "doctor"), 1, "is not a program")
 		must(t, os_remove(hook), 0)
 		must(t, rig(w.clone, w.clone.Dir, "", "doctor"), 1, "there is no hook, so nothing is checked")
 		write(t, hook, "#!/bin/sh\nexit 0\n")

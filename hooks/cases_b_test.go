@@ -122,7 +122,7 @@ func TestCasesB(t *testing.T) {
 		// No upstream: against all that is known of the remote.
 		c.Run("branch", "--unset-upstream")
 		must(t, rig(c, c.Dir, "", "pre-push", "origin", address), 1, "[envelope-schema]", "judged the branch against what is known of the remote")
-		// Nothing to push is no finding, even when the branch is behind.
+		// Nothing to push is not a finding, even when the branch is behind.
 		c.Run("branch", "--set-upstream-to=origin/main")
 		c.Run("reset", "-q", "--hard", w.base)
 		must(t, rig(c, c.Dir, "", "pre-push", "origin", address), 0)

@@ -87,7 +87,7 @@ func lose(t testing.TB, r *gittest.Repo, id string) {
 	}
 }
 
-// TestCannotDecide: a check that cannot run is no pass, and says why in one
+// TestCannotDecide: a check that cannot run is not a pass, and says why in one
 // sentence.
 func TestCannotDecide(t *testing.T) {
 	t.Parallel()
@@ -182,13 +182,13 @@ func TestCannotDecide(t *testing.T) {
 			{"", "expected <ref> <old id> <new id>", []string{"update", "refs/heads/main"}},
 			{"", "unknown flag", []string{"check", "--deep"}},
 			{"", "unknown command", []string{"audit"}},
-			{"", "is no range", []string{"check", "HEAD"}},
+			{"", "is not a range", []string{"check", "HEAD"}},
 			{"", "usage", []string{}},
 			{"", "no ref lines", []string{"check", "--stdin"}},
 			{"", "expected one of BASE..HEAD", []string{"check", "--all", "a..b"}},
 			{"", "no rule is called", []string{"explain", "no-such-rule"}},
 			{"", "there is no directory", []string{"install", "--server", "gone"}},
-			{"", "is no bare repository", []string{"doctor", "--server", "."}},
+			{"", "is not a bare repository", []string{"doctor", "--server", "."}},
 		} {
 			res := rig(w.clone, dir, tt.stdin, tt.args...)
 			must(t, res, 2, tt.says)

@@ -64,7 +64,7 @@ func TestNonceAtOnce(t *testing.T) {
 			t.Errorf("%s: %s", ref, res.Stderr)
 		}
 	}
-	// Claims that cannot be written are no pass.
+	// Claims that cannot be written are not a pass.
 	dir := filepath.Join(s.server.Dir, "rigward", "claims")
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)

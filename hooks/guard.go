@@ -126,7 +126,7 @@ func (d *Door) dotBridge(commit string) (string, error) {
 // judged, and returns that commit.
 func (d *Door) Accept(ref string) (id string, err error) {
 	if d.Judged == nil {
-		return "", &policy.Undecided{Message: "this repository is no server", Hint: "rig-hook accept --server DIR " + finding.Word(ref)}
+		return "", &policy.Undecided{Message: "this repository is not a server", Hint: "rig-hook accept --server DIR " + finding.Word(ref)}
 	}
 	if err := gitrepo.CheckRefName(ref); err != nil {
 		return "", err

@@ -25,7 +25,7 @@ func (s *scene) takes(tip, ref string) {
 }
 
 // denies expects that a push of tip to a ref is refused for a rule, or, if says
-// is no rule, because it cannot be decided, and that it moves nothing.
+// is not a rule, because it cannot be decided, and that it moves nothing.
 func (s *scene) denies(tip, ref, says string) string {
 	s.Helper()
 	before := s.server.Try(nil, "rev-parse", "-q", "--verify", ref).Stdout
@@ -242,7 +242,7 @@ func TestOneRootOfTrust(t *testing.T) {
 		s := newScene(t)
 		s.rule("protect: [main, refs/heads/release/*]\n")
 		s.takes(s.base, release)
-		// What a pusher claims that a ref had is no reason to take the rest as judged.
+		// What a pusher claims that a ref had is not a reason to take the rest as judged.
 		forged := s.relayed(opts{key: nobody}, nil)
 		s.takes(forged, "refs/heads/topic")
 		next := s.commit(opts{parents: []string{forged}, files: map[string]string{"notes.txt": "x"}})

@@ -114,7 +114,7 @@ func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// IsShim tells whether a hook file is one of ours.
+// IsShim reports whether a hook file is one of ours.
 func IsShim(data []byte) bool {
 	_, rest, _ := bytes.Cut(data, []byte("\n"))
 	line, _, _ := bytes.Cut(rest, []byte("\n"))
@@ -242,7 +242,7 @@ func Uninstall(dir string, names []string) ([]Installed, error) {
 	return done, nil
 }
 
-// Executable tells whether git would run a file as a hook.
+// Executable reports whether git would run a file as a hook.
 func Executable(file string) bool {
 	info, err := os.Stat(file)
 	return err == nil && info.Mode().IsRegular() && hasExecBit(info.Mode())

@@ -41,7 +41,7 @@ func postReceive(ctx context.Context, env *Env) int {
 // maxConfig is how much of a configuration file is searched.
 const maxConfig = 1 << 20
 
-// mentioned tells whether the file config of the git directory that git names
+// mentioned reports whether the file config of the git directory that git names
 // to its hooks speaks of a control plane. Then rig-control, which reads the
 // configuration itself, is started at once: git need not be asked twice.
 func mentioned(env *Env) bool {

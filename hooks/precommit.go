@@ -109,7 +109,7 @@ func (g *gate) published(ctx context.Context, branch string) ([]string, error) {
 }
 
 // named adds the index entries of the paths on the command line. A path that
-// is not in the index cannot be judged, and is no pass.
+// is not in the index cannot be judged, and is not a pass.
 func (g *gate) named(_ context.Context, s *rules.Staged) error {
 	at := map[string]gitrepo.IndexEntry{}
 	for _, e := range s.Entries {

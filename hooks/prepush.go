@@ -105,7 +105,7 @@ func (g *gate) pushed(ctx context.Context, remote *string) ([]change.RefUpdate, 
 			from = g.repo.ZeroID()
 		}
 		if !g.repo.ValidID(from) || !g.repo.ValidID(to) {
-			return nil, &policy.Undecided{Message: "PRE_COMMIT_FROM_REF and PRE_COMMIT_TO_REF are no object ids"}
+			return nil, &policy.Undecided{Message: "PRE_COMMIT_FROM_REF and PRE_COMMIT_TO_REF are not object ids"}
 		}
 		g.source = "judged what PRE_COMMIT_FROM_REF and PRE_COMMIT_TO_REF name, which is one ref of the push at most"
 		return []change.RefUpdate{{Ref: ref, Old: from, New: to}}, nil

@@ -74,7 +74,7 @@ func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 	return nil
 }
 
-// accepted tells whether what was found refuses nothing.
+// accepted reports whether what was found refuses nothing.
 func (g *gate) accepted() bool {
 	r := g.report
 	r.Findings, r.More = g.judge.Findings, g.judge.More

@@ -161,7 +161,7 @@ func TestDatesAfterTheCalendar(t *testing.T) {
 }
 
 // TestWrongPlaceAndWords: client hooks are not put into a bare repository, and a
-// word too many is no command.
+// word too many is not a command.
 func TestWrongPlaceAndWords(t *testing.T) {
 	t.Parallel()
 	bare := gittest.New(t, gittest.Options{Bare: true})

@@ -261,7 +261,7 @@ var attacks = []attack{
 		control: func(s *scene) {
 			s.accepted(s.relayed(opts{at: s.now.Add(-3*time.Minute + time.Second - 300*time.Second)}, nil))
 		}},
-	{row: "34 attestation by a rig that is no relay", rules: "relay-suffix", also: "sender-key", control: good, do: set(func(f *envelope.Fields) { f.From = "op" })},
+	{row: "34 attestation by a rig that is not a relay", rules: "relay-suffix", also: "sender-key", control: good, do: set(func(f *envelope.Fields) { f.From = "op" })},
 	{row: "35 relay without attestation", rules: "relay-suffix", control: good,
 		do: func(s *scene) string {
 			return s.commit(opts{key: keyA, files: map[string]string{"t-one/STATE.md": s.plain("t-one", "op-relay", "STATE", "Plain.\n")}})

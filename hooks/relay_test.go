@@ -98,7 +98,7 @@ func newScene(t *testing.T) *scene {
 			t.Fatal(err)
 		}
 		m.server.Run("config", "rigward.bootstrap", "true")
-		m.server.Run("config", "rigward.timeout", "5m") // a busy machine is no finding
+		m.server.Run("config", "rigward.timeout", "5m") // a busy machine is not a finding
 		at := m.now.Add(-3 * time.Minute)
 		first := m.commit(opts{at: at, files: map[string]string{
 			".bridge/allowed_signers": sceneSigners(m.now),

@@ -61,7 +61,7 @@ func writeBelow(dir, name string, data []byte) error {
 }
 
 // addThreads adds to a report what a judged range brings to each thread. A
-// drawing is no verdict: where it fails, the report gets a note.
+// drawing is not a verdict: where it fails, the report gets a note.
 func addThreads(ctx context.Context, repo *gitrepo.Repo, r rules.Range, rep *report.Report) {
 	threads, notes, err := collectThreads(ctx, repo, r)
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 
 // collectThreads collects what a judged range brings to each thread: the envelopes
 // that it adds, and the older ones that those answer, name or diverge from.
-// It is for reports, and judges nothing: what is no envelope is left out. At
+// It is for reports, and judges nothing: what is not an envelope is left out. At
 // most 50 threads of 200 turns and 1000 diverging pairs are collected; notes
 // say what is left out beyond the Cut and Untold of each thread.
 func collectThreads(ctx context.Context, repo *gitrepo.Repo, r rules.Range) (threads []report.Thread, notes []string, err error) {
@@ -111,7 +111,7 @@ func (t *turns) bound(id string) mask {
 	return 1 << n
 }
 
-// parse returns the turn of a blob, nil if it is no envelope or can't be read.
+// parse returns the turn of a blob, nil if it is not an envelope or can't be read.
 func (t *turns) parse(file string, mode gitrepo.Mode, o gitrepo.Object) *turn {
 	if !t.policy.Accepted(file, mode, o.Data) {
 		return nil
@@ -257,7 +257,7 @@ func (t *turns) thread(name string) (report.Thread, error) {
 	return out, nil
 }
 
-// tied tells whether one of two turns shows that it knew the other.
+// tied reports whether one of two turns shows that it knew the other.
 func tied(a, b *turn) bool {
 	return slices.Contains(a.Answers, b.Path) || slices.Contains(a.Names, b.Path) || slices.Contains(b.Answers, a.Path) || slices.Contains(b.Names, a.Path)
 }

@@ -172,7 +172,7 @@ func (d *Door) head() string {
 	return d.Head
 }
 
-// Guard tells whether history rules hold on a ref of the receiver, and why.
+// Guard reports whether history rules hold on a ref of the receiver, and why.
 func (d *Door) Guard(ref string) (protected bool, why string) {
 	return d.Policy.Guard(ref, d.head())
 }
@@ -256,13 +256,13 @@ func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(rules.
 	return nil
 }
 
-// settled tells whether a ref is protected, and the commit that it has judged.
+// settled reports whether a ref is protected, and the commit that it has judged.
 func (d *Door) settled(ref, id string) bool {
 	protected, _ := d.Guard(ref)
 	return protected && d.judged(ref, id)
 }
 
-// judged tells whether the receiver has judged a commit that one of its
+// judged reports whether the receiver has judged a commit that one of its
 // protected refs has. The default branch is protected as long as it is the
 // default, so its name is enough.
 func (d *Door) judged(ref, id string) bool {

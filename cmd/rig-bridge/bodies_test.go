@@ -17,7 +17,7 @@ func TestWhatCannotBeTakenBack(t *testing.T) {
 	os.Mkdir(w.path("a/t-one"), 0o755)
 	piped := func(text string, args ...string) outcome {
 		cmd := w.command("a", args...)
-		cmd.Stdin = strings.NewReader(text) // a pipe: it is no file
+		cmd.Stdin = strings.NewReader(text) // a pipe: it is not a file
 		return finish(t, cmd)
 	}
 	send := []string{"send", "HANDOFF", "--thread", "t-one", "--to", "peer"}

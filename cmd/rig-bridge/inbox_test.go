@@ -400,7 +400,7 @@ func TestAckAndReply(t *testing.T) {
 	// What must not be acknowledged.
 	w.ok("a", "sync", "--auto")
 	for args, says := range map[string]string{
-		"ack t-one/ACK.md": "is a ACK", "ack t-one/REQUEST.md": "is of this rig", "ack t-one/NONE.md": "is no committed message", "ack ../x": "not valid",
+		"ack t-one/ACK.md": "is a ACK", "ack t-one/REQUEST.md": "is of this rig", "ack t-one/NONE.md": "is not a committed message", "ack ../x": "not valid",
 		"ack t-one/x": "is neither a thread nor a message", "ack t-one/../x.md": "is neither", "ack " + strings.Repeat("0", 64): "is the body hash of no message",
 		"reply t-none": "does not exist", "reply t-one --type RELAY": "--type", "reply t-one --to x,": "",
 	} {

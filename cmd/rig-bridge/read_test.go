@@ -98,7 +98,7 @@ func TestReadMark(t *testing.T) {
 		{[]string{"read", "t-one", "NONE.md"}, "hint: rig-bridge thread t-one --json"},
 		{[]string{"read", "t-one", "--at", "x\x1b"}, `\x1b`},
 		{[]string{"read", "t-one", "--at", strings.Repeat("0", 40)}, "is not a mark"},
-		{[]string{"read", "t-one", "--at", strings.Repeat("1", 40)}, "is no mark of this clone"},
+		{[]string{"read", "t-one", "--at", strings.Repeat("1", 40)}, "is not a mark of this clone"},
 		{[]string{"read", "t-one", "--at", o.Mark, "ACK.md"}, "use one of them"},
 		{[]string{"status", "--to", "no rig"}, "--to"},
 	} {

@@ -58,7 +58,7 @@ func TestReplies(t *testing.T) {
 	}
 	for reply, words := range map[string]string{
 		"first": "is not a body hash", "other/REQUEST.md": "is not in the thread", "t-one/x/y.md": "is not a body hash",
-		"NONE.md": "is no committed message", strings.Repeat("0", 64): "is the body hash of no committed message",
+		"NONE.md": "is not a committed message", strings.Repeat("0", 64): "is the body hash of no committed message",
 	} {
 		say("b", "ACK", "x", "--in-reply-to", reply).keeps(t, 1, words, "hint: ")
 	}

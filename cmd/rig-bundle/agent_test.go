@@ -81,7 +81,7 @@ func TestInstallAgent(t *testing.T) {
 	}
 	put(t, filepath.Join(dir, "x.rigbundle"), "no bundle", 0o644)
 	if code, _, errs := agentRun(t, dir, nil, "install", "x.rigbundle", "--target", "T"); code != 1 || strings.Contains(errs, "stage") {
-		t.Errorf("a file that is no bundle: %d %s", code, errs)
+		t.Errorf("a file that is not a bundle: %d %s", code, errs)
 	}
 }
 

@@ -22,7 +22,7 @@ func TestInstallBackup(t *testing.T) {
 		{"the backup's name is taken", "a.md", func(d string) error {
 			return os.WriteFile(filepath.Join(d, "rig.yaml.rigbundle-backup"), nil, 0o644)
 		}, 1, "is taken"},
-		{"a directory in the way", "a.md", func(d string) error { return os.Mkdir(filepath.Join(d, "a.md"), 0o755) }, 1, "no regular file"},
+		{"a directory in the way", "a.md", func(d string) error { return os.Mkdir(filepath.Join(d, "a.md"), 0o755) }, 1, "not a regular file"},
 		{"the bundle fills the lock's name", ".RigBundle-lock.json", nil, 1, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -103,8 +103,8 @@ func TestJ10Bait(t *testing.T) {
 			}
 		}, uninstall, 2, "not a regular file"},
 		"the lock lists a hook":         {one, lock(strings.ReplaceAll(files, "PATH", ".git/hooks/kept")), uninstall, 1, "not installed it like that"},
-		"the lock climbs into .git":     {one, lock(strings.ReplaceAll(files, "PATH", "agents/../.git/hooks/kept")), uninstall, 2, "no file below"},
-		"the lock lists a file outside": {one, lock(strings.ReplaceAll(files, "PATH", "OUTSIDE/kept")), uninstall, 2, "no file below"},
+		"the lock climbs into .git":     {one, lock(strings.ReplaceAll(files, "PATH", "agents/../.git/hooks/kept")), uninstall, 2, "not a file below"},
+		"the lock lists a file outside": {one, lock(strings.ReplaceAll(files, "PATH", "OUTSIDE/kept")), uninstall, 2, "not a file below"},
 		"the lock has its keys twice": {one, func(t *testing.T, target, outside string) {
 			p := filepath.Join(target, ".rigbundle-lock.json")
 			own, _ := os.ReadFile(p)

@@ -361,7 +361,7 @@ func TestStateDirectory(t *testing.T) {
 	home := t.TempDir()
 	evil := packRig(t, "1.0.0", map[string]string{"agents/impl/state/rig-bundle/x/journal.json": "{}"})
 	env := []string{"XDG_STATE_HOME=" + filepath.Join(home, "agents/impl/state")}
-	if status, out, errs := command(".", env, "install", evil, "--target", home); status != 2 || !strings.Contains(errs, "no place for a bundle") {
+	if status, out, errs := command(".", env, "install", evil, "--target", home); status != 2 || !strings.Contains(errs, "not a place for a bundle") {
 		t.Errorf("a file in the state directory: %d %s%s", status, out, errs)
 	}
 	if status, out, errs := command(".", env, "install", one, "--target", home); status != 0 {

@@ -291,7 +291,7 @@ func TestUntrustedKeyHint(t *testing.T) {
 		}
 		words := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 		if words[0] != "rig-bundle" {
-			t.Fatalf("%q is no command of rig-bundle", command)
+			t.Fatalf("%q is not a command of rig-bundle", command)
 		}
 		r.want(status, text, words[1:]...)
 	}

@@ -303,7 +303,7 @@ func TestFaults(t *testing.T) {
 	})
 	t.Run("no database at all", func(t *testing.T) {
 		bare.Run("config", "rigward.controlPlane", "sqlite:HEAD")
-		push(t, "is no SQLite database")
+		push(t, "is not an SQLite database")
 		bare.Run("config", "rigward.controlPlane", "sqlite:missing/control.db")
 		push(t, "directory does not exist")
 		bare.Run("config", "rigward.controlPlane", "mysql://x")

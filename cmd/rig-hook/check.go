@@ -183,7 +183,7 @@ func named(ctx context.Context, repo *gitrepo.Repo, words []string) (r rules.Ran
 	symmetric := strings.HasPrefix(to, ".")
 	to = strings.TrimPrefix(to, ".")
 	if !ok {
-		return r, &policy.Undecided{Message: finding.QuoteMax(word, 80) + " is no range, expected BASE..HEAD", Hint: "rig-hook check " + finding.Path(word) + "~1.." + finding.Path(word) + ", or rig-hook check --all"}
+		return r, &policy.Undecided{Message: finding.QuoteMax(word, 80) + " is not a range, expected BASE..HEAD", Hint: "rig-hook check " + finding.Path(word) + "~1.." + finding.Path(word) + ", or rig-hook check --all"}
 	}
 	if from == "" {
 		from = "HEAD"

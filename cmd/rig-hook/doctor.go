@@ -17,7 +17,7 @@ import (
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
-// doctor tells whether git would really run the hooks, and proves by a canary
+// doctor reports whether git would really run the hooks, and proves by a canary
 // that a known bad commit is refused and a good one taken.
 func doctor(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	if env.Getenv(canaryVar) != "" {
@@ -153,7 +153,7 @@ func (d *diagnosis) hook(ctx context.Context, r *gitrepo.Repo, f cli.Line, dir, 
 			program = found
 		}
 		if !hooks.Executable(program) {
-			d.say(false, "%s: runs %s, which does not exist or is no program", name, finding.Quote(program))
+			d.say(false, "%s: runs %s, which does not exist or is not a program", name, finding.Quote(program))
 			return
 		}
 		if why := d.owner.Executes(program); why != "" {
@@ -180,7 +180,7 @@ func (d *diagnosis) hook(ctx context.Context, r *gitrepo.Repo, f cli.Line, dir, 
 	d.say(true, "%s: there, executable, ours", name)
 }
 
-// managed judges a hook that a hook manager wrote, and tells whether it is one.
+// managed judges a hook that a hook manager wrote, and reports whether it is one.
 func (d *diagnosis) managed(top, file, name string, data []byte) bool {
 	m, by := managed(top, file, name, data)
 	switch {

@@ -52,7 +52,7 @@ func openAt(ctx context.Context, env *hooks.Env, f cli.Line) (*gitrepo.Repo, []s
 	}
 	if err == nil && !r.Bare() {
 		r.Close()
-		err = &policy.Undecided{Message: finding.Quote(f.Get("--server")) + " is no bare repository", Hint: "rig-hook install, in it, for the hooks of a clone; git init --bare DIR makes a server"}
+		err = &policy.Undecided{Message: finding.Quote(f.Get("--server")) + " is not a bare repository", Hint: "rig-hook install, in it, for the hooks of a clone; git init --bare DIR makes a server"}
 	}
 	return r, hooks.ServerHooks, err
 }

@@ -259,7 +259,7 @@ func (k *keyring) publicKey(name string) (ssh.PublicKey, error) {
 	}
 	key, _, _, _, err := ssh.ParseAuthorizedKey(data)
 	if err != nil {
-		return nil, &policy.Undecided{Message: finding.Quote(name) + " is no public key", Hint: "name the file that ends in .pub"}
+		return nil, &policy.Undecided{Message: finding.Quote(name) + " is not a public key", Hint: "name the file that ends in .pub"}
 	}
 	return key, nil
 }

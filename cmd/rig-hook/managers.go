@@ -99,7 +99,7 @@ func carry(top, clone string) error {
 	return nil
 }
 
-// ownedByHusky tells whether a hooks directory is husky's, which writes all of
+// ownedByHusky reports whether a hooks directory is husky's, which writes all of
 // it anew and gives hooks their names by the file that runs.
 func ownedByHusky(dir string) bool {
 	data, err := os.ReadFile(filepath.Join(dir, "pre-commit"))

@@ -43,13 +43,13 @@ func hooksPlace(ctx context.Context, r *gitrepo.Repo, f cli.Line, dir string) er
 		return nil
 	}
 	u := &policy.Undecided{
-		Message: "git looks for hooks in " + finding.Quote(dir) + ", which is no directory, so it runs none",
+		Message: "git looks for hooks in " + finding.Quote(dir) + ", which is not a directory, so it runs none",
 		Hint:    "rm " + finding.Word(filepath.ToSlash(dir)),
 	}
 	if custom, set, err := r.ConfigLast("core.hooksPath"); err != nil {
 		return err
 	} else if set {
-		u.Message = "core.hooksPath is " + finding.Quote(custom) + ", which is no directory, so git runs no hook"
+		u.Message = "core.hooksPath is " + finding.Quote(custom) + ", which is not a directory, so git runs no hook"
 		u.Hint = unset(ctx, r, f, "core.hooksPath")
 	}
 	return u

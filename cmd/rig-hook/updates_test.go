@@ -506,7 +506,7 @@ func (f *field) also(set []sent, ref string) (same []sent) {
 	return same
 }
 
-// guards tells whether the policy of the field guards a ref.
+// guards reports whether the policy of the field guards a ref.
 func (f *field) guards(ref string) bool {
 	switch f.name {
 	case "defaults":

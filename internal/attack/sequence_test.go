@@ -268,7 +268,7 @@ func (w *world) hook(name string, args []string, stdin string, now int64) answer
 		Findings []struct{ Rule, Severity string }
 	}
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
-		w.t.Fatalf("the report is no JSON: %v\n%s", err, a.text)
+		w.t.Fatalf("the report is not JSON: %v\n%s", err, a.text)
 	}
 	for _, f := range report.Findings {
 		if f.Severity == "error" {

@@ -470,7 +470,7 @@ func runRead(r *run) error {
 		if typ, err := w.repo.Has([]string{shown}); err != nil {
 			return gitProblem(err)
 		} else if typ[0] != "tree" {
-			return fail(codeRefused, "--at %s is no mark of this clone", shown).withHint("rig-bridge thread %s --json names the mark of what it shows", thread)
+			return fail(codeRefused, "--at %s is not a mark of this clone", shown).withHint("rig-bridge thread %s --json names the mark of what it shows", thread)
 		}
 		whole = shown
 	case len(names) > 0:
@@ -556,6 +556,6 @@ func (w *work) named(at place, names []string) ([]filed, error) {
 }
 
 func (w *work) notThere(at place, name string) error {
-	return fail(codeRefused, "%s is no committed message of %s", quote(name), quote(at.thread)).
+	return fail(codeRefused, "%s is not a committed message of %s", quote(name), quote(at.thread)).
 		withHint("rig-bridge thread %s --json names files and hashes", at.thread)
 }

@@ -29,7 +29,7 @@ type message struct {
 	day          int       // UTC day of when, counted from 1970; noDay without one
 	commit       string    // that introduced it, where that was asked for
 
-	claims   bool            // it is no good envelope, and means to be one
+	claims   bool            // it is not a good envelope, and means to be one
 	data     []byte          // of the file, where readThread read it
 	blob     string          // id that git gives to data, where that was asked for
 	verdict  verdict.Verdict // where that was asked for

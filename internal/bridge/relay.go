@@ -167,7 +167,7 @@ func (w *work) messagesOf(thread string, files map[string]string) ([]*message, e
 		i++
 		switch {
 		case errors.Is(o.Err, gitrepo.ErrTooLarge) || o.Err == nil && o.Type != "blob":
-			out = append(out, unreadable(thread, name, "it is no file of a message's size"))
+			out = append(out, unreadable(thread, name, "it is not a file of a message's size"))
 		case o.Err != nil:
 			return o.Err
 		default:
@@ -211,7 +211,7 @@ func (r *run) operator(w *work) (*operator, error) {
 		if relay.BridgeDefault(relay.Person{Name: "Operator", Email: op.email}, nil) == "" {
 			hint = "git config user.name <name>"
 		}
-		return nil, fail(codeRefused, "user.name and user.email are no operator's: %s", why).withHint("%s", hint)
+		return nil, fail(codeRefused, "user.name and user.email are not an operator's: %s", why).withHint("%s", hint)
 	}
 	for _, who := range []string{"author", "committer"} {
 		for what, own := range map[string]string{"name": op.name, "email": op.email} {

@@ -66,7 +66,7 @@ func (r *run) answers(w *work, c config, thread, reply string, ms []*message) (*
 	if reply == latestMessage {
 		return latestOther(c, thread, committed, book)
 	}
-	f := fail(codeRefused, "--in-reply-to %s is no committed message of %s", finding.Quote(reply), quote(thread))
+	f := fail(codeRefused, "--in-reply-to %s is not a committed message of %s", finding.Quote(reply), quote(thread))
 	if isHash(reply) {
 		f = fail(codeRefused, "--in-reply-to %s is the body hash of no committed message of %s", reply, quote(thread))
 	}

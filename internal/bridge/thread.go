@@ -326,7 +326,7 @@ func (r *run) threadBlock(thread string, k, n int, m *message) {
 func (r *run) refusedBlock(thread string, k, n int, m *message) {
 	r.blockHead(thread, fmt.Sprintf("refused=%d of %d", k, n), m)
 	if m.env == nil {
-		what := "it is no message"
+		what := "it is not a message"
 		if m.gone {
 			what = "the file was deleted; what was accepted stands above"
 		}

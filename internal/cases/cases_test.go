@@ -234,6 +234,6 @@ func TestEveryCaseHasATest(t *testing.T) {
 		delete(rows, id)
 	}
 	for id := range rows {
-		t.Errorf("%s is no case", id)
+		t.Errorf("%s is not a case", id)
 	}
 }

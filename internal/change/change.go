@@ -18,14 +18,14 @@ type RefUpdate struct {
 	New string // object id afterwards; all zeros if the ref is deleted
 }
 
-// Zero tells whether id stands for "no object": zeros only, of the length of
+// Zero reports whether id stands for "no object": zeros only, of the length of
 // the repository's object ids (40 or 64).
 func Zero(id string) bool { return id != "" && strings.Trim(id, "0") == "" }
 
 // Create, Delete tell what an update does; neither means that a ref moves.
 func (u RefUpdate) Create() bool { return Zero(u.Old) }
 
-// Delete tells whether the update deletes the ref.
+// Delete reports whether the update deletes the ref.
 func (u RefUpdate) Delete() bool { return Zero(u.New) }
 
 // MaxInput is the most bytes of ref lines that a hook reads: about 100,000
@@ -106,7 +106,7 @@ func isID(s string) bool {
 	return true
 }
 
-// isRef tells whether s can be a full ref name: "HEAD" or below refs/, without
+// isRef reports whether s can be a full ref name: "HEAD" or below refs/, without
 // blanks and control characters (git-check-ref-format(1)).
 func isRef(s string) bool {
 	if s != "HEAD" && !strings.HasPrefix(s, "refs/") {

@@ -167,7 +167,7 @@ func create(t Target) error {
 	return nil
 }
 
-// usable refuses what is no file, on which SQLite could wait for ever, and a
+// usable refuses what is not a file, on which SQLite could wait for ever, and a
 // directory in which everyone can put another file, or a link to one, in this
 // one's place.
 func usable(t Target) error {
@@ -176,7 +176,7 @@ func usable(t Target) error {
 		return cannotOpen(t, err)
 	}
 	if !info.Mode().IsRegular() {
-		return &policy.Undecided{Message: "the control plane " + t.String() + " is no regular file"}
+		return &policy.Undecided{Message: "the control plane " + t.String() + " is not a regular file"}
 	}
 	if runtime.GOOS == "windows" { // which has no such modes
 		return nil
@@ -414,7 +414,7 @@ func liteProblem(code int) string {
 	case 23:
 		return "may not be used"
 	case 26:
-		return "is no SQLite database"
+		return "is not an SQLite database"
 	}
 	return "answered with SQLite's code " + itoa(code)
 }

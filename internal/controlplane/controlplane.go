@@ -79,7 +79,7 @@ func ParseTarget(text, dir string) (Target, error) {
 // String names the database for people, without credentials.
 func (t Target) String() string { return t.name }
 
-// Postgres tells whether the database is on a PostgreSQL server.
+// Postgres reports whether the database is on a PostgreSQL server.
 func (t Target) Postgres() bool { return t.dsn != "" }
 
 // RepositoryName makes the name of a repository in the database, by which

@@ -58,7 +58,7 @@ type deriver struct {
 	rig     string // whose clone this is; "" for a server
 	graph   *graph
 	threads map[string]*thread
-	// foreign tells whether an older commit is not in the history of commit
+	// foreign reports whether an older commit is not in the history of commit
 	// index of the range.
 	foreign func(commit string, index int) (bool, error)
 
@@ -115,7 +115,7 @@ func (d *deriver) thread(name string) *thread {
 	return t
 }
 
-// before tells whether a commit, of the range or older, is in the history of
+// before reports whether a commit, of the range or older, is in the history of
 // commit index of the range, without that one itself.
 func (d *deriver) before(commit string, index int) (bool, error) {
 	if i, inside := d.graph.index[commit]; inside {
@@ -125,7 +125,7 @@ func (d *deriver) before(commit string, index int) (bool, error) {
 	return !foreign, err
 }
 
-// names tells whether a message names another one: by its body hash, or by the
+// names reports whether a message names another one: by its body hash, or by the
 // commit that brought it.
 func (f *fact) names(other *fact) bool {
 	return f.reply != "" && f.reply == other.hash ||

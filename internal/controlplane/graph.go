@@ -74,7 +74,7 @@ func (g *graph) descend(i int, older []string) {
 	}
 }
 
-// before tells whether commit a of the range is in the history of commit b of
+// before reports whether commit a of the range is in the history of commit b of
 // the range, without b itself.
 func (g *graph) before(a, b int) bool {
 	if a >= b {

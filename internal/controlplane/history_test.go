@@ -142,7 +142,7 @@ func tangled(t testing.TB, r *gittest.Repo, n int, seed uint64) []string {
 	return commits
 }
 
-// full tells whether the long form of a test is asked for: of 10,000 commits,
+// full reports whether the long form of a test is asked for: of 10,000 commits,
 // or as many as the variable says.
 func full() bool { return os.Getenv("RIGWARD_CONTROL_FULL") != "" }
 

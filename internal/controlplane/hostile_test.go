@@ -75,7 +75,7 @@ func scattered(n int) string {
 }
 
 // TestHostileNames wants an index of what neither database takes as it is:
-// bytes that are no text, and keys that are too long. Portions and the whole
+// bytes that are not text, and keys that are too long. Portions and the whole
 // agree.
 func TestHostileNames(t *testing.T) {
 	long := "a" + scattered(6000)
@@ -134,7 +134,7 @@ func TestHostileNames(t *testing.T) {
 	})
 }
 
-// TestHostileRefs records protected refs whose names are no text.
+// TestHostileRefs records protected refs whose names are not text.
 func TestHostileRefs(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("file names of this system are text")
@@ -239,7 +239,7 @@ func TestReplaced(t *testing.T) {
 	clean(t, x)
 }
 
-// TestHostileFiles names what is no file of one's own.
+// TestHostileFiles names what is not a file of one's own.
 func TestHostileFiles(t *testing.T) {
 	ctx := context.Background()
 	refused := func(t *testing.T, path, want string) {
@@ -267,16 +267,16 @@ func TestHostileFiles(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "good.db")
 	open(t, parse(t, good)).Close()
-	t.Run("a directory", func(t *testing.T) { refused(t, dir, "is no regular file") })
+	t.Run("a directory", func(t *testing.T) { refused(t, dir, "is not a regular file") })
 	if runtime.GOOS == "windows" {
 		return
 	}
 	t.Run("a FIFO", func(t *testing.T) {
 		path := filepath.Join(dir, "fifo")
 		mkfifo(t, path)
-		refused(t, path, "is no regular file")
+		refused(t, path, "is not a regular file")
 	})
-	t.Run("a device", func(t *testing.T) { refused(t, os.DevNull, "is no regular file") })
+	t.Run("a device", func(t *testing.T) { refused(t, os.DevNull, "is not a regular file") })
 	link := func(t *testing.T, to, from string) {
 		t.Helper()
 		if err := os.Symlink(to, from); err != nil {

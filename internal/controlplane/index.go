@@ -137,7 +137,7 @@ func (x *Indexer) locked(ctx context.Context, fn func(recorded map[string][]stri
 }
 
 // record is what is recorded of refs that are done. Two of them whose names
-// differ only in bytes that are no text are one there, with both commits.
+// differ only in bytes that are not text are one there, with both commits.
 func record(tips map[string]string) map[string][]string {
 	all := map[string][]string{}
 	for ref, id := range tips {

@@ -206,7 +206,7 @@ func (l *landed) read(f sshsign.ObjectFormat, s *sshsign.Signers, r *sshsign.Rev
 		}
 		thread, file := split(x.path)
 		if slices.ContainsFunc(l.messages, func(m message) bool { return m.thread == thread && m.file == file }) {
-			continue // two names that differ only in bytes that are no text
+			continue // two names that differ only in bytes that are not text
 		}
 		limits := envelope.Limits{File: l.policy.MaxFile, Frontmatter: l.policy.MaxFrontmatter}
 		e, fs := envelope.Parse(x.data, envelope.Options{Limits: limits, Path: x.path, Mode: uint32(x.change.NewMode)})

@@ -347,7 +347,7 @@ func (s *side) committed(tree, output string) (f *file, wrong string, err error)
 	return f, "", err
 }
 
-// small reads a file beside a bundle, nil if there is none. What is no file or
+// small reads a file beside a bundle, nil if there is none. What is not a file or
 // too long is read as empty, which no rule accepts.
 func small(src bundle.Source, name string) ([]byte, error) {
 	const most = 64 << 10

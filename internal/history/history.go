@@ -52,10 +52,10 @@ type Index struct {
 	// Dir is where the index is kept, "" for nowhere. Its files are read and,
 	// by Save, written; a failure of either costs time only.
 	Dir string
-	// Envelope tells whether an envelope may lie at a path, by the policy.
+	// Envelope reports whether an envelope may lie at a path, by the policy.
 	Envelope func(path string) bool
 	// Frontmatter is up to how many bytes of front matter are read for a nonce;
-	// 0 stands for 1 MiB. It is no limit of a policy: what was accepted under a
+	// 0 stands for 1 MiB. It is not a limit of a policy: what was accepted under a
 	// higher one has used its nonce.
 	Frontmatter int64
 

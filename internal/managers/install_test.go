@@ -162,7 +162,7 @@ func moduleZip(t *testing.T, root, file, prefix string) {
 	}
 	defer f.Close()
 	names := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
-	nested := []string{} // other modules are no part of this one
+	nested := []string{} // other modules are not part of this one
 	for _, name := range names {
 		if dir, ok := strings.CutSuffix(name, "/go.mod"); ok {
 			nested = append(nested, dir+"/")

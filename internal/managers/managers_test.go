@@ -93,7 +93,7 @@ func TestGates(t *testing.T) {
 			d.must(c, "sed -i s/ORDER/STATE/ release-check/STATE.md && git add . && sed -i s/STATE/ORDER/ release-check/STATE.md && git commit -q -m Good")
 			d.want(c, "git diff", 0, "+type: ORDER")
 			d.refused(c, "git commit -q -a -m Bad", "envelope-schema")
-			// --only: what is staged besides is no part of the commit.
+			// --only: what is staged besides is not part of the commit.
 			d.write("notes.txt", "one\n")
 			d.must(c, "git add . && git commit -q --only notes.txt -m Notes")
 			d.refused(c, "git commit -q -m Bad", "envelope-schema")

@@ -5,7 +5,7 @@ import "testing"
 // TestForeignTrust shows that git's own opinion of a signature (%G?) counts
 // for nothing, however good it is: only who the server lists may sign.
 func TestForeignTrust(t *testing.T) {
-	t.Run("A16 G and U of git are no pass", func(t *testing.T) {
+	t.Run("A16 G and U of git are not a pass", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t)
 		d.must(d.clone, `ssh-keygen -q -t ed25519 -N '' -C '' -f ../op && ssh-keygen -q -t ed25519 -N '' -C '' -f ../stranger

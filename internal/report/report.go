@@ -129,7 +129,7 @@ func Formats() []string {
 	return names
 }
 
-// Draws tells whether a format shows Threads as graphs, so that a gate has to
+// Draws reports whether a format shows Threads as graphs, so that a gate has to
 // find them.
 func Draws(format string) bool { return format == "markdown" || format == "html" }
 

@@ -115,7 +115,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// shown tells whether a report's golden file of a format is kept: not where it
+// shown reports whether a report's golden file of a format is kept: not where it
 // would show nothing new.
 func shown(name, format string) bool {
 	switch format {
@@ -190,10 +190,10 @@ func TestExitCode(t *testing.T) {
 		t.Error("an unknown format is written")
 	}
 	if err := Write(broken{}, reports["clean"], "text"); err == nil {
-		t.Error("a failed write is no error")
+		t.Error("a failed write is not an error")
 	}
 	if err := WriteServer(broken{}, reports["many"], 20, ""); err == nil {
-		t.Error("a failed write is no error")
+		t.Error("a failed write is not an error")
 	}
 }
 

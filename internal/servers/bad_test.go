@@ -132,7 +132,7 @@ func TestBadInput(t *testing.T) {
 		s.must(s.dir, "mkdir none")
 		everything(s, none, "no git repository here")
 		s.undecided(none, "install --server gone", `there is no directory "gone"`)
-		s.undecided(none, "install --server ../clone", "is no bare repository")
+		s.undecided(none, "install --server ../clone", "is not a bare repository")
 		s.undecided(none, "doctor --server .", "no git repository here")
 		s.undecided(s.server, "install", "this repository is bare", "--server .")
 		s.undecided(s.clone, "install --bootstrap", "--bootstrap is for a server")
@@ -183,7 +183,7 @@ func TestBadInput(t *testing.T) {
 		s.undecided(s.clone, "uninstall", "cannot write", "permission denied", "chmod u+wx")
 	})
 
-	t.Run("hooks path that is no directory", func(t *testing.T) {
+	t.Run("hooks path that is not a directory", func(t *testing.T) {
 		s := newStand(t)
 		s.must(s.clone, "git config core.hooksPath /dev/null")
 		for _, words := range []string{"install", "install --into-hooks-path", "doctor"} {
@@ -191,8 +191,8 @@ func TestBadInput(t *testing.T) {
 		}
 		s.must(s.clone, s.hint)
 		s.must(s.clone, "rm -rf .git/hooks; echo x > .git/hooks")
-		s.undecided(s.clone, "install", "which is no directory", "rm ")
-		s.undecided(s.clone, "doctor", "which is no directory", "rm ")
+		s.undecided(s.clone, "install", "which is not a directory", "rm ")
+		s.undecided(s.clone, "doctor", "which is not a directory", "rm ")
 		s.must(s.clone, s.hint)
 		s.must(s.clone, "'"+bin+"/rig-hook' install")
 		s.must(s.clone, "'"+bin+"/rig-hook' doctor")

@@ -247,7 +247,7 @@ func watch(t *testing.T) *memory {
 		}
 	}
 	if server == 0 {
-		t.Fatal("sshd is no child of this process")
+		t.Fatal("sshd is not a child of this process")
 	}
 	hook := filepath.Join(bin, "rig-hook")
 	go func() {

@@ -78,7 +78,7 @@ func compileError(err error) error {
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &invalid) {
 		leaf := leaves(invalid, nil)[0]
-		return fmt.Errorf("the schema is no JSON Schema 2020-12 at %s: %s", finding.QuoteMax(leaf.InstanceLocation, 120), finding.QuoteMax(leaf.Message, 200))
+		return fmt.Errorf("the schema is not a JSON Schema 2020-12 at %s: %s", finding.QuoteMax(leaf.InstanceLocation, 120), finding.QuoteMax(leaf.Message, 200))
 	}
 	return fmt.Errorf("the schema can't be used: %s", finding.QuoteMax(err.Error(), 200))
 }

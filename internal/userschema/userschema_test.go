@@ -20,7 +20,7 @@ func TestCompile(t *testing.T) {
 		{"relative reference", `{"$id":"file:///etc/x","$ref":"passwd"}`, `refers to "file:///etc/passwd"`},
 		{"http reference", `{"properties":{"a":{"$ref":"https://example.com/s.json"}}}`, `refers to "https://example.com/s.json"`},
 		{"missing definition", `{"$ref":"#/$defs/none"}`, "can't be used"},
-		{"wrong keyword value", `{"properties":{"a":{"type":"text"}}}`, `no JSON Schema 2020-12 at "/properties/a/type"`},
+		{"wrong keyword value", `{"properties":{"a":{"type":"text"}}}`, `not a JSON Schema 2020-12 at "/properties/a/type"`},
 		{"not JSON", `{`, "not valid JSON"},
 		{"too large", `{"title":"` + strings.Repeat("x", MaxBytes) + `"}`, "at most 1048576"},
 		{"good", `{"properties":{"pattern":{"type":"string"},"a":{"pattern":"^[a-z]+$","default":{"pattern":"(?!x)"}}}}`, ""},

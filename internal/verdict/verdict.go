@@ -237,7 +237,7 @@ func malformed(j *rules.Judge) error {
 	return u
 }
 
-// kept tells whether there is a place to keep something, and makes it.
+// kept reports whether there is a place to keep something, and makes it.
 func (b *Book) kept() bool {
 	s := b.store
 	if b.o.ReadOnly || s.key == nil || s.dir == "" {
@@ -482,7 +482,7 @@ func (t *Thread) Latest(file string) (v Verdict, ok bool) {
 	return v, false
 }
 
-// Committed tells whether some commit brought a file with this content.
+// Committed reports whether some commit brought a file with this content.
 func (t *Thread) Committed(file, blob string) bool {
 	return slices.ContainsFunc(t.files[file], func(r record) bool { return r.blob == blob })
 }

@@ -25,7 +25,7 @@ func (e *LinkError) Error() string {
 var ErrNotDir = errors.New("not a directory")
 
 // errBarred says that a path leads to where no bundle has anything to do.
-var errBarred = errors.New("the state directory of rig-bundle is no place for a bundle")
+var errBarred = errors.New("the state directory of rig-bundle is not a place for a bundle")
 
 // errNotRegular says that a file is neither a symlink nor a regular file.
 var errNotRegular = errors.New("not a regular file")
@@ -135,7 +135,7 @@ func (d *Dirs) drop(name string) {
 // at returns the handle of name's directory and its last component.
 func (d *Dirs) at(name string) (*dir, string, error) {
 	if !cleanRel(name) {
-		return nil, "", fmt.Errorf("%s is no path below the root", finding.QuoteMax(name, 200))
+		return nil, "", fmt.Errorf("%s is not a path below the root", finding.QuoteMax(name, 200))
 	}
 	i := strings.LastIndexByte(name, '/')
 	if i < 0 {

@@ -349,7 +349,7 @@ func (t *tarReader) block(b *[blockSize]byte, first bool) error {
 	case n == blockSize:
 		return nil
 	case first && n > 0 && Sniff(b[:n]) != Tar:
-		return Faultf(ContainerCorrupt, "", "the compressed data is no tar archive")
+		return Faultf(ContainerCorrupt, "", "the compressed data is not a tar archive")
 	}
 	return Faultf(ContainerTruncated, "", "the archive ends without its two zero blocks")
 }
@@ -555,7 +555,7 @@ func (t *tarReader) checkType(h *header, ext *pax) *Finding {
 		return bad("is a %v with %d bytes of data", Type(h.flag), h.size)
 	}
 	if h.flag != '5' && strings.HasSuffix(h.name, "/") {
-		return bad("is no directory but its name ends in a slash")
+		return bad("is not a directory but its name ends in a slash")
 	}
 	if h.flag == '0' && h.link != "" && !t.p.Links {
 		return bad("is a file with a link name")

@@ -145,7 +145,7 @@ const maxJournal = 256 << 20
 // Codes of the notes that a transaction has about its target.
 const (
 	NoteInterrupted = "interrupted-run"     // a look: an interrupted run will be undone by the next one
-	NoteForeignRun  = "interrupted-foreign" // the target holds what is no run of this user, or one of an old version
+	NoteForeignRun  = "interrupted-foreign" // the target holds what is not a run of this user, or one of an old version
 	NoteLostRun     = "interrupted-lost"    // an interrupted run can't be undone
 )
 
@@ -209,7 +209,7 @@ func open(p Place) (*Txn, error) {
 		return nil, err
 	}
 	if inGit(real) || within(real, isGitDir) {
-		return nil, fmt.Errorf("%s is or lies in a git directory, which is no place for a bundle", finding.QuoteMax(p.Target, 200))
+		return nil, fmt.Errorf("%s is or lies in a git directory, which is not a place for a bundle", finding.QuoteMax(p.Target, 200))
 	}
 	dirs, err := OpenDirs(p.Target)
 	if err != nil {
@@ -553,7 +553,7 @@ func (t *Txn) StageAll(ctx context.Context, puts []Put) error {
 func (t *Txn) put(name string) (op, error) {
 	o := op{Kind: "put", Path: name}
 	if !cleanRel(name) || inGit(name) {
-		return o, fmt.Errorf("%s is no path below the target for a bundle's file", finding.QuoteMax(name, 200))
+		return o, fmt.Errorf("%s is not a path below the target for a bundle's file", finding.QuoteMax(name, 200))
 	}
 	if err := t.makeArea(); err != nil {
 		return o, err
@@ -756,7 +756,7 @@ func (t *Txn) Commit(ctx context.Context) error {
 	}
 	for _, o := range t.ops {
 		if !o.lawful() {
-			return fmt.Errorf("%s is no path below the target for a bundle's file", finding.QuoteMax(o.Path, 200))
+			return fmt.Errorf("%s is not a path below the target for a bundle's file", finding.QuoteMax(o.Path, 200))
 		}
 	}
 	if err := t.makeArea(); err != nil {

@@ -201,7 +201,7 @@ func (c *checker) thread() {
 	add := func(message, hint string) {
 		c.add(RulePath, finding.Error, n.Line, n.Col, message, hint)
 	}
-	if neverThread(thread) { // also node_modules, which is no thread id either
+	if neverThread(thread) { // also node_modules, which is not a thread id either
 		add("a directory named "+thread+" is never a thread", "")
 	}
 	if !c.e.Conforms("thread") {

@@ -51,7 +51,7 @@ func NormalizeRigID(typed string) (id string, err error) {
 	return id, nil
 }
 
-// rigIDProblem says why id is no rig id, "" if it is one.
+// rigIDProblem says why id is not a rig id, "" if it is one.
 func rigIDProblem(id string) string {
 	switch {
 	case id == "":
@@ -60,11 +60,11 @@ func rigIDProblem(id string) string {
 		return ""
 	case idEnd(id) > 0:
 		if !isLower(id[0]) {
-			return fmt.Sprintf("%s is no rig id: it begins with %q, expected a letter a-z", finding.QuoteMax(id, 60), id[0])
+			return fmt.Sprintf("%s is not a rig id: it begins with %q, expected a letter a-z", finding.QuoteMax(id, 60), id[0])
 		}
 	}
 	for _, r := range id[idEnd(id):] {
-		return fmt.Sprintf("%s is no rig id: it contains %s, expected a-z, 0-9 and hyphens", finding.QuoteMax(id, 60), codePoint(r))
+		return fmt.Sprintf("%s is not a rig id: it contains %s, expected a-z, 0-9 and hyphens", finding.QuoteMax(id, 60), codePoint(r))
 	}
 	return ""
 }

@@ -144,7 +144,7 @@ func unknownKey(key string) (message, hint string) {
 
 // str stores a string, or tells that the value is none. name says in the
 // message what has the value, key is the front matter's key.
-// fits tells whether the text in quotes would satisfy the schema.
+// fits reports whether the text in quotes would satisfy the schema.
 func (c *checker) str(n *yamlprofile.Node, name, key, expected string, fits func(string) bool, to *string) bool {
 	if n.Kind == yamlprofile.String {
 		*to = n.Value
@@ -183,7 +183,7 @@ func isDateKey(key string) bool { return key == "date" || key == "attested_at" }
 func always(string) bool { return true }
 func never(string) bool  { return false }
 
-// describe says what a value that is no string is.
+// describe says what a value that is not a string is.
 func describe(n *yamlprofile.Node) string {
 	switch n.Kind {
 	case yamlprofile.Null, yamlprofile.Number, yamlprofile.Bool:
@@ -284,7 +284,7 @@ func (c *checker) date(n *yamlprofile.Node, key string, to *string) bool {
 		})
 	}
 	if problem := d.problem(); problem != "" {
-		c.add(RuleDate, finding.Error, n.Line, n.Col, key+" is no real date: "+problem, "")
+		c.add(RuleDate, finding.Error, n.Line, n.Col, key+" is not a real date: "+problem, "")
 	}
 	return true
 }
@@ -334,7 +334,7 @@ func statusProblem(s string) (problem, repaired string) {
 		if size == 0 {
 			return "it is empty", ""
 		}
-		return fmt.Sprintf("it begins with %s, which is no marker", codePoint(marker)), ""
+		return fmt.Sprintf("it begins with %s, which is not a marker", codePoint(marker)), ""
 	}
 	next, size := utf8.DecodeRuneInString(rest)
 	switch {

@@ -11,7 +11,7 @@ import (
 // ParseTime reads the value of date or attested_at: YYYY-MM-DD, or that with
 // Thh:mm:ss, a fraction and a zone, each optional after the one before it.
 // Without a zone the time is UTC; dayOnly tells a date alone, for which t is
-// the begin of its UTC day. A value of another form or that is no real date or
+// the begin of its UTC day. A value of another form or that is not a real date or
 // time (docs/spec/envelope.md#dates) is an error.
 func ParseTime(s string) (t time.Time, dayOnly bool, err error) {
 	d, ok := scanDate(s)

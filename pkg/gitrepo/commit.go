@@ -168,7 +168,7 @@ func ParseCommit(id ID, raw []byte) (*Commit, error) {
 			break
 		}
 		if len(parent) != len(id) || !isHex(parent) {
-			return bad("a parent is no object id")
+			return bad("a parent is not an object id")
 		}
 		c.Parents = append(c.Parents, parent)
 	}

@@ -16,10 +16,10 @@ type Change struct {
 	OldID, NewID     ID     // "" where the path is not there
 }
 
-// Added tells whether the path is only in the new tree.
+// Added reports whether the path is only in the new tree.
 func (c Change) Added() bool { return c.OldMode == ModeNone }
 
-// Deleted tells whether the path is only in the old tree.
+// Deleted reports whether the path is only in the old tree.
 func (c Change) Deleted() bool { return c.NewMode == ModeNone }
 
 // Limits of the differences of one commit against all of its parents. Trees can
@@ -222,7 +222,7 @@ func diffDir(old, new *Tree, p dirPair, changes *[]Change, next []dirPair) []dir
 	return next
 }
 
-// sameID tells whether text is the hexadecimal form of raw.
+// sameID reports whether text is the hexadecimal form of raw.
 func sameID(raw []byte, text ID) bool {
 	const digits = "0123456789abcdef"
 	for i, b := range raw {

@@ -38,7 +38,7 @@ const (
 // RevList yields the commits that are reachable from include but not from
 // exclude, in topological order. The sequence ends with the first error; a
 // walk that failed is never an empty or short one. Annotated tags count as
-// what they tag; what is no commit in the end adds none.
+// what they tag; what is not a commit in the end adds none.
 //
 // The shallow file is not obeyed: where a commit that belongs to the walk is
 // not present, the error is ErrCut. A commit of the excluded side that is not
@@ -190,7 +190,7 @@ func (r *Repo) parseRev(line string) (Rev, bool) {
 	return Rev{ID: ids[0], Parents: ids[1:]}, true
 }
 
-// IsAncestor tells whether a is b or can be reached from b. "No" in a history
+// IsAncestor reports whether a is b or can be reached from b. "No" in a history
 // that is cut is ErrCut instead.
 func (r *Repo) IsAncestor(ctx context.Context, a, b ID) (bool, error) {
 	for _, err := range r.RevList(ctx, []ID{a}, []ID{b}, RevListOptions{Max: 1}) {

@@ -6,7 +6,7 @@ import "strings"
 // repository's object format says.
 type ID = string
 
-// IsZero tells whether id is all zeros and as long as an id of this
+// IsZero reports whether id is all zeros and as long as an id of this
 // repository: "no object" in the lines that git gives to hooks.
 func (r *Repo) IsZero(id string) bool { return id == r.ZeroID() }
 
@@ -30,7 +30,7 @@ func (r *Repo) EmptyTree() ID {
 	return "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 }
 
-// ValidID tells whether id is a full, lower-case id of this repository's
+// ValidID reports whether id is a full, lower-case id of this repository's
 // object format; the zero id is one.
 func (r *Repo) ValidID(id string) bool { return len(id) == r.HashLen() && isHex(id) }
 

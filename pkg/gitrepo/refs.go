@@ -83,7 +83,7 @@ func (r *Repo) looseTarget(name string) (target string, ok bool) {
 	return "", false
 }
 
-// looseRefs tells whether a symbolic ref of that name could only be a file.
+// looseRefs reports whether a symbolic ref of that name could only be a file.
 func (r *Repo) looseRefs(name string) bool {
 	if r.plain {
 		return true
@@ -213,10 +213,10 @@ func (r *Repo) askRefs(ctx context.Context, prefixes ...string) iter.Seq2[Ref, e
 	}
 }
 
-// hasRefNamed tells whether a ref may exist that git prefers to an abbreviated
+// hasRefNamed reports whether a ref may exist that git prefers to an abbreviated
 // object id of the same spelling (gitrevisions, <refname>).
 func (r *Repo) hasRefNamed(word string) bool {
-	// Where refs are no plain files the caller's other way costs the same.
+	// Where refs are not plain files the caller's other way costs the same.
 	if !r.plain {
 		return true
 	}

@@ -70,7 +70,7 @@ func TestRefspecs(t *testing.T) {
 		for ref := range strings.FieldsSeq(clone.Run("for-each-ref", "--format=%(refname)", "refs/remotes")) {
 			fetched[ref] = true
 		}
-		// A ref that does not exist is no upstream for git.
+		// A ref that does not exist is not an upstream for git.
 		specs := gitrepo.ParseRefspecs(words)
 		for i, name := range names {
 			got := specs.Tracking(name)

@@ -99,7 +99,7 @@ func (r *Repo) CommonDir() string { return r.commonDir }
 // WorkTree is the absolute path of the worktree's top, "" if there is none.
 func (r *Repo) WorkTree() string { return r.workTree }
 
-// Bare tells whether the repository is bare.
+// Bare reports whether the repository is bare.
 func (r *Repo) Bare() bool { return r.bare }
 
 // ObjectFormat is "sha1" or "sha256".

@@ -9,7 +9,7 @@ import (
 // ScanOptions says what ScanCommits reads ahead.
 type ScanOptions struct {
 	// Blob chooses blobs to be read together with the commit: it is called
-	// for every Change with a new side that is no gitlink. nil: none. It runs
+	// for every Change with a new side that is not a gitlink. nil: none. It runs
 	// beside the caller's function.
 	Blob      func(c *Commit, change Change) bool
 	BlobLimit int64 // in bytes; a larger blob comes as ErrTooLarge

@@ -35,7 +35,7 @@ const (
 // String is the mode in six octal digits, as git prints it.
 func (m Mode) String() string { return fmt.Sprintf("%06o", uint32(m)) }
 
-// IsFile tells whether m is that of a regular file.
+// IsFile reports whether m is that of a regular file.
 func (m Mode) IsFile() bool {
 	return m == ModeFile || m == ModeExecutable || m == ModeGroupWritable
 }
@@ -369,7 +369,7 @@ func (t *Tree) search(name []byte, dir bool) int {
 	})
 }
 
-// twin tells whether the name of entry i, which has this mode, also occurs as
+// twin reports whether the name of entry i, which has this mode, also occurs as
 // the other kind: directory for anything else, anything else for a directory.
 func (t *Tree) twin(name []byte, mode Mode, i int) bool {
 	// Between a file and a directory of one name are only names that begin

@@ -51,7 +51,7 @@ var ErrTimeout = errors.New("timed out")
 // killed (docs/spec/client.md#signals).
 const grace = 5 * time.Second
 
-// Run runs git to its end. An exit code other than 0 is no error. When ctx
+// Run runs git to its end. An exit code other than 0 is not an error. When ctx
 // ends the child gets the signal that its cause names by a method
 // `OSSignal() os.Signal`, else SIGTERM, and is killed after five seconds; Run
 // then returns the cause.

@@ -15,7 +15,7 @@ import (
 // path, and where the policy puts threads. No limit takes part, neither one of
 // now nor of then: what a later policy calls too large stays as it is, and a
 // nonce in it stays used. Nor do read budgets: for each candidate the first
-// bytes are read. What is not accepted is no envelope: a change of it is free
+// bytes are read. What is not accepted is not an envelope: a change of it is free
 // of append-only, and one that makes it an envelope brings a new one, which is
 // held to every rule of a new one.
 func (p *Policy) Accepted(path string, mode gitrepo.Mode, head []byte) bool {
@@ -45,7 +45,7 @@ func (p *Policy) ParseAccepted(data []byte) *envelope.Envelope {
 	return e
 }
 
-// Locks tells whether a violation of the rule refuses a push.
+// Locks reports whether a violation of the rule refuses a push.
 func (p *Policy) Locks(rule string) bool { return p.Level(rule) >= p.FailLevel }
 
 // EnvelopeLimits are the policy's, in the terms of package envelope.

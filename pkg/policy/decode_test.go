@@ -144,7 +144,7 @@ func TestGuard(t *testing.T) {
 }
 
 // refusals are policy files that are refused, with place and words. schema
-// tells whether the JSON Schema refuses them, too: it cannot know paths,
+// reports whether the JSON Schema refuses them, too: it cannot know paths,
 // globs, sizes in units and who may switch off what.
 var refusals = []struct {
 	text, says string

@@ -43,7 +43,7 @@ type loaderRepo interface {
 	ConfigLast(key string) (value string, set bool, err error)
 }
 
-// ServerPaths tells whether the configuration names a policy or a signers
+// ServerPaths reports whether the configuration names a policy or a signers
 // file, so that even a first push has something to be judged by.
 func (l *Loader) ServerPaths() (bool, error) {
 	for _, key := range []string{"rigward.policy", "rigward.allowedSigners"} {
@@ -174,7 +174,7 @@ func FileIn(repo treeReader, tree, path string) (string, error) {
 		return "", err
 	}
 	if !e.Mode.IsFile() {
-		return "", &Undecided{Message: fmt.Sprintf("%s is no regular file (mode %s)", finding.Path(path), e.Mode), Hint: "commit it as a regular file"}
+		return "", &Undecided{Message: fmt.Sprintf("%s is not a regular file (mode %s)", finding.Path(path), e.Mode), Hint: "commit it as a regular file"}
 	}
 	return e.ID, nil
 }

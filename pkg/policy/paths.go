@@ -17,17 +17,17 @@ func (p *Policy) Guards(path string) bool {
 	return path == Path || path == p.Signers || p.Revoked != "" && path == p.Revoked
 }
 
-// TakesOutside reports whether a path that is no envelope may be changed.
+// TakesOutside reports whether a path that is not an envelope may be changed.
 func (p *Policy) TakesOutside(path string) bool { return !p.OutsideDeny || p.ignored(path) }
 
-// Candidate tells whether a path is one at which an envelope may lie
+// Candidate reports whether a path is one at which an envelope may lie
 // (docs/spec/envelope.md#where, and the policy's root and ignore).
 func (p *Policy) Candidate(path string) bool {
 	_, ok := p.Below(path)
 	return ok && !p.ignored(path)
 }
 
-// Below cuts the policy's root off a path; ok tells whether the rest has the
+// Below cuts the policy's root off a path; ok reports whether the rest has the
 // form of an envelope path.
 func (p *Policy) Below(path string) (rest string, ok bool) {
 	rest = path

@@ -152,7 +152,7 @@ func (p *Policy) Apply(f finding.Finding) (mapped finding.Finding, ok bool) {
 	return f, true
 }
 
-// Protected tells whether history rules hold on a ref. head is the full name
+// Protected reports whether history rules hold on a ref. head is the full name
 // of the default branch, "" if there is none or it is not known.
 func (p *Policy) Protected(ref, head string) bool {
 	protected, _ := p.Guard(ref, head)
@@ -171,18 +171,18 @@ func (p *Policy) ProtectedTips(refs map[string]string, head string) (ids []strin
 	return ids
 }
 
-// LeavesOut tells whether the default branch is not protected, which only a
+// LeavesOut reports whether the default branch is not protected, which only a
 // server's own policy can say, by a list of protected refs without it.
 func (p *Policy) LeavesOut(head string) bool {
 	return p.Server && len(p.Protect) > 0 && !p.Lists(head)
 }
 
-// Lists tells whether a pattern of protect names a ref.
+// Lists reports whether a pattern of protect names a ref.
 func (p *Policy) Lists(ref string) bool {
 	return matchAny(p.Protect, ref) || matchAny(p.ProtectToo, ref)
 }
 
-// Guard tells whether history rules hold on a ref, as Protected does, and why
+// Guard reports whether history rules hold on a ref, as Protected does, and why
 // they do or do not, in words for people.
 func (p *Policy) Guard(ref, head string) (protected bool, why string) {
 	for _, pattern := range p.Protect {

@@ -2,7 +2,7 @@ package policy
 
 import "strings"
 
-// matchRef tells whether a full ref name matches a pattern. In a pattern `*`
+// matchRef reports whether a full ref name matches a pattern. In a pattern `*`
 // stands for any run of bytes without "/", `**` for any run at all; every
 // other byte stands for itself. A pattern without "refs/" at its start means
 // a branch: `main` is `refs/heads/main`. Work is bounded by

@@ -48,7 +48,7 @@ func Untrusting(source string) *Trust {
 	}}
 }
 
-// Exists tells whether there is a signers file, readable or not.
+// Exists reports whether there is a signers file, readable or not.
 func (t *Trust) Exists() bool { return !t.missing }
 
 // Signers returns the parsed files. A file that is missing, empty or malformed

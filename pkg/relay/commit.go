@@ -16,7 +16,7 @@ type Person struct {
 
 // Author judges relay-author (docs/spec/relay.md#commit): the author of a relay's
 // commit is its committer, byte for byte, a principal of the key that signed,
-// and no default of a bridge program. principal tells whether the key may sign
+// and no default of a bridge program. principal reports whether the key may sign
 // for an address; nil leaves that out. denied are further patterns, with `*`
 // for any run of characters, matched without case against name and address. It
 // returns what is wrong, "" if nothing is.
@@ -31,7 +31,7 @@ func Author(author, committer Person, principal func(email string) bool, denied 
 		return why
 	}
 	if principal != nil && !principal(author.Email) {
-		return fmt.Sprintf("the author %s is no principal of the key that signed", finding.Quote(author.Email))
+		return fmt.Sprintf("the author %s is not a principal of the key that signed", finding.Quote(author.Email))
 	}
 	return ""
 }

@@ -51,7 +51,7 @@ var appendOnlyPlays = []play{
 	}, want: []string{
 		"error append-only t-one/REQUEST.md @c: an accepted envelope is deleted",
 	}},
-	{name: "what has no fence is no envelope", make: func(w *world) {
+	{name: "what has no fence is not an envelope", make: func(w *world) {
 		w.commit("b", put("notes/a.md", "Notes.\n"))
 		w.accept()
 		w.commit("c", put("notes/a.md", "Other notes.\n"))

@@ -55,7 +55,7 @@ var contentPlays = []play{
 	{name: "envelope-date", make: func(w *world) {
 		w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n", func(f *envelope.Fields) { f.Date = "2026-02-30" })))
 	}, want: []string{
-		"error envelope-date t-one/a.md:4:7 @c: date is no real date: day 30 does not exist in 2026-02, expected " +
+		"error envelope-date t-one/a.md:4:7 @c: date is not a real date: day 30 does not exist in 2026-02, expected " +
 			"01 to 28",
 	}},
 	{name: "body-hash", make: func(w *world) {

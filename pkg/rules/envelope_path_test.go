@@ -50,7 +50,7 @@ var envelopePathPlays = []play{
 		w.policy = "rules: {append-only: off}\n"
 		w.commit("c", del(request), put("t-one/request.md", turn("rig-a", "ACK", "Yes.\n")))
 	}},
-	{name: "a twin that is no envelope", make: func(w *world) {
+	{name: "a twin that is not an envelope", make: func(w *world) {
 		w.commit("c", put("t-one/Request.MD", "x\n"))
 	}, want: []string{
 		`error envelope-path t-one/Request.MD:1:1 @c: some file systems take this path and "t-one/REQUEST.md" ` +

@@ -101,7 +101,7 @@ func TestCannotDecide(t *testing.T) {
 		}
 	}
 	if _, err := w.judgeAt(PreReceive); err == nil {
-		t.Error("an envelope that is missing is no error")
+		t.Error("an envelope that is missing is not an error")
 	}
 	w = newWorld(t)
 	w.relays("c")

@@ -31,7 +31,7 @@ var outsidePlays = []play{
 		"error outside-thread src/main.go @c: the path lies outside threads, which the policy denies " +
 			"(envelopes.outside: deny) | git rm --cached -- src/main.go",
 	}},
-	{name: "no envelope in a directory that is no thread", make: func(w *world) {
+	{name: "no envelope in a directory that is not a thread", make: func(w *world) {
 		w.policy = deny
 		w.commit("c", put("notes/a.md", "Notes.\n"))
 	}, want: []string{

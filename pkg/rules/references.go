@@ -90,7 +90,7 @@ func (ps *pass) tellRef(ref reference, message string) {
 }
 
 func (ps *pass) tellNoAncestor(ref reference) {
-	ps.tellRef(ref, "commit "+finding.Quote(ref.text)+" is no ancestor of the commit that adds the envelope")
+	ps.tellRef(ref, "commit "+finding.Quote(ref.text)+" is not an ancestor of the commit that adds the envelope")
 }
 
 // lookups holds, for each set of commits just outside the range, the references

@@ -41,14 +41,14 @@ var referencesPlays = []play{
 		ours := w.commit("ours", on(w.base), put("t-one/a.md", turn("rig-b", "ACK", "Yes.\n", refers(prefix(side)))))
 		w.commit("merge", on(ours, side))
 	}, want: []string{
-		`warning references t-one/a.md:9:5 @ours: commit "<side>" is no ancestor of the commit that adds the ` +
+		`warning references t-one/a.md:9:5 @ours: commit "<side>" is not an ancestor of the commit that adds the ` +
 			`envelope`,
 	}},
 	{name: "to a commit that is on no way here", make: func(w *world) {
 		stray := w.commit("stray", on(w.base), put("README.md", "x\n"))
 		w.commit("c", on(w.base), put("t-one/a.md", turn("rig-b", "ACK", "Yes.\n", refers(prefix(stray)))))
 	}, want: []string{
-		`warning references t-one/a.md:9:5 @c: commit "<stray>" is no ancestor of the commit that adds the ` +
+		`warning references t-one/a.md:9:5 @c: commit "<stray>" is not an ancestor of the commit that adds the ` +
 			`envelope`,
 	}},
 	{name: "in_reply_to a turn of the thread", make: func(w *world) {
@@ -95,7 +95,7 @@ var referencesPlays = []play{
 	}, want: []string{
 		`error references t-one/a.md:9:5 @c: no commit has the id "abcdef012345"`,
 	}},
-	{name: "items that are no references", make: func(w *world) {
+	{name: "items that are not references", make: func(w *world) {
 		w.commit("c", put("t-one/a.md", turn("rig-b", "ACK", "Yes.\n",
 			func(f *envelope.Fields) { f.References = []string{"not an id"} })))
 	}, want: []string{

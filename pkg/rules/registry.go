@@ -76,7 +76,7 @@ var registry = [...]Rule{
 	{named("push-cert"), 1 << PreReceive, "the push carries a good push certificate, where the policy requires one", judge{}},
 	{named("relay-suffix"), everywhere, "attestation and a sender ending in -relay go together", judge{}},
 	{named("relay-fields"), everywhere, "a relay has all attestation fields and a type that may be relayed", judge{}},
-	{named("relay-commit"), ofCommits, "a relay's commit adds exactly its own path and is no merge",
+	{named("relay-commit"), ofCommits, "a relay's commit adds exactly its own path and is not a merge",
 		judge{entry: (*pass).relayCommit}},
 	{named("relay-author"), ofCommits, "the author of a relay's commit is the operator", judge{entry: (*pass).relayAuthor}},
 	{named("relay-key"), ofCommits, "attested_by names the key that signed", judge{entry: (*pass).relayKey}},

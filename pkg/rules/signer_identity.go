@@ -24,7 +24,7 @@ func (ps *pass) signerIdentity(_ context.Context, c *commit) error {
 	switch {
 	case !c.speaks.Speaks(committer.Email):
 		ps.tell(c, finding.Finding{Rule: "signer-identity",
-			Message: fmt.Sprintf("the committer %s is no principal of the key %s that signed",
+			Message: fmt.Sprintf("the committer %s is not a principal of the key %s that signed",
 				finding.QuoteMax(committer.Email, 80), c.speaks.Fingerprint),
 			Hint: "git config user.email to the address that the signers file lists for this key, then " + asCommitter})
 	case c.attested == 0 && author.Email != committer.Email && len(c.policy.Forge.Keys) == 0:

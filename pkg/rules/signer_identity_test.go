@@ -7,7 +7,7 @@ var signerIdentityPlays = []play{
 	{name: "another committer", make: func(w *world) {
 		w.commit("c", signed(keyOp), by(bob), put("README.md", "x\n"))
 	}, want: []string{
-		`error signer-identity - @c: the committer "bob@example.com" is no principal of the key ` +
+		`error signer-identity - @c: the committer "bob@example.com" is not a principal of the key ` +
 			`SHA256:gavf3RntXxOoNbog14sWRbTWHbkMr3wl1opnKbrbdl4 that signed | git config user.email to the address ` +
 			`that the signers file lists for this key, then amend`,
 	}},
@@ -15,7 +15,7 @@ var signerIdentityPlays = []play{
 		w.commit("b", signed(keyOp), by(bob), put("README.md", "x\n"))
 		w.commit("c", put("README.md", "y\n"))
 	}, want: []string{
-		`error signer-identity - @b: the committer "bob@example.com" is no principal of the key ` +
+		`error signer-identity - @b: the committer "bob@example.com" is not a principal of the key ` +
 			`SHA256:gavf3RntXxOoNbog14sWRbTWHbkMr3wl1opnKbrbdl4 that signed | git config user.email to the address ` +
 			`that the signers file lists for this key, then git rebase --no-ff --gpg-sign <base>`,
 	}},

@@ -264,7 +264,7 @@ func (ps *pass) unusable(c *commit, path string) (why string, err error) {
 	case path == c.policy.Revoked && touches(c.brought, path):
 		return "", nil
 	case err != nil:
-		return "is no regular file", nil
+		return "is not a regular file", nil
 	}
 	data, large, err := ps.blob(id, policy.MaxTrustBytes)
 	if err != nil {

@@ -31,7 +31,7 @@ var signersChangePlays = []play{
 	{name: "signed by a key that speaks for somebody else", make: func(w *world) {
 		w.commit("c", signed(keyBob), put(signersFile, signers+"# more\n"))
 	}, want: []string{
-		`error signer-identity - @c: the committer "op@example.com" is no principal of the key ` +
+		`error signer-identity - @c: the committer "op@example.com" is not a principal of the key ` +
 			`SHA256:Ce6FgBcjj8E6yrJnBBrWa/sDAIRQ7gzusCdAq2Taze0 that signed | git config user.email to the address ` +
 			`that the signers file lists for this key, then amend`,
 	}},
@@ -187,7 +187,7 @@ var signersChangePlays = []play{
 		w.judge = func(_ *Judge, r *Range) { r.Policy.Server = false }
 		w.commit("c", signed(keyOp), put(".bridge/policy.yaml", "version: 1\nrevoked: keys\n"), put("keys/a", "x\n"))
 	}, want: []string{
-		"error signers-change keys @c: the policy names this revocation file, which is no regular file: nothing " +
+		"error signers-change keys @c: the policy names this revocation file, which is not a regular file: nothing " +
 			"signed could be decided any more | commit the policy together with the file: rig-hook keys revoke KEY " +
 			"writes it; or take the key revoked out of the policy",
 	}},

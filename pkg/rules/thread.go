@@ -20,7 +20,7 @@ import (
 type fact struct {
 	path   string
 	blob   oid
-	hash   oid    // of the body; zero if it is no envelope
+	hash   oid    // of the body; zero if it is not an envelope
 	reply  oid    // in_reply_to
 	from   string // shared by all facts of one sender
 	commit int32  // that brought it, in the walk; below zero if it was there before the range

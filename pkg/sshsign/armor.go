@@ -37,7 +37,7 @@ var (
 	x509Armor    = []byte("-----BEGIN SIGNED MESSAGE-----")
 )
 
-// beginsArmor tells whether git takes a line that starts like b for the
+// beginsArmor reports whether git takes a line that starts like b for the
 // beginning of a signature.
 func beginsArmor(b []byte) bool {
 	return bytes.HasPrefix(b, sshArmor) || bytes.HasPrefix(b, openPGPArmor[0]) ||

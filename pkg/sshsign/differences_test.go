@@ -36,7 +36,7 @@ type row struct {
 
 // rows is the whole table. S1 comes after the other S: it takes the rest.
 var rows = []row{
-	{id: "S2", says: []string{"is no time after 1970"}, example: line(func(key string) string {
+	{id: "S2", says: []string{"is not a time after 1970"}, example: line(func(key string) string {
 		return `op@example.com valid-after="20220230" ` + key
 	})},
 	{id: "S3", says: []string{"signers: the key is not base64", "signers: the base64 does not hold"}, example: line(func(key string) string {

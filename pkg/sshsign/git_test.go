@@ -79,7 +79,7 @@ func (r *repository) write(t testing.TB, kind string, content []byte) string {
 	return id
 }
 
-// accepts tells whether git verify-commit or verify-tag does.
+// accepts reports whether git verify-commit or verify-tag does.
 func (r *repository) accepts(t testing.TB, kind, zone string, content []byte) (bool, string) {
 	t.Helper()
 	id := r.write(t, kind, content)

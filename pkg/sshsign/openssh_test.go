@@ -49,7 +49,7 @@ type pair struct {
 	zone                      string // TZ of ssh-keygen; "": UTC
 }
 
-// ours tells whether this package accepts p for its principal, and why not.
+// ours reports whether this package accepts p for its principal, and why not.
 func (p pair) ours() (bool, string) {
 	s, err := ParseSigners([]byte(p.signers))
 	if err != nil {
@@ -74,7 +74,7 @@ func (p pair) ours() (bool, string) {
 	return true, ""
 }
 
-// openssh tells whether ssh-keygen does.
+// openssh reports whether ssh-keygen does.
 func (p pair) openssh(t testing.TB, dir string) (bool, string) {
 	t.Helper()
 	args := []string{"-Y", "verify", "-n", p.namespace, "-I", p.principal, "-f", p.file(t, dir, "signers", p.signers),

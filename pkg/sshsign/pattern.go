@@ -6,7 +6,7 @@ import "strings"
 // of a list, and with it on the whole list (match.c, match_pattern_list).
 const maxPattern = 1023
 
-// MatchPrincipals tells whether name is matched by a comma-separated list of
+// MatchPrincipals reports whether name is matched by a comma-separated list of
 // patterns as OpenSSH does (ssh_config(5), PATTERNS): "*" stands for any
 // number of bytes, "?" for exactly one, "!" before a pattern negates it. A
 // negated pattern that matches decides against name wherever it stands; else

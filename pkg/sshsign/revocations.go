@@ -113,7 +113,7 @@ func parseRevokedKey(c *cursor) (string, *ParseError) {
 	return string(blob), nil
 }
 
-// revocable tells whether keys of that type can be listed. DSA keys can: none
+// revocable reports whether keys of that type can be listed. DSA keys can: none
 // is ever accepted, but a list that revokes one is a good list.
 func revocable(kind string) bool { return supportedKey(kind) || kind == "ssh-dss" }
 
@@ -134,7 +134,7 @@ func revocableBlob(blob []byte) (kind string, ok bool) {
 	return name.Type, ok
 }
 
-// Revokes tells whether key, or if it is a certificate its authority, is
+// Revokes reports whether key, or if it is a certificate its authority, is
 // revoked.
 func (r *Revocations) Revokes(key ssh.PublicKey) bool { return r.revokes(key) != "" }
 
@@ -174,7 +174,7 @@ func (r *Revocations) revokes(key ssh.PublicKey) string {
 	return ""
 }
 
-// holds tells whether a plain key is listed.
+// holds reports whether a plain key is listed.
 func (r *Revocations) holds(key ssh.PublicKey) bool {
 	blob := key.Marshal()
 	return r.keys[string(blob)] ||
@@ -182,7 +182,7 @@ func (r *Revocations) holds(key ssh.PublicKey) bool {
 		len(r.sha256) > 0 && r.sha256[sha256.Sum256(blob)]
 }
 
-// holds tells whether a serial number is revoked; 0 means that the authority
+// holds reports whether a serial number is revoked; 0 means that the authority
 // gave none, and no list can hold it.
 func (c *revokedCerts) holds(serial uint64) bool {
 	_, found := slices.BinarySearchFunc(c.serials, serial, func(r serialRange, serial uint64) int {

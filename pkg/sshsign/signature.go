@@ -132,7 +132,7 @@ func supportedCertificate(kind string) bool {
 	return false
 }
 
-// algorithmFits tells whether a plain key of that type makes signatures of
+// algorithmFits reports whether a plain key of that type makes signatures of
 // that algorithm (RFC 8332 for RSA; elsewhere the names are the same).
 func algorithmFits(kind, algorithm string) bool {
 	if kind == ssh.KeyAlgoRSA {
@@ -145,7 +145,7 @@ func isSecurityKey(key ssh.PublicKey) bool {
 	return key.Type() == ssh.KeyAlgoSKED25519 || key.Type() == ssh.KeyAlgoSKECDSA256
 }
 
-// withoutPresence tells whether sig is by a security key that did not see
+// withoutPresence reports whether sig is by a security key that did not see
 // anybody touch it (bit 0 of the flags, OpenSSH PROTOCOL.u2f).
 func withoutPresence(sig *sshsig.Signature) bool {
 	return isSecurityKey(plain(sig.PublicKey)) && (len(sig.Signature.Rest) == 0 || sig.Signature.Rest[0]&1 == 0)

@@ -51,7 +51,7 @@ type Signer struct {
 // Fingerprint of the key: "SHA256:" and 43 characters of base64.
 func (s *Signer) Fingerprint() string { return ssh.FingerprintSHA256(s.Key) }
 
-// Matches tells whether the line lists name.
+// Matches reports whether the line lists name.
 func (s *Signer) Matches(name string) bool { return MatchPrincipals(s.Principals, name) }
 
 func (s *Signer) covers(namespace string) bool {
@@ -103,7 +103,7 @@ func (s *Signers) List() []Signer {
 	return s.list
 }
 
-// HasRigIDs tells whether any line names a rig id (docs/spec/relay.md#commit,
+// HasRigIDs reports whether any line names a rig id (docs/spec/relay.md#commit,
 // sender-key): a principal that is a valid rig id without wildcard.
 func (s *Signers) HasRigIDs() bool { return s != nil && s.rigIDs }
 
@@ -304,18 +304,18 @@ func parseTime(c *cursor, at int, name, value string) (time.Time, *ParseError) {
 			return t, nil
 		}
 	}
-	return time.Time{}, c.errorAt(at, "%s is no time after 1970: %s", name, finding.QuoteMax(value, 40)).hint(name + `="YYYYMMDD" or "YYYYMMDDHHMMSS", in UTC`)
+	return time.Time{}, c.errorAt(at, "%s is not a time after 1970: %s", name, finding.QuoteMax(value, 40)).hint(name + `="YYYYMMDD" or "YYYYMMDDHHMMSS", in UTC`)
 }
 
 const supportedHint = "supported are ssh-ed25519, ecdsa-sha2-nistp256, -384 and -521, ssh-rsa, sk-ssh-ed25519@openssh.com and sk-ecdsa-sha2-nistp256@openssh.com"
 
-// isKeyType tells whether word is a name that OpenSSH reads as the type of a
+// isKeyType reports whether word is a name that OpenSSH reads as the type of a
 // key, so that no options precede it.
 func isKeyType(word string) bool {
 	return supportedKey(word) || supportedCertificate(word) || word == "ssh-dss" || word == "ssh-dss-cert-v01@openssh.com"
 }
 
-// isKey tells whether base64 that names its own type follows the word at c.
+// isKey reports whether base64 that names its own type follows the word at c.
 func isKey(c *cursor) bool {
 	word := c.line[:c.at]
 	word = word[strings.LastIndexAny(word, " \t")+1:]

@@ -98,10 +98,10 @@ type Verdict struct {
 	Line int
 }
 
-// Good tells whether the signature verifies and its key is trusted.
+// Good reports whether the signature verifies and its key is trusted.
 func (v Verdict) Good() bool { return v.Reason == Good }
 
-// Speaks tells whether v is good for name: an e-mail address or a rig id that
+// Speaks reports whether v is good for name: an e-mail address or a rig id that
 // one of v's pattern lists matches.
 func (v Verdict) Speaks(name string) bool {
 	if v.Reason != Good {

@@ -10,7 +10,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// Judge tells whether key may sign at all under o: its type and length, the
+// Judge reports whether key may sign at all under o: its type and length, the
 // revocations, the lines that list it, their namespaces and validity. It is
 // what a verification does between reading a signature and the mathematics;
 // a sender can ask it before signing anything. o.At must be set. key may be a

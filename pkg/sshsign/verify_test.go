@@ -90,7 +90,7 @@ func replace(t *testing.T, raw []byte, old, new string) []byte {
 func TestRelayAttacks(t *testing.T) {
 	signed := testkeys.SignCommit(message, keyA)
 
-	t.Run("14 committer is no principal", func(t *testing.T) {
+	t.Run("14 committer is not a principal", func(t *testing.T) {
 		v := verifyWith(t, usualLines, signed, Options{})
 		want(t, v, Good)
 		if v.Speaks("ceo@example.com") || v.Speaks("other@example.com") || !v.Speaks("op@example.com") || !v.Speaks("op-relay") {

@@ -45,7 +45,7 @@ type Node struct {
 	Col    int     // in code points, counted from 1
 	Value  string  // of a scalar: its text after folding and unescaping
 	Source string  // of a scalar on one line: its text as written, quotes included; else ""
-	Plain  bool    // of a scalar: it stands without quotes and is no block
+	Plain  bool    // of a scalar: it stands without quotes and is not a block
 	Items  []*Node // of a List
 	Fields []Field // of a Map, in the order of the document
 }
@@ -56,7 +56,7 @@ type Field struct {
 	Value *Node
 }
 
-// Get returns the value of a key, nil if n is no mapping or has no such key.
+// Get returns the value of a key, nil if n is not a mapping or has no such key.
 func (n *Node) Get(key string) *Node {
 	if f := n.Field(key); f != nil {
 		return f.Value
@@ -64,7 +64,7 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
-// Field returns the field of a key, nil if n is no mapping or has no such key.
+// Field returns the field of a key, nil if n is not a mapping or has no such key.
 func (n *Node) Field(key string) *Field {
 	if n == nil {
 		return nil
@@ -127,7 +127,7 @@ func (n *Node) True() bool {
 }
 
 // integer splits the text of a Number written as an integer into its digits
-// (with sign) and base; the base is 0 if it is no integer.
+// (with sign) and base; the base is 0 if it is not an integer.
 func integer(s string) (digits string, base int) {
 	switch {
 	case strings.HasPrefix(s, "0o"):

@@ -122,7 +122,7 @@ func sourceManifest(src bundle.Source, limits bundle.Limits) (*Manifest, []*bund
 	case err != nil:
 		return nil, nil, err
 	case it.Kind != bundle.KindFile:
-		return nil, []*bundle.Finding{bundle.Faultf(codeManifestType, ManifestName, "manifest.json is no file")}, nil
+		return nil, []*bundle.Finding{bundle.Faultf(codeManifestType, ManifestName, "manifest.json is not a file")}, nil
 	case it.Size > limits.Manifest:
 		return nil, []*bundle.Finding{bundle.Faultf(bundle.LimitManifest, ManifestName, "manifest.json is %d bytes long, the limit is %d", it.Size, limits.Manifest)}, nil
 	}

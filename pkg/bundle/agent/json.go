@@ -190,7 +190,7 @@ func (p *jsonParser) inside(v *jsonValue, depth int) {
 		t, lone := p.token()
 		key, _ := t.(string)
 		f := jsonField{key: key, offset: p.start}
-		if lone { // halves are no text, so that two keys may look the same
+		if lone { // halves are not text, so that two keys may look the same
 			key = string(p.data[p.start:p.dec.InputOffset()])
 		}
 		if seen[key] && p.duplicate == nil {

@@ -127,7 +127,7 @@ func (t *tree) checkHardlinks(a *bundle.Archive) *bundle.Finding {
 		n := t.find(m.Link)
 		switch {
 		case n == nil || n.index < 0:
-			return bundle.Faultf(codeHardlinkTarget, m.Name, "the hard link %s points to %s, which is no member", finding.QuoteMax(m.Name, 200), finding.QuoteMax(m.Link, 200))
+			return bundle.Faultf(codeHardlinkTarget, m.Name, "the hard link %s points to %s, which is not a member", finding.QuoteMax(m.Name, 200), finding.QuoteMax(m.Link, 200))
 		case n.kind != bundle.File:
 			return bundle.Faultf(codeHardlinkTarget, m.Name, "the hard link %s points to %s, which is a %v, a file is expected", finding.QuoteMax(m.Name, 200), finding.QuoteMax(m.Link, 200), n.kind)
 		case n.index > i:
@@ -186,13 +186,13 @@ func checkEntry(ctx context.Context, a *bundle.Archive, t *tree, m *Manifest) (*
 			return entryFault(codeEntryPath, entry, "", "entry %s goes through the symlink %s, directories are expected", quoted, finding.QuoteMax(n.path(), 200)), nil
 		}
 		if n = t.nodes[edge{n, c}]; n == nil {
-			return entryFault(codeEntryMissing, entry, missingHint(a, t, entry), "entry %s is no member of the bundle", quoted), nil
+			return entryFault(codeEntryMissing, entry, missingHint(a, t, entry), "entry %s is not a member of the bundle", quoted), nil
 		}
 	}
 	if n.kind == bundle.Symlink {
 		w, _ := t.resolve(n) // checkTree has followed all of them
 		if w.lost || w.at.kind != bundle.File && w.at.kind != bundle.Hardlink {
-			return entryFault(codeEntryType, entry, "", "entry %s is a symlink to %s, which is no file", quoted, finding.QuoteMax(n.target, 200)), nil
+			return entryFault(codeEntryType, entry, "", "entry %s is a symlink to %s, which is not a file", quoted, finding.QuoteMax(n.target, 200)), nil
 		}
 		n = w.at
 	}

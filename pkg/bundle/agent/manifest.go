@@ -101,7 +101,7 @@ func jsonFinding(data []byte, err *jsonError) *bundle.Finding {
 	case codeManifestEncoding:
 		f.Message = "manifest.json holds " + err.message + ", UTF-8 text is expected"
 	default:
-		f.Message = "manifest.json is no JSON: " + err.message
+		f.Message = "manifest.json is not JSON: " + err.message
 	}
 	return f
 }

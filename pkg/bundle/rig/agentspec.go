@@ -109,7 +109,7 @@ func (c *checker) lifecycle(in *node, at string) (restore string) {
 func isSession(s string) string {
 	seat, rig, ok := strings.Cut(s, "@")
 	if !ok || isToken(seat) != "" || isToken(rig) != "" {
-		return "is no address of a seat, expected pod-member@rig"
+		return "is not an address of a seat, expected pod-member@rig"
 	}
 	return ""
 }
@@ -222,7 +222,7 @@ func (a *agentSpec) checkProfile(c *checker, f field, at string, declared map[st
 			if n.kind != kindNumber {
 				c.wrongType(field, n, "a number")
 			} else if v, ok := wholeNumber(n.text); !ok || v < 1 || v > 3600 {
-				c.wrongValue(field, n, "is no whole number from 1 to 3600")
+				c.wrongValue(field, n, "is not a whole number from 1 to 3600")
 			}
 		}
 	}

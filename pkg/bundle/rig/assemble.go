@@ -337,7 +337,7 @@ func (a *assembly) collect() error {
 			return err
 		}
 		if !got {
-			f := bundle.Faultf(DocMissing, d.path, "the doc %s is no file", finding.QuoteMax(d.path, 200))
+			f := bundle.Faultf(DocMissing, d.path, "the doc %s is not a file", finding.QuoteMax(d.path, 200))
 			f.Line, f.Column = d.at.line, d.at.col
 			a.fault(2, f)
 		}
@@ -520,7 +520,7 @@ func (a *assembly) agent(dir string) (v *vendored, missing bool, err error) {
 		return v, false, nil
 	}
 	if at := v.spec.nameAt; at != nil && at.kind == kindString && at.text != "" && !safeComponent(at.text) {
-		f := bundle.Faultf(AgentName, name, "the agent name %s is no safe name for a directory", finding.QuoteMax(at.text, 100))
+		f := bundle.Faultf(AgentName, name, "the agent name %s is not a safe name for a directory", finding.QuoteMax(at.text, 100))
 		f.Field, f.Line, f.Column = "name", at.line, at.col
 		a.fault(3, f)
 	}

@@ -233,11 +233,11 @@ func TestInstallLegacy(t *testing.T) {
 		"absolute export":            {legacyRigText, strings.Replace(legacyPkgText, "skills/s", "/etc", 1), "package-field-value"},
 		"export with a control":      {legacyRigText, strings.Replace(legacyPkgText, "skills/s", `"a\x01"`, 1), "package-field-value"},
 		"package name is a path":     {legacyRigText, strings.Replace(legacyPkgText, "name: p\n", "name: ../p\n", 1), "package-field-value"},
-		"package is no YAML":         {legacyRigText, "a: [\n", "package-yaml"},
+		"package is not YAML":        {legacyRigText, "a: [\n", "package-yaml"},
 		"exports are missing":        {legacyRigText, "name: p\nversion: 1.0.0\n", "package-field-missing"},
 		"edge to nobody":             {strings.Replace(legacyRigText, "to: b", "to: c", 1), legacyPkgText, RigFieldValue},
 		"node twice":                 {strings.Replace(legacyRigText, "id: b", "id: a", 1), legacyPkgText, RigFieldValue},
-		"refs are no list":           {strings.Replace(legacyRigText, "[\"local:./p\"]", "x", 1), legacyPkgText, "rig-field-type"},
+		"refs are not a list":        {strings.Replace(legacyRigText, "[\"local:./p\"]", "x", 1), legacyPkgText, "rig-field-type"},
 		"rig without nodes":          {"name: a\nversion: \"1\"\n", legacyPkgText, "rig-field-missing"},
 		"a rig that is too deep":     {"name: a\nversion: \"1\"\nnodes: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n", legacyPkgText, RigYAML},
 		"a package that is too long": {legacyRigText, legacyPkgText + strings.Repeat("#", maxSpec), "package-yaml"},
@@ -285,7 +285,7 @@ func TestCheckStandard(t *testing.T) {
 		"agent above": {func(f map[string]string) {
 			f["rig.yaml"] = strings.Replace(f["rig.yaml"], "local:agents/impl", "local:../agents/impl", 1)
 		}, "portable_agents", StatusFinding},
-		"agent is no agent": {func(f map[string]string) { f["agents/impl/agent.yaml"] = "name: 1\n" }, "portable_agents", StatusFinding},
+		"agent is not an agent": {func(f map[string]string) { f["agents/impl/agent.yaml"] = "name: 1\n" }, "portable_agents", StatusFinding},
 		"resource is gone": {func(f map[string]string) {
 			f["agents/impl/agent.yaml"] += "resources: {skills: [{id: a, path: gone}]}\n"
 		}, "referenced_files", StatusFinding},

@@ -207,7 +207,7 @@ func notEmpty(s string) string {
 
 func cleanRule(s string) string {
 	if !bundle.CleanPath(s) {
-		return "is no clean relative path"
+		return "is not a clean relative path"
 	}
 	return ""
 }
@@ -215,14 +215,14 @@ func cleanRule(s string) string {
 // cleanRefRule allows one leading "./".
 func cleanRefRule(s string) string {
 	if _, ok := cleanRef(s); !ok {
-		return "is no clean relative path"
+		return "is not a clean relative path"
 	}
 	return ""
 }
 
 func safeRule(s string) string {
 	if !safeComponent(s) {
-		return "is no safe name for a directory"
+		return "is not a safe name for a directory"
 	}
 	return ""
 }

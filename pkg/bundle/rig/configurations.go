@@ -140,7 +140,7 @@ func configurationID(mapping []pair) string {
 func (d *configurations) against(c *checker, authored []pair) {
 	for _, s := range d.seats {
 		if _, ok := lookup(authored, s.name); !ok {
-			c.wrongValue("seats", s.at, "name %s, which is no member of the rig", finding.QuoteMax(s.name, 100))
+			c.wrongValue("seats", s.at, "name %s, which is not a member of the rig", finding.QuoteMax(s.name, 100))
 		}
 	}
 	for _, p := range d.presets {
@@ -153,7 +153,7 @@ func (d *configurations) against(c *checker, authored []pair) {
 	}
 	switch p := d.preset(d.recommended); {
 	case p == nil:
-		c.wrongValue("recommended", d.recommendedAt, "names %s, which is no preset", finding.QuoteMax(d.recommended, 60))
+		c.wrongValue("recommended", d.recommendedAt, "names %s, which is not a preset", finding.QuoteMax(d.recommended, 60))
 	case configurationID(p.mapping) != configurationID(authored):
 		c.wrongValue("recommended", d.recommendedAt, "names %s, which is not the rig as it is written", finding.QuoteMax(d.recommended, 60))
 	}
@@ -169,7 +169,7 @@ func (d *configurations) fault(mapping, authored []pair) string {
 	for _, m := range mapping {
 		was, ok := lookup(authored, m.key)
 		if !ok {
-			return "names " + finding.QuoteMax(m.key, 100) + ", which is no member of the rig"
+			return "names " + finding.QuoteMax(m.key, 100) + ", which is not a member of the rig"
 		}
 		allowed := []string{was}
 		if s := d.seat(m.key); s != nil {
@@ -207,7 +207,7 @@ func (d *configurations) choose(authored []pair, name string, seats []string) ([
 		member, runtime, _ := strings.Cut(s, "=")
 		i := slices.IndexFunc(mapping, func(p pair) bool { return p.key == member })
 		if i < 0 {
-			return refuse("%s is no member of the rig", finding.QuoteMax(member, 100))
+			return refuse("%s is not a member of the rig", finding.QuoteMax(member, 100))
 		}
 		mapping[i].value = runtime
 	}

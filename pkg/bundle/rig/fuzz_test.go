@@ -213,7 +213,7 @@ func FuzzContextPack(f *testing.F) {
 			return
 		}
 		if !safeComponent(p.name) {
-			t.Fatalf("%q is no name of a directory", p.name)
+			t.Fatalf("%q is not a name of a directory", p.name)
 		}
 		for _, file := range p.files {
 			if !bundle.CleanPath(file.path) {

@@ -116,12 +116,12 @@ func parseLock(b []byte, what string) (*Lock, error) {
 	for _, in := range l.Bundles {
 		for _, f := range in.Files {
 			if _, ok := bundle.ParseHex(f.SHA256); !ok || !bundle.CleanPath(f.Path) {
-				return nil, fmt.Errorf("%s names %s, which is no file below the directory", what, finding.QuoteMax(f.Path, 200))
+				return nil, fmt.Errorf("%s names %s, which is not a file below the directory", what, finding.QuoteMax(f.Path, 200))
 			}
 		}
 		for _, d := range in.Directories {
 			if !bundle.CleanPath(d) {
-				return nil, fmt.Errorf("%s names %s, which is no directory below the directory", what, finding.QuoteMax(d, 200))
+				return nil, fmt.Errorf("%s names %s, which is not a directory below the directory", what, finding.QuoteMax(d, 200))
 			}
 		}
 	}
@@ -326,7 +326,7 @@ func plan(t *bundle.Txn, record, lock *Lock, j *judge, r *InstallResult, backup 
 			case err != nil && !errors.Is(err, fs.ErrNotExist):
 				return nil, err
 			case !st.Regular:
-				repair[p] = "it is no regular file, move it away yourself"
+				repair[p] = "it is not a regular file, move it away yourself"
 			case !free:
 				repair[p] = "move it away yourself, " + finding.QuoteMax(p+backupTail, 200) + " is taken"
 			case backup:

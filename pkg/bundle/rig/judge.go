@@ -714,7 +714,7 @@ func missingStartup(s *startup, dir string, file func(string) bool, note noteFun
 	for _, f := range s.files {
 		if f.host != "" {
 			note(NoteResourceOutside, dir, "startup file "+finding.QuoteMax(f.host, 100)+
-				" is resolved by the host that runs the rig, it is no part of the bundle", !f.required)
+				" is resolved by the host that runs the rig, it is not part of the bundle", !f.required)
 			continue
 		}
 		if p := path.Join(dir, f.path); f.path != "" && !file(p) {
@@ -733,7 +733,7 @@ func (a *agentSpec) missing(dir string, file, there func(string) bool, note note
 		switch p, inside := r.inside(dir); {
 		case r.host:
 			note(NoteResourceOutside, dir, r.field+" "+finding.QuoteMax(r.path, 100)+
-				" is resolved by the host that runs the rig, it is no part of the bundle", false)
+				" is resolved by the host that runs the rig, it is not part of the bundle", false)
 		case !inside:
 			note(NoteResourceOutside, dir, "plugin path "+finding.QuoteMax(r.path, 100)+" lies outside the agent", false)
 		case !there(p):

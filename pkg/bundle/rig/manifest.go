@@ -263,12 +263,12 @@ func (m *manifest) checkIntegrity(c *checker) {
 	}
 	files := in.get("files")
 	if files == nil || files.kind != kindMap || len(files.fields) == 0 {
-		c.fault(IntegritySection, "integrity.files", in, "integrity.files is no non-empty map")
+		c.fault(IntegritySection, "integrity.files", in, "integrity.files is not a non-empty map")
 		return
 	}
 	for _, f := range files.fields {
 		if !bundle.CleanPath(f.key) || f.key == manifestName {
-			c.fault(IntegrityKey, "integrity.files", &node{line: f.line, col: f.col}, "integrity.files has the key %s, which is no clean path of another file", finding.QuoteMax(f.key, 200))
+			c.fault(IntegrityKey, "integrity.files", &node{line: f.line, col: f.col}, "integrity.files has the key %s, which is not a clean path of another file", finding.QuoteMax(f.key, 200))
 		}
 	}
 	m.files = make([]fileHash, 0, len(files.fields))
@@ -276,7 +276,7 @@ func (m *manifest) checkIntegrity(c *checker) {
 		f := &files.fields[i]
 		hash, ok := bundle.ParseHex(f.value.text)
 		if !ok || f.value.kind != kindString {
-			c.fault(IntegrityHashFormat, "integrity.files", f.value, "the hash of %s is no string of 64 lower-case hex digits", finding.QuoteMax(f.key, 200))
+			c.fault(IntegrityHashFormat, "integrity.files", f.value, "the hash of %s is not a string of 64 lower-case hex digits", finding.QuoteMax(f.key, 200))
 			continue
 		}
 		m.files = append(m.files, fileHash{f.key, hash})

@@ -52,7 +52,7 @@ func (a *assembly) carryPacks() error {
 			return err
 		}
 		if !ok || it.Kind == bundle.KindDir {
-			a.fault(6, bundle.Faultf(ContentMissing, name, "%s holds no manifest.yaml, so that it is no context pack", finding.Path(dir)))
+			a.fault(6, bundle.Faultf(ContentMissing, name, "%s holds no manifest.yaml, so that it is not a context pack", finding.Path(dir)))
 			continue
 		}
 		data, ok, err := a.document(7, 6, name, it, maxSpec, PackYAML)
@@ -81,7 +81,7 @@ func (a *assembly) carryPacks() error {
 				return err
 			}
 			if !got {
-				f := bundle.Faultf(PackFileMissing, name, "%s names %s, which is no file", f.field, finding.QuoteMax(f.path, 200))
+				f := bundle.Faultf(PackFileMissing, name, "%s names %s, which is not a file", f.field, finding.QuoteMax(f.path, 200))
 				a.fault(6, f)
 			}
 		}

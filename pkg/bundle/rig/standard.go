@@ -122,7 +122,7 @@ func (s *standard) read(name string, limit int64) (data []byte, why string, err 
 	case !ok:
 		return nil, finding.Path(name) + " is not there", nil
 	case it.Kind != bundle.KindFile:
-		return nil, finding.Path(name) + " is no file", nil
+		return nil, finding.Path(name) + " is not a file", nil
 	}
 	data, err = bundle.ReadFile(s.a.src.Tree, name, limit)
 	if f := bundle.AsFinding(err); f != nil {

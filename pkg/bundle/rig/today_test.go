@@ -186,7 +186,7 @@ func TestVocabulariesI03(t *testing.T) {
 			if c.name != "runtime" && !strings.Contains(c.name, "managed block runtime") {
 				r = createIn(t, writeTree(t, with(`"two words; rm"`)), "rig.yaml", ".", Options{}, out+".2.rigbundle", bundle.Options{})
 				if r.OK() && !strings.Contains(c.name, "policy") {
-					t.Error("text that is no word was taken")
+					t.Error("text that is not a word was taken")
 				}
 			}
 		})

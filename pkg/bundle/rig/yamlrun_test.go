@@ -81,7 +81,7 @@ func TestRuns(t *testing.T) {
 		{"the shortest run", long(minRun, nil), true},
 		{"one line less", long(minRun-1, nil), false},
 		{"two runs with another line between", long(80, set(40, "    \"a b\": "+hash)), true},
-		{"a key that is no string between", long(80, set(40, "    12: "+hash)), false},
+		{"a key that is not a string between", long(80, set(40, "    12: "+hash)), false},
 		{"a hash of digits between", long(80, set(40, "    a: "+strings.Repeat("1", 64))), true},
 		{"a short value between", long(80, set(40, "    a: abc")), true},
 		{"a comment between", long(80, insert(40, "    # text")), true},

@@ -93,7 +93,7 @@ func (v *verifier) readEntries(m *Manifest, out []checked, queue chan<- reading)
 		case code == SymlinkFound:
 			c.faults = append(c.faults, e.at(code, "the file is a link or is reached through one"))
 		case code != "":
-			c.faults = append(c.faults, e.at(code, "the path is listed, but is no regular file"))
+			c.faults = append(c.faults, e.at(code, "the path is listed, but is not a regular file"))
 		default:
 			data, err := readFile(v.t, e.Path, it.Size, MaxFile)
 			if err != nil {

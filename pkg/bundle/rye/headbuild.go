@@ -92,7 +92,7 @@ func headBody(source []byte, o CreateOptions) (id, version string, body []byte, 
 			return "", "", nil, bad
 		}
 		if deep || root.Kind != yaml.MappingNode {
-			wrong(root, "the source of the manifest is no mapping, or too deep")
+			wrong(root, "the source of the manifest is not a mapping, or too deep")
 			return "", "", nil, faults
 		}
 		for i := 0; i+1 < len(root.Content); i += 2 {
@@ -113,7 +113,7 @@ func headBody(source []byte, o CreateOptions) (id, version string, body []byte, 
 			values[key] = &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}
 		}
 		if n := values[key]; n.Kind != yaml.SequenceNode || slices.ContainsFunc(n.Content, func(k *yaml.Node) bool { return k.Kind != yaml.ScalarNode }) {
-			wrong(values[key], "%s is no list of texts", key)
+			wrong(values[key], "%s is not a list of texts", key)
 		}
 	}
 	out := &yaml.Node{Kind: yaml.MappingNode}
@@ -123,7 +123,7 @@ func headBody(source []byte, o CreateOptions) (id, version string, body []byte, 
 		case n == nil:
 			continue
 		case (key == "name" || key == "version" || key == "description") && n.Kind != yaml.ScalarNode:
-			wrong(n, "%s is no text", key)
+			wrong(n, "%s is not text", key)
 			continue
 		case key == "name" || key == "version" || key == "description":
 			n = scalarNode(n.Value)

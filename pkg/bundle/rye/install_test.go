@@ -162,7 +162,7 @@ func TestInstallRefusals(t *testing.T) {
 			put(t, s, savePy, "mine")
 			put(t, s, ".ai/tools/team/notes/new.sh", "mine")
 		}, InstallConflict + " " + UserModified},
-		{"lockfile is no JSON", true, func(t *testing.T, s string) { put(t, s, LockPath(notesID), "{") }, LockInvalid},
+		{"lockfile is not JSON", true, func(t *testing.T, s string) { put(t, s, LockPath(notesID), "{") }, LockInvalid},
 		{"lockfile of another bundle", true, func(t *testing.T, s string) {
 			put(t, s, LockPath(notesID), strings.Replace(get(t, s, LockPath(notesID)), notesID, "team/other", 1))
 		}, LockInvalid},
@@ -492,7 +492,7 @@ func TestCreateLeavesOut(t *testing.T) {
 	files[".ai/tools/build/x"] = "x"
 	files[".ai/trusted_keys/k.toml"] = "x"
 	dir := writeFiles(t, files)
-	root := filepath.Join(dir, "build", "root") // a root below a folder of such a name is no root without files
+	root := filepath.Join(dir, "build", "root") // a root below a folder of such a name is not a root without files
 	if err := os.MkdirAll(filepath.Dir(root), 0o755); err != nil {
 		t.Fatal(err)
 	}

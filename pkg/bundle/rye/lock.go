@@ -127,7 +127,7 @@ func (l *Lock) parse(data []byte) error {
 func jsonObject(data []byte) (map[string]json.RawMessage, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return nil, errors.New("it is no JSON object")
+		return nil, errors.New("it is not a JSON object")
 	}
 	fields := map[string]json.RawMessage{}
 	for dec.More() {
@@ -236,7 +236,7 @@ func readLock(space bundle.Source, id string) (*Lock, *bundle.Finding, error) {
 	case code == LimitExceeded:
 		return nil, bundle.Faultf(LockInvalid, p, "the lockfile has more than %d bytes", maxLock), nil
 	case code != "":
-		return nil, bundle.Faultf(LockInvalid, p, "the lockfile is no regular file"), nil
+		return nil, bundle.Faultf(LockInvalid, p, "the lockfile is not a regular file"), nil
 	}
 	l, fault := parseLock(data, id)
 	return l, fault, nil

@@ -102,7 +102,7 @@ func TestSemVer(t *testing.T) {
 	order := []string{"0.0.1", "0.1.0", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta", "1.0.0-beta", "1.0.0-beta.2", "1.0.0-beta.11", "1.0.0-rc.1", "1.0.0", "1.2.0", "1.10.0", "99999999999999999999.0.0", "100000000000000000000.0.0"}
 	for i, a := range order {
 		if !bundle.IsVersion(a) {
-			t.Errorf("%s is no version", a)
+			t.Errorf("%s is not a version", a)
 		}
 		for j, b := range order {
 			got := bundle.CompareVersions(a, b)

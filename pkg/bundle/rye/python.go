@@ -275,7 +275,7 @@ func readSmall(t bundle.Source, name string, limit int64) ([]byte, *bundle.Findi
 	case LimitExceeded:
 		return nil, bundle.Faultf(code, name, "%s has more than %d bytes", finding.Path(name), limit), nil
 	}
-	return nil, bundle.Faultf(code, name, "%s is no regular file that is reached without links", finding.Path(name)), nil
+	return nil, bundle.Faultf(code, name, "%s is not a regular file that is reached without links", finding.Path(name)), nil
 }
 
 // parseEntryPoints returns name and value of each entry of the group.
@@ -422,7 +422,7 @@ func pyReturns(toks []pyToken, function, dir string) (map[string]pyValue, string
 			return out, ""
 		}
 		if toks[i].kind != 's' || i+2 >= len(toks) || toks[i+1].text != ":" {
-			return nil, "has a key that is no text"
+			return nil, "has a key that is not text"
 		}
 		key := toks[i].text
 		if _, twice := out[key]; twice {

@@ -69,7 +69,7 @@ func TestEntryPoints(t *testing.T) {
 		{"a call", returns(`{"bundle_id": "a", "root_path": find()}`), nil, "computes"},
 		{"a sum", returns(`{"bundle_id": "a" + x, "root_path": Path(__file__).parent}`), nil, "computes"},
 		{"a format", returns(`{"bundle_id": f"a{x}", "root_path": Path(__file__).parent}`), nil, "computes"},
-		{"merged in", returns(`{"bundle_id": "a", "root_path": Path(__file__).parent, **more}`), nil, "no text"},
+		{"merged in", returns(`{"bundle_id": "a", "root_path": Path(__file__).parent, **more}`), nil, "not text"},
 		{"a key twice", returns(`{"bundle_id": "a", "bundle_id": "b"}`), nil, "twice"},
 		{"no map", returns(`dict(bundle_id="a")`), nil, "more than to return a map"},
 		{"something first", edit(module, "    return {", "    import os\n    return {"), nil, "more than to return a map"},

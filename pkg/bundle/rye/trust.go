@@ -255,7 +255,7 @@ func readKeyFile(t bundle.Source, p string) (data []byte, fault *bundle.Finding,
 	case LimitExceeded:
 		return nil, bundle.Faultf(KeyInvalid, p, "the key document has more than %d bytes", MaxKeyDocument), nil
 	}
-	return nil, bundle.Faultf(KeyInvalid, p, "the key document is no regular file"), nil
+	return nil, bundle.Faultf(KeyInvalid, p, "the key document is not a regular file"), nil
 }
 
 // pinned returns the key of a fingerprint if a pin names it and its bytes can

@@ -62,7 +62,7 @@ func TestAct(t *testing.T) {
 	}
 	// What is pinned is what runs: a checkout of its own, with what is new here.
 	src := &gittest.Repo{T: t, Dir: filepath.Join(dir, "rigward"), Home: dir, Env: gittest.Environ(dir), Now: gittest.Epoch}
-	files, err := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.go", "go.mod", "go.sum", "action.yml", "schemas", "pkg", "action", "hooks").Output()
+	files, err := exec.Command("git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.go", "go.mod", "go.sum", "action.yml", "schemas", "pkg", "internal", "action", "hooks").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

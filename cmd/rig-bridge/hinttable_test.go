@@ -82,6 +82,17 @@ func form(format string) *regexp.Regexp {
 // hintElsewhere are the hints that a test of their own plays, which must speak
 // of them in these words.
 var hintElsewhere = map[string]struct{ test, words string }{
+	"another key for another message":                           {"TestHintsOfAnswers", "another key for another message"},
+	"git log --all -- %s; another --key sends it anew":          {"TestHintsOfAnswers", "another --key sends it anew"},
+	"go install github.com/rigward/rigward/cmd/rig-mcp@latest":  {"TestHintsOfAnswers", "cmd/rig-mcp@latest"},
+	"name it THREAD/FILE, as rig-bridge thread THREAD shows it": {"TestHintsOfAnswers", "name it THREAD/FILE"},
+	"rig-bridge %s %s": {"TestHintsOfAnswers", "rig-bridge ack t-"},
+	"rig-bridge inbox": {"TestHintsOfAnswers", "hint: rig-bridge inbox"},
+	"rig-bridge inbox, which shows all that waits":                                                                   {"TestHintsOfAnswers", "which shows all that waits"},
+	"rig-bridge read %s %s":                                                                                          {"TestHintsOfAnswers", "hint: rig-bridge read t-one"},
+	"rig-bridge thread %s shows it apart; rig-bridge read %s %s":                                                     {"TestHintsOfAnswers", "shows it apart; rig-bridge "},
+	"rig-bridge thread THREAD shows what was sent; rm %s lets the key be used anew":                                  {"TestHintsOfAnswers", "lets the key be used anew"},
+	"rig-bridge wait with a longer --timeout":                                                                        {"TestHintsOfAnswers", "with a longer --timeout"},
 	"%s, which takes the commit out; then relay it again":                                                            {"TestHintOldRelay", "is a relay attested more than"},
 	"%s; or --in-reply-to %s, if that is meant":                                                                      {"TestRepliesToWhatIsAccepted", "is not known: "},
 	"--body-file - waits for it; </dev/null says that there is none":                                                 {"TestWhatCannotBeTakenBack", "--body-file - waits for it"},

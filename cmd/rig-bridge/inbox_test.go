@@ -504,3 +504,79 @@ func TestKeys(t *testing.T) {
 	os.Symlink(w.path("elsewhere"), w.path("a/.git/rigward/keys"))
 	send("--key", "k 9").keeps(t, 2, "is not followed")
 }
+
+// TestHintsOfAnswers does what the hints of inbox, wait, ack, reply and --key
+// say, which leads out.
+func TestHintsOfAnswers(t *testing.T) {
+	w := talking(t)
+	// The command behind `hint: `, up to a word that does not belong to it.
+	hint := func(o outcome, upTo string) string {
+		t.Helper()
+		_, h, found := strings.Cut(o.stderr, "hint: ")
+		if h, _, _ = strings.Cut(strings.TrimSpace(h), upTo); !found || o.code == 0 {
+			t.Fatalf("no hint: %+v", o)
+		}
+		return h
+	}
+	follow := func(clone string, o outcome, upTo string) {
+		t.Helper()
+		w.ok(clone, strings.Fields(strings.TrimPrefix(hint(o, upTo), "rig-bridge "))...)
+	}
+	follow("b", w.run("b", "ack"), "\n") // rig-bridge ack t-
+	o := w.run("b", "reply", strings.Repeat("0", 64))
+	o.keeps(t, 1, "hint: name it THREAD/FILE, as rig-bridge thread THREAD shows it")
+	w.ok("b", "reply", "t-one/STATE.md")
+	w.ok("a", "sync", "--auto")
+	for _, file := range []string{"RESPONSE.md", "ACK.md"} {
+		if o := w.run("a", "ack", "t-one/"+file); o.code != 0 {
+			follow("a", o, "\n") // hint: rig-bridge read t-one
+		}
+	}
+	w.ok("a", "read", "t-one")
+	follow("a", w.run("a", "ack"), "\n")                   // hint: rig-bridge inbox
+	follow("a", w.run("a", "ack", "t-one/STATE.md"), "\n") // of this rig
+	w.run("a", "ack", "t-other").keeps(t, 1, "hint: rig-bridge sync --auto")
+	// A cursor of another clone.
+	w.ok("b", "send", "STATE", "--thread", "t-one", "--to", "rig-a", "--no-push")
+	cursor := w.box("b", "inbox").Cursor
+	follow("a", w.run("a", "inbox", "--after", cursor), ",") // hint: rig-bridge inbox, which shows all that waits
+	// Keys.
+	send := []string{"send", "VERIFY", "--thread", "t-two", "--to", "rig-b", "--key", "one"}
+	w.ok("a", send...)
+	other := append(append([]string(nil), send...), "--tldr", "other")
+	w.run("a", other...).keeps(t, 1, "hint: another key for another message")
+	w.ok("a", append(other, "--key", "two")...)
+	record, _ := filepath.Glob(w.path("a/.git/rigward/keys/*"))
+	for _, file := range record {
+		os.WriteFile(file, []byte("noise"), 0o644)
+	}
+	o = w.run("a", send...)
+	_, remove, _ := strings.Cut(hint(o, " lets the key be used anew"), "rm ") // hint: rig-bridge thread THREAD shows what was sent; rm
+	w.shell("a", "rm "+remove)
+	w.ok("a", send...)
+	gone := append(append([]string(nil), send...), "--key", "three", "--tldr", "gone")
+	w.ok("a", append(gone, "--no-push")...)
+	w.git("a", "reset", "-q", "--hard", "HEAD~1")
+	w.shell("a", hint(w.run("a", gone...), "; another --key sends it anew"))
+	w.ok("a", append(gone, "--key", "four")...)
+	// Refused by the gates.
+	w.write("a/t-two/BROKEN.md", fmt.Sprintf("---\nfrom: rig-a\nto: rig-b\ndate: 2026-05-15\nstatus: ▶ Go\ntype: STATE\nthread: t-two\nbody_hash: %s\n---\nx\n", strings.Repeat("a", 64)))
+	w.git("a", "add", "t-two")
+	w.git("a", "commit", "-q", "-m", "broken")
+	w.git("a", "push", "-q")
+	w.git("b", "pull", "-q", "--rebase")
+	o = w.run("b", "reply", "t-two/BROKEN.md")
+	show, read, _ := strings.Cut(hint(o, "\n"), " shows it apart; rig-bridge ")
+	w.ok("b", strings.Fields(strings.TrimPrefix(show, "rig-bridge "))...)
+	w.ok("b", strings.Fields(read)...)
+	// A fetch that takes longer than the waiting.
+	w.ok("b", "read", "t-two")
+	w.ok("b", "read", "t-one")
+	w.git("b", "config", "remote.origin.uploadpack", "sleep 2; git-upload-pack")
+	w.run("b", "wait", "--timeout", "0.3").keeps(t, 2, "hint: rig-bridge wait with a longer --timeout")
+	if o := w.run("b", "wait", "--timeout", "8"); o.code != 3 && o.code != 0 {
+		t.Errorf("%+v", o)
+	}
+	// No rig-mcp beside this program or on PATH.
+	w.run("b", "mcp").keeps(t, 2, "hint: go install github.com/rigward/rigward/cmd/rig-mcp@latest")
+}

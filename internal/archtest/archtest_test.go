@@ -43,7 +43,7 @@ var below = map[string][]string{
 	"internal/controlplane": {"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/gitrepo", "pkg/policy", "pkg/rules"},
 	"internal/drift":        {"pkg/finding", "internal/portable", "pkg/gitrepo", "internal/gittree", "pkg/policy", "pkg/rules", "internal/report", "pkg/bundle", "pkg/bundle/…"},
 	"internal/verdict":      {"internal/files", "pkg/finding", "pkg/sshsign", "internal/history", "pkg/gitrepo", "pkg/policy", "pkg/rules"},
-	"internal/bridge":       {"internal/files", "pkg/finding", "internal/cli", "internal/verdict", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "internal/userschema", "pkg/relay", "pkg/sshsign", "internal/history", "pkg/gitrepo", "internal/change", "pkg/policy", "pkg/rules", "internal/report", "schemas"},
+	"internal/bridge":       {"internal/files", "pkg/finding", "internal/cli", "internal/verdict", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "internal/history", "pkg/gitrepo", "internal/change", "pkg/policy", "pkg/rules", "internal/report", "schemas"},
 	"hooks":                 {"pkg/…", "internal/…", "schemas"},
 	"action":                {"pkg/…", "internal/…", "hooks", "schemas"},
 	"cmd/…":                 {"pkg/…", "internal/…", "hooks", "action", "schemas", "cmd/internal/…"},

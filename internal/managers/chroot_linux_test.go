@@ -71,5 +71,5 @@ func TestStatic(t *testing.T) {
 	run(1, "[envelope-schema]", "rig-hook", "check", "--all")
 	run(0, "invalid=0", "rig-bridge", "validate", "release-check/REQUEST.md")
 	run(1, "invalid=1", "rig-bridge", "validate", "release-check/STATE.md")
-	run(2, "Commands:", "rig-bundle")
+	run(2, "usage: rig-bundle COMMAND", "rig-bundle")
 }

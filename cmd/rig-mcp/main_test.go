@@ -275,7 +275,7 @@ func TestConversation(t *testing.T) {
 		{"inbox", dict{"what": 1}, "usage", "unknown field"}, {"inbox", dict{"after": "x"}, "usage", "cursor"}, {"wait", dict{"seconds": 1e9}, "usage", "seconds"},
 		{"send", dict{"type": "HANDOFF", "thread": "t-none", "to": []string{"rig-b"}}, "thread", "does not exist"}, {"send", dict{"type": "STATE", "thread": "t-new", "to": []string{""}}, "usage", "empty"},
 		{"send", dict{"type": "STATE", "thread": "t-new", "to": []string{"rig-b"}, "body": " \n"}, "invalid", "no text"}, {"reply", dict{"message": ""}, "usage", "missing"},
-		{"ack", dict{"message": "t-new/NONE.md"}, "refused", "no committed message"}, {"status", dict{"limit": 5000}, "usage", "limit"}, {"explain", dict{"rule": "x\x1b"}, "usage", `\x1b`},
+		{"ack", dict{"message": "t-new/NONE.md"}, "refused", "not a committed message"}, {"status", dict{"limit": 5000}, "usage", "limit"}, {"explain", dict{"rule": "x\x1b"}, "usage", `\x1b`},
 	} {
 		a.fails(c.tool, c.args, c.code, c.says)
 	}

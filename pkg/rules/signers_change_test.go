@@ -85,57 +85,25 @@ var signersChangePlays = []play{
 			"let a signer of the old file make this commit",
 	}},
 	{name: "a merge of a side that does not come from there, with what it has", make: func(w *world) {
-		old := w.base
-		w.commit("b", signed(keyOp), put(signersFile, signers+"# more\n"))
-		w.accept()
-		w.judge = func(_ *Judge, r *Range) {
-			r.Ref, r.Old, r.From, r.Exclude = "refs/heads/release", "", w.base,
-				[]string{w.base, old}
-		}
-		ours := w.commit("ours", on(w.base), put("README.md", "x\n"))
-		side := w.commit("side", on(old), put("LICENSE", "x\n"))
+		ours, side := w.oldSide(false)
 		w.commit("merge", on(ours, side))
 	}},
 	{name: "a merge of such a side, with its old list", make: func(w *world) {
-		old := w.base
-		w.commit("b", signed(keyOp), put(signersFile, signers+"# more\n"))
-		w.accept()
-		w.judge = func(_ *Judge, r *Range) {
-			r.Ref, r.Old, r.From, r.Exclude = "refs/heads/release", "", w.base,
-				[]string{w.base, old}
-		}
-		ours := w.commit("ours", on(w.base), put("README.md", "x\n"))
-		side := w.commit("side", on(old), put("LICENSE", "x\n"))
+		ours, side := w.oldSide(false)
 		w.commit("merge", on(ours, side), put(signersFile, signers))
 	}, want: []string{
 		"error commit-signed - @merge: unsigned: the commit has no signature, expected that of an allowed signer",
 		"error signers-change - @merge: policy or signers are changed by a commit that no trusted signer made",
 	}},
 	{name: "a merge where no side comes from there: that counts which has most of the history", make: func(w *world) {
-		old := w.base
-		newer := w.commit("b", signed(keyOp), put(signersFile, signers+"# more\n"))
-		w.accept()
-		elsewhere := w.commit("elsewhere", on(), put("x", "x\n"))
-		w.judge = func(_ *Judge, r *Range) {
-			r.Ref, r.Old, r.From, r.Exclude, r.History = "refs/heads/release", "", elsewhere, []string{newer, old}, false
-		}
-		ours := w.commit("ours", on(newer), put("README.md", "x\n"))
-		side := w.commit("side", on(old), put("LICENSE", "x\n"))
+		ours, side := w.oldSide(true)
 		w.commit("merge", on(ours, side), put(signersFile, signers))
 	}, want: []string{
 		"error commit-signed - @merge: unsigned: the commit has no signature, expected that of an allowed signer",
 		"error signers-change - @merge: policy or signers are changed by a commit that no trusted signer made",
 	}},
 	{name: "a merge where no side comes from there, with the newer list", make: func(w *world) {
-		old := w.base
-		newer := w.commit("b", signed(keyOp), put(signersFile, signers+"# more\n"))
-		w.accept()
-		elsewhere := w.commit("elsewhere", on(), put("x", "x\n"))
-		w.judge = func(_ *Judge, r *Range) {
-			r.Ref, r.Old, r.From, r.Exclude, r.History = "refs/heads/release", "", elsewhere, []string{newer, old}, false
-		}
-		ours := w.commit("ours", on(newer), put("README.md", "x\n"))
-		side := w.commit("side", on(old), put("LICENSE", "x\n"))
+		ours, side := w.oldSide(true)
 		w.commit("merge", on(ours, side))
 	}},
 	{name: "a signers file that cannot be read", make: func(w *world) {
@@ -262,3 +230,20 @@ var signersChangePlays = []play{
 }
 
 func TestSignersChange(t *testing.T) { run(t, signersChangePlays) }
+
+// oldSide makes two commits of a new branch, one on the newer list of signers
+// and one on the list before it. With elsewhere trust comes from a third commit.
+func (w *world) oldSide(elsewhere bool) (ours, side string) {
+	old := w.base
+	newer := w.commit("b", signed(keyOp), put(signersFile, signers+"# more\n"))
+	w.accept()
+	from := newer
+	if elsewhere {
+		from = w.commit("elsewhere", on(), put("x", "x\n"))
+	}
+	w.judge = func(_ *Judge, r *Range) {
+		r.Ref, r.Old, r.From, r.Exclude = "refs/heads/release", "", from, []string{newer, old}
+		r.History = r.History && !elsewhere
+	}
+	return w.commit("ours", on(newer), put("README.md", "x\n")), w.commit("side", on(old), put("LICENSE", "x\n"))
+}

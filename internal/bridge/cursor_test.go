@@ -3,6 +3,8 @@ package bridge
 import (
 	"strings"
 	"testing"
+
+	"github.com/rigward/rigward/pkg/envelope"
 )
 
 func FuzzCursor(f *testing.F) {
@@ -40,4 +42,16 @@ func TestCursor(t *testing.T) {
 	if _, err := parseCursor(want.text(), 32); err == nil {
 		t.Error("ids of another length")
 	}
+}
+
+// FuzzKeyRecord: what is taken for a record names an envelope and a blob.
+func FuzzKeyRecord(f *testing.F) {
+	f.Add([]byte(`{"version":1,"typed":"x","path":"t-one/ACK.md","blob":"0123456789012345678901234567890123456789"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		valid := func(id string) bool { return len(id) == 40 && strings.Trim(id, "0123456789abcdef") == "" }
+		k, err := parseKeyRecord(data, valid)
+		if err == nil && (k.Version != 1 || !envelope.IsEnvelopePath(k.Path) || !valid(k.Blob)) {
+			t.Fatalf("%q is taken for %+v", data, k)
+		}
+	})
 }

@@ -47,7 +47,7 @@ func (w *work) keysDir(make bool) (string, error) {
 		}
 	}
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
-		return "", fail(codeRuntime, "%s is not a directory, and is not followed", quote(dir)).withHint("rm %s", shellWord(dir))
+		return "", fail(codeRuntime, "%s is not a directory, and is not followed", quote(dir)).withHint("rm %s", finding.Word(dir))
 	}
 	return dir, nil
 }
@@ -82,15 +82,25 @@ func (w *work) keptKey(name string) (*keyRecord, error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
 	}
-	var k keyRecord
+	var k *keyRecord
 	if err == nil {
-		if err = json.Unmarshal(data, &k); err == nil && (k.Version != 1 || !envelope.IsEnvelopePath(k.Path) || !w.repo.ValidID(k.Blob)) {
-			err = errors.New("it is not a record of this version")
-		}
+		k, err = parseKeyRecord(data, w.repo.ValidID)
 	}
 	if err != nil {
 		return nil, fail(codeRuntime, "whether --key was used cannot be read from %s: %s", quote(file), reason(err)).
-			withHint("rig-bridge thread THREAD shows what was sent; rm %s lets the key be used anew", shellWord(file))
+			withHint("rig-bridge thread THREAD shows what was sent; rm %s lets the key be used anew", finding.Word(file))
+	}
+	return k, nil
+}
+
+// parseKeyRecord reads a record; validID knows ids of the repository.
+func parseKeyRecord(data []byte, validID func(string) bool) (*keyRecord, error) {
+	var k keyRecord
+	if err := json.Unmarshal(data, &k); err != nil {
+		return nil, err
+	}
+	if k.Version != 1 || !envelope.IsEnvelopePath(k.Path) || !validID(k.Blob) {
+		return nil, errors.New("it is not a record of this version")
 	}
 	return &k, nil
 }
@@ -111,7 +121,7 @@ func (r *run) typed() string {
 // nil if there is none. From then on the clone's lock is held, so that of two
 // runs at once the second one finds what the first one sent.
 func (r *run) sentBefore(w *work, c config) (*posted, error) {
-	key, given := r.opts.value("--key")
+	key, given := r.opts.Lookup("--key")
 	switch {
 	case !given:
 		return nil, nil
@@ -188,7 +198,7 @@ func (r *run) again(w *work, path, blob string) (*posted, error) {
 	}
 	if p.commit == "" {
 		return nil, fail(codeRefused, "%s was sent before, and is not in this branch any more", finding.Path(path)).
-			withHint("git log --all -- %s; another --key sends it anew", shellWord(path))
+			withHint("git log --all -- %s; another --key sends it anew", finding.Word(path))
 	}
 	if _, p.data, err = w.repo.Object(blob, envelope.DefaultLimits().File); err != nil {
 		return nil, gitProblem(err)
@@ -197,7 +207,7 @@ func (r *run) again(w *work, path, blob string) (*posted, error) {
 	if p.env == nil {
 		return nil, fail(codeRefused, "%s, which was sent before, cannot be read", finding.Path(p.path))
 	}
-	if p.pushed, err = w.ancestor(r.ctx, p.commit, upstream); err != nil || p.pushed && upstream != "" || r.opts.has("--no-push") {
+	if p.pushed, err = w.ancestor(r.ctx, p.commit, upstream); err != nil || p.pushed && upstream != "" || r.opts.Has("--no-push") {
 		p.pushed = p.pushed && upstream != ""
 		return p, err
 	}

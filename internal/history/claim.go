@@ -124,25 +124,35 @@ func readClaims(dir string, now time.Time) (map[string][]heldClaim, error) {
 		if err != nil {
 			return nil, err
 		}
-		for line := range strings.Lines(string(data)) {
-			f := strings.Split(strings.TrimSuffix(line, "\n"), " ")
-			if len(f) != 4 || strings.HasPrefix(e.Name(), ".") {
-				continue // of a process that ended before it was done
-			}
-			at, err := strconv.ParseInt(f[0], 10, 64)
-			age := now.Sub(time.Unix(at, 0))
-			if err != nil || age > claimTime || age < -claimTime {
-				continue
-			}
-			h := heldClaim{at: at, envelope: f[1], ref: f[3]}
-			if f[2] != "-" {
-				h.old = f[2]
-			}
-			held[e.Name()] = append(held[e.Name()], h)
+		// One that begins with a dot is of a process that ended before it was done.
+		if list := parseClaims(data, now); len(list) > 0 && !strings.HasPrefix(e.Name(), ".") {
+			held[e.Name()] = list
 		}
 		if held[e.Name()] == nil {
 			_ = os.Remove(name)
 		}
 	}
 	return held, nil
+}
+
+// parseClaims reads the claims of a file that hold at a time; lines that are not
+// claims are passed over.
+func parseClaims(data []byte, now time.Time) (list []heldClaim) {
+	for line := range strings.Lines(string(data)) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), " ")
+		if len(f) != 4 {
+			continue
+		}
+		at, err := strconv.ParseInt(f[0], 10, 64)
+		age := now.Sub(time.Unix(at, 0))
+		if err != nil || age > claimTime || age < -claimTime {
+			continue
+		}
+		h := heldClaim{at: at, envelope: f[1], ref: f[3]}
+		if f[2] != "-" {
+			h.old = f[2]
+		}
+		list = append(list, h)
+	}
+	return list
 }

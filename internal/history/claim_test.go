@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,4 +103,18 @@ func TestTake(t *testing.T) {
 	if _, err := Take(filepath.Join(dir, "claims", "no", "such"), now, nil, pending); err == nil {
 		t.Error("what cannot be written is claimed")
 	}
+}
+
+// FuzzClaims: what is read of a file that anything may have written to is of
+// now, and has no blank or line end in it.
+func FuzzClaims(f *testing.F) {
+	now := time.Unix(1_800_000_000, 0)
+	f.Add([]byte("1800000000 aa - refs/heads/main\n1799999990 bb cc refs/heads/x\n1 2 3\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, h := range parseClaims(data, now) {
+			if age := now.Sub(time.Unix(h.at, 0)); age > claimTime || age < -claimTime || strings.ContainsAny(h.envelope+h.old+h.ref, " \n") {
+				t.Fatalf("%q holds %+v", data, h)
+			}
+		}
+	})
 }

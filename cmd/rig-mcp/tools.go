@@ -39,9 +39,7 @@ const (
 	toArg     = `"to":{"type":"array","items":{"type":"string"}}`
 )
 
-var messageTypes = []string{"REQUEST", "HANDOFF", "RESPONSE", "ACK", "RESOLUTION", "STATE", "RESULT", "RECOVERY", "VERIFY", "DECISIONS"}
-
-var typeArg = `"type":{"type":"string","enum":["` + strings.Join(messageTypes, `","`) + `"]}`
+var typeArg = `"type":{"type":"string","enum":["` + strings.Join(env.Types(), `","`) + `"]}`
 
 // tools are all there are. None of them makes a relay, reads a file outside of
 // the threads, or takes a path: bodies are given, not named.

@@ -16,11 +16,11 @@ func runAck(r *run) error { return r.respond("ACK") }
 // in_reply_to come from the message that it answers, which is read from then on.
 func runReply(r *run) error {
 	typ := "RESPONSE"
-	if v, given := r.opts.value("--type"); given {
+	if v, given := r.opts.Lookup("--type"); given {
 		typ = v
 	}
-	if !slices.Contains(types, typ) {
-		return usageError(r.cmd, "--type %s is not one of %s", quote(typ), strings.Join(types, " "))
+	if !slices.Contains(envelope.Types(), typ) {
+		return usageError(r.cmd, "--type %s is not one of %s", quote(typ), strings.Join(envelope.Types(), " "))
 	}
 	return r.respond(typ)
 }
@@ -110,7 +110,7 @@ func (r *run) respond(typ string) error {
 // named takes the word of the command line apart: THREAD, THREAD/FILE.md,
 // THREAD/HASH or HASH; thread is "" for the last, and without a word.
 func (r *run) named() (thread, file string, err error) {
-	word := strings.TrimSuffix(r.opts.word(), "/")
+	word := strings.TrimSuffix(r.opts.Word(0), "/")
 	if word == "" || isHash(word) {
 		return "", word, nil
 	}
@@ -148,7 +148,7 @@ func (r *run) theOne(w *work, hash string) (thread, file string, err error) {
 		paths = append(paths, finding.Path(m.path()))
 	}
 	return "", "", fail(codeRefused, "%d messages wait, and which one is meant is not said: %s", len(b.waiting), strings.Join(paths, ", ")).
-		withHint("rig-bridge %s %s", r.cmd.Name, shellWord(b.waiting[0].path()))
+		withHint("rig-bridge %s %s", r.cmd.Name, finding.Word(b.waiting[0].path()))
 }
 
 // lastTo names the newest message of a thread that is to this rig, of those that
@@ -188,12 +188,12 @@ func (r *run) answerable(c config, typ string, m *message) error {
 	switch {
 	case m.verdict.State == verdict.Refused:
 		return fail(codeRefused, "%s is refused by the rules %s: it was not said in this thread", finding.Path(m.path()), strings.Join(m.verdict.Rules, ", ")).
-			withHint("rig-bridge thread %s shows it apart; rig-bridge read %s %s", m.thread, m.thread, shellWord(m.file))
+			withHint("rig-bridge thread %s shows it apart; rig-bridge read %s %s", m.thread, m.thread, finding.Word(m.file))
 	case typ == "ACK" && m.env.From == c.rigID:
 		return fail(codeRefused, "%s is of this rig; what others sent is acknowledged", finding.Path(m.path())).withHint("rig-bridge inbox")
 	case typ == "ACK" && (m.env.Type == "ACK" || m.env.Type == "RESOLUTION"):
 		return fail(codeRefused, "%s is a %s, which is read and not acknowledged", finding.Path(m.path()), m.env.Type).
-			withHint("rig-bridge read %s %s", m.thread, shellWord(m.file))
+			withHint("rig-bridge read %s %s", m.thread, finding.Word(m.file))
 	}
 	return nil
 }

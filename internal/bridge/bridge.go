@@ -140,7 +140,7 @@ func Main(ctx context.Context, env Env) int {
 	r := &run{env: &env, ctx: ctx, cmd: cmd, writes: actions[cmd.Name].writes}
 	opts, help, err := parseArgs(cmd, env.Args[1:])
 	r.opts = opts
-	r.json = opts.has("--json") || opts.has("--watch") && watches(cmd)
+	r.json = opts.Has("--json") || opts.Has("--watch") && watches(cmd)
 	if help {
 		return writeOut(&env, program().Help(cmd))
 	}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rigward/rigward/pkg/envelope"
 )
 
 // cachedClone is a clone with many messages, of which some are odd, in a
@@ -46,7 +48,7 @@ func newCachedClone(t *testing.T, random *mathrand.Rand) *cachedClone {
 		}
 		thread := fmt.Sprintf("thread-%02d", random.IntN(20))
 		names[thread]++
-		typ := types[random.IntN(len(types))]
+		typ := envelope.Types()[random.IntN(len(envelope.Types()))]
 		path := fmt.Sprintf("%s/%s-%d.md", thread, typ, names[thread])
 		text := c.message(random, thread, typ, i)
 		fmt.Fprintf(&in, "M 100644 inline %s\ndata %d\n%s\n", path, len(text), text)

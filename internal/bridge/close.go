@@ -12,13 +12,13 @@ const resolutionName = "RESOLUTION.md"
 
 // runClose is `rig-bridge close` (docs/spec/client.md#commands).
 func runClose(r *run) error {
-	thread := r.opts.word()
+	thread := r.opts.Word(0)
 	class := r.opts.Get("--status")
 	status := map[string]string{"completed": "✅ Completed", "cancelled": "❌ Cancelled"}[class]
 	if status == "" {
 		return usageError(r.cmd, "--status %s is neither completed nor cancelled", quote(class))
 	}
-	if note, given := r.opts.value("--note"); given && note != "" {
+	if note, given := r.opts.Lookup("--note"); given && note != "" {
 		if !utf8.ValidString(note) {
 			return usageError(r.cmd, "--note %s is not valid UTF-8", quote(note))
 		}

@@ -4,9 +4,8 @@ import (
 	"errors"
 
 	"github.com/rigward/rigward/internal/cli"
+	"github.com/rigward/rigward/pkg/envelope"
 )
-
-var types = []string{"REQUEST", "HANDOFF", "RESPONSE", "ACK", "RESOLUTION", "STATE", "RESULT", "RECOVERY", "VERIFY", "DECISIONS"}
 
 var relayTypes = []string{"DECISIONS", "RESPONSE", "ACK"}
 
@@ -42,14 +41,14 @@ func commands() []*cli.Command {
 		{Name: "new", Short: "open a thread with a scaffold of its REQUEST", Words: []cli.Word{thread}, Flags: []cli.Flag{
 			{Name: "--force", Help: "replace a REQUEST.md that is not yet committed"},
 		}, Long: "Creates THREAD/REQUEST.md to be edited; `rig-bridge send REQUEST --thread THREAD` sends it.\nNothing is staged or committed."},
-		{Name: "send", Short: "write, commit and push a message", Words: []cli.Word{{Name: "type", Required: true, Values: types}}, Flags: []cli.Flag{
+		{Name: "send", Short: "write, commit and push a message", Words: []cli.Word{{Name: "type", Required: true, Values: envelope.Types()}}, Flags: []cli.Flag{
 			threadFlag,
 			{Name: "--to", Value: "IDS", Many: true, Help: "recipients, separated by commas; may be repeated (required)"},
 			{Name: "--in-reply-to", Value: "HASH|FILE|last", Help: "message that is answered; the commit that brought it is referred to"},
 			statusFlag("▶ TYPE sent"), tldrFlag, bodyFlag, refFlag, keyFlag, noPush, fromEnv,
 		}, Long: "Commits exactly one new file, whatever else is staged, and pushes it to the upstream of\nthe current branch. If somebody else was faster the message is put on top and pushed again."},
 		{Name: "reply", Short: "answer a message", Words: []cli.Word{answered}, Flags: []cli.Flag{
-			{Name: "--type", Value: "TYPE", Values: types, Help: "type of the answer (default: RESPONSE)"},
+			{Name: "--type", Value: "TYPE", Values: envelope.Types(), Help: "type of the answer (default: RESPONSE)"},
 			{Name: "--to", Value: "IDS", Many: true, Help: "recipients (default: who wrote the message)"},
 			statusFlag("▶ TYPE sent"), tldrFlag, bodyFlag, refFlag, keyFlag, noPush, fromEnv,
 		}, Long: "Sends as send does; thread, recipients and in_reply_to come from the message, which is read from\nthen on. MESSAGE is " + whichMessage},
@@ -178,9 +177,9 @@ func watches(c *cli.Command) bool {
 }
 
 // parseArgs reads what follows a command (docs/spec/client.md#command-line).
-func parseArgs(c *cli.Command, args []string) (o options, help bool, err error) {
-	line, help, err := program().Parse(c, args)
-	return options{line}, help, usage(err)
+func parseArgs(c *cli.Command, args []string) (line cli.Line, help bool, err error) {
+	line, help, err = program().Parse(c, args)
+	return line, help, usage(err)
 }
 
 // usage is an error of the command line as a failure.
@@ -191,13 +190,3 @@ func usage(err error) error {
 	}
 	return err
 }
-
-// options are the words and flags of one command line.
-type options struct{ cli.Line }
-
-func (o options) has(name string) bool { return o.Has(name) }
-
-// value returns the last value of a flag.
-func (o options) value(name string) (string, bool) { return o.Get(name), o.Has(name) }
-
-func (o options) word() string { return o.Word(0) }

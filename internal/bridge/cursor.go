@@ -66,7 +66,7 @@ func parseCursor(text string, ids int) (c cursor, err error) {
 
 // cursorOf reads the value of --after, "" for the beginning.
 func (r *run) cursorOf(w *work, text string) (cursor, error) {
-	if !r.opts.has("--after") && text == "" {
+	if !r.opts.Has("--after") && text == "" {
 		return cursor{}, nil
 	}
 	c, err := parseCursor(text, w.repo.HashLen()/2)

@@ -87,14 +87,14 @@ const (
 // runInbox is `rig-bridge inbox` (docs/spec/client.md#inbox).
 func runInbox(r *run) error {
 	limit := defaultInboxLimit
-	if v, given := r.opts.value("--limit"); given {
+	if v, given := r.opts.Lookup("--limit"); given {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 || n > maxInboxLimit {
 			return usageError(r.cmd, "--limit %s is not a number from 1 to %d", quote(v), maxInboxLimit)
 		}
 		limit = n
 	}
-	b, err := r.lookIn(r.opts.Get("--after"), func(m *message) bool { return m.unread || !r.opts.has("--unread") })
+	b, err := r.lookIn(r.opts.Get("--after"), func(m *message) bool { return m.unread || !r.opts.Has("--unread") })
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ type box struct {
 // lookIn finds what waits for the rig of this clone, in HEAD. It changes nothing:
 // no message is read by it. Of the messages it keeps those that are wanted.
 func (r *run) lookIn(after string, wanted func(*message) bool) (*box, error) {
-	thread, one := r.opts.value("--thread")
+	thread, one := r.opts.Lookup("--thread")
 	if one {
 		if err := checkThread(thread); err != nil {
 			return nil, err

@@ -31,7 +31,7 @@ func runInit(r *run) error {
 		return usageError(r.cmd, "--rig-id %s: %s", quote(typed), err.Error())
 	}
 	c := config{rigID: id}
-	c.displayName, _ = r.opts.value("--display-name")
+	c.displayName, _ = r.opts.Lookup("--display-name")
 	if n := utf8.RuneCountInString(c.displayName); n > maxDisplayName {
 		return usageError(r.cmd, "--display-name has %d characters, at most %d are allowed", n, maxDisplayName)
 	}
@@ -57,7 +57,7 @@ func runInit(r *run) error {
 	case err != nil:
 		return cannotRead(path, err)
 	case bytes.Equal(old, data):
-	case !r.opts.has("--force"):
+	case !r.opts.Has("--force"):
 		hint := "rig-bridge init --rig-id " + id + " --force"
 		if c.displayName != "" {
 			hint = "add --force to replace it"
@@ -132,7 +132,7 @@ func (w *work) ignored(ctx context.Context, path string) (bool, error) {
 
 func (w *work) installHooks(r *run) ([]string, error) {
 	names := []string{}
-	if r.opts.has("--no-hooks") {
+	if r.opts.Has("--no-hooks") {
 		return names, nil
 	}
 	if dir, err := w.repo.Config("core.hooksPath"); err == nil && len(dir) > 0 {

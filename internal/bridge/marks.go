@@ -17,6 +17,7 @@ import (
 
 	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
@@ -74,7 +75,7 @@ func (w *work) stateDir(make bool) (string, error) {
 	case !make && info.Mode().IsRegular():
 		return dir, nil // nothing is kept in it
 	case !info.IsDir():
-		return "", fail(codeRuntime, "%s is not a directory, and is not followed", quote(dir)).withHint("rm %s", shellWord(dir))
+		return "", fail(codeRuntime, "%s is not a directory, and is not followed", quote(dir)).withHint("rm %s", finding.Word(dir))
 	}
 	return dir, nil
 }
@@ -96,7 +97,7 @@ func (w *work) readMarks(rig string) (*marks, error) {
 	}
 	if err != nil {
 		return nil, fail(codeRuntime, "the read marks in %s cannot be read: %s", quote(m.file), reason(err)).
-			withHint("rm %s, then rig-bridge read THREAD marks anew what was read", shellWord(m.file))
+			withHint("rm %s, then rig-bridge read THREAD marks anew what was read", finding.Word(m.file))
 	}
 	return m, nil
 }
@@ -440,12 +441,12 @@ type readObject struct {
 
 // runRead is `rig-bridge read`: it moves the read mark of this clone's rig.
 func runRead(r *run) error {
-	thread := strings.TrimSuffix(r.opts.word(), "/")
+	thread := strings.TrimSuffix(r.opts.Word(0), "/")
 	if err := checkThread(thread); err != nil {
 		return err
 	}
 	names := r.opts.Words[1:]
-	shown, at := r.opts.value("--at")
+	shown, at := r.opts.Lookup("--at")
 	if at && len(names) > 0 {
 		return usageError(r.cmd, "--at marks what was shown, and %s one message; use one of them", quote(names[0]))
 	}

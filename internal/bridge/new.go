@@ -28,7 +28,7 @@ const noRecipient = "?"
 
 // runNew is `rig-bridge new` (docs/spec/client.md#commands).
 func runNew(r *run) error {
-	thread := r.opts.word()
+	thread := r.opts.Word(0)
 	if err := checkThread(thread); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func runNew(r *run) error {
 	switch {
 	case committed[scaffoldName] != "":
 		return fail(codeExists, "%s is committed already", path).withHint("rig-bridge send <type> --thread %s --to <ids>", thread)
-	case statErr == nil && !r.opts.has("--force"):
+	case statErr == nil && !r.opts.Has("--force"):
 		return fail(codeExists, "%s exists already", path).withHint("rig-bridge new %s --force", thread)
 	}
 	data, err := envelope.Render(scaffold(c, thread, r.today()))

@@ -39,7 +39,7 @@ func (r *run) push(w *work, j *journal, p *posted) error {
 	t := p.target
 	if t.remote == "" {
 		return r.unsent(p, codePush, "there is no remote to push to").
-			withHint("git remote add origin <url> && git push origin %s", shellWord(t.short()))
+			withHint("git remote add origin <url> && git push origin %s", finding.Word(t.short()))
 	}
 	start := r.env.Now()
 	for {

@@ -61,7 +61,7 @@ func quick(data []byte, thread string) (e *envelope.Envelope, ok bool) {
 	var found bool
 	if e.Date, found = next("date: ", validDay); !found ||
 		!required("status: ", &e.Status, validStatus) ||
-		!required("type: ", &e.Type, func(s string) bool { return slices.Contains(types, s) }) ||
+		!required("type: ", &e.Type, func(s string) bool { return slices.Contains(envelope.Types(), s) }) ||
 		!required("thread: ", &e.Thread, func(s string) bool { return s == thread }) {
 		return nil, false
 	}

@@ -35,7 +35,7 @@ type relayObject struct {
 
 // runRelay is `rig-bridge relay` (docs/spec/relay.md#sender).
 func runRelay(r *run) error {
-	typ := r.opts.word()
+	typ := r.opts.Word(0)
 	thread := r.opts.Get("--thread")
 	if !slices.Contains(relayTypes, typ) {
 		return usageError(r.cmd, "<type> %s is not one of %s", quote(typ), strings.Join(relayTypes, " "))
@@ -222,7 +222,7 @@ func (r *run) operator(w *work) (*operator, error) {
 			}
 			if v != "" && v != own {
 				return nil, fail(codeRefused, "%s is %s and user.%s is %s; a relay's author and committer are one, its operator", key, quote(v), what, quote(own)).
-					withHint("git config %s %s", key, shellWord(own))
+					withHint("git config %s %s", key, finding.Word(own))
 			}
 		}
 	}

@@ -73,7 +73,7 @@ func (r *run) answers(w *work, c config, thread, reply string, ms []*message) (*
 	if i := slices.IndexFunc(ms, is); i >= 0 {
 		path := ms[i].path()
 		return nil, fail(codeRefused, "--in-reply-to %s is %s, which is not committed yet", quote(reply), finding.Path(path)).
-			withHint("git add %s && git commit", shellWord(path))
+			withHint("git add %s && git commit", finding.Word(path))
 	}
 	if t, err := w.target(); err == nil {
 		upstream, err := w.ref(t.tracking)
@@ -114,7 +114,7 @@ func latestOther(c config, thread string, committed []*message, book *verdict.Bo
 			if hint == "" {
 				hint = "rig-bridge validate ."
 			}
-			return nil, f.withHint("%s; or --in-reply-to %s, if that is meant", hint, shellWord(m.file))
+			return nil, f.withHint("%s; or --in-reply-to %s, if that is meant", hint, finding.Word(m.file))
 		}
 		return m, nil
 	}

@@ -18,7 +18,7 @@ type run struct {
 	ctx    context.Context
 	cmd    *cli.Command
 	writes bool // the command writes commits
-	opts   options
+	opts   cli.Line
 	json   bool
 	colour bool
 	out    bytes.Buffer   // standard output, written when the command is done
@@ -138,7 +138,7 @@ func (r *run) finishFailed(f *failure) int {
 
 // wantsColour tells whether text on standard output is coloured (docs/spec/client.md#terminal).
 func (r *run) wantsColour() bool {
-	if r.json || r.opts.has("--no-color") || r.env.Rows == nil {
+	if r.json || r.opts.Has("--no-color") || r.env.Rows == nil {
 		return false
 	}
 	if _, set := r.env.Getenv("NO_COLOR"); set {

@@ -46,16 +46,16 @@ type sentObject struct {
 
 // runSend is `rig-bridge send` (docs/spec/client.md#commands).
 func runSend(r *run) error {
-	typ := r.opts.word()
+	typ := r.opts.Word(0)
 	thread := r.opts.Get("--thread")
-	if !slices.Contains(types, typ) {
-		return usageError(r.cmd, "<type> %s is not one of %s", quote(typ), strings.Join(types, " "))
+	if !slices.Contains(envelope.Types(), typ) {
+		return usageError(r.cmd, "<type> %s is not one of %s", quote(typ), strings.Join(envelope.Types(), " "))
 	}
 	to, err := r.recipients()
 	if err != nil {
 		return err
 	}
-	if len(to) == 0 && (typ != "REQUEST" || r.opts.has("--to")) {
+	if len(to) == 0 && (typ != "REQUEST" || r.opts.Has("--to")) {
 		return usageError(r.cmd, "--to is missing")
 	}
 	w, c, err := r.openAsRig()
@@ -94,7 +94,7 @@ func runSend(r *run) error {
 			d.scaffold, d.name = old, scaffoldName
 			draftBody = e.Body
 			edited = !blank(e.Body) && !sameWords(e.Body, scaffoldBody(thread))
-			if edited && r.opts.has("--body-file") {
+			if edited && r.opts.Has("--body-file") {
 				return fail(codeUsage, "--body-file and the edited %s/%s are two bodies", thread, scaffoldName).
 					withHint("leave --body-file out, or remove the file")
 			}
@@ -110,7 +110,7 @@ func runSend(r *run) error {
 	if err := r.flagsInto(&f); err != nil {
 		return err
 	}
-	reply, replies := r.opts.value("--in-reply-to")
+	reply, replies := r.opts.Lookup("--in-reply-to")
 	if replies {
 		if err := r.checkReply(reply, thread, true); err != nil {
 			return err
@@ -143,8 +143,8 @@ func runSend(r *run) error {
 	d.fields = f
 	d.subject = subjectOf(f)
 	// What was typed, not what stood in a scaffold: that is gone once it is sent.
-	status, _ := r.opts.value("--status")
-	tldr, _ := r.opts.value("--tldr")
+	status, _ := r.opts.Lookup("--status")
+	tldr, _ := r.opts.Lookup("--tldr")
 	d.key = digest("send", thread, typ, to, status, tldr, r.opts.All("--ref"), given, bodyHash(body), reply)
 	p, err := r.post(w, d)
 	if err != nil {
@@ -209,7 +209,7 @@ func (r *run) recipients() ([]string, error) {
 			out = append(out, id)
 		}
 	}
-	if len(out) == 0 && r.opts.has("--to") {
+	if len(out) == 0 && r.opts.Has("--to") {
 		return nil, usageError(r.cmd, "--to names no rig id")
 	}
 	return out, nil
@@ -217,13 +217,13 @@ func (r *run) recipients() ([]string, error) {
 
 // flagsInto lays --status, --tldr and --ref over the fields.
 func (r *run) flagsInto(f *envelope.Fields) error {
-	if v, given := r.opts.value("--status"); given {
+	if v, given := r.opts.Lookup("--status"); given {
 		if v == "" {
 			return fail(codeInvalid, "status is empty, a marker and a text were expected").withHint(`--status "▶ Working"`)
 		}
 		f.Status = v
 	}
-	if v, given := r.opts.value("--tldr"); given {
+	if v, given := r.opts.Lookup("--tldr"); given {
 		if v == "" {
 			return fail(codeInvalid, "tldr is empty").withHint("leave --tldr out")
 		}
@@ -249,7 +249,7 @@ func (r *run) flagsInto(f *envelope.Fields) error {
 // piped in. An empty one, or one of white space only, is refused: append-only
 // keeps what was sent by mistake for ever.
 func (r *run) givenBody() (body []byte, given bool, err error) {
-	name, given := r.opts.value("--body-file")
+	name, given := r.opts.Lookup("--body-file")
 	limit := envelope.DefaultLimits().File
 	switch {
 	case !given:

@@ -73,7 +73,7 @@ func runStatus(r *run) error {
 	if err != nil {
 		return err
 	}
-	if r.opts.has("--watch") {
+	if r.opts.Has("--watch") {
 		return r.watch(interval, func() (watched, error) {
 			o, _, err := r.statusOnce()
 			if err != nil {
@@ -103,7 +103,7 @@ func runStatus(r *run) error {
 	if o.Invalid > 0 {
 		fmt.Fprintf(&r.out, " invalid=%d", o.Invalid)
 	}
-	if r.opts.has("--to") {
+	if r.opts.Has("--to") {
 		fmt.Fprintf(&r.out, " to=%s unread=%s", o.To, r.paint(fmt.Sprint(*o.Unread), unreadColour(*o.Unread)))
 	}
 	r.out.WriteString("\n")
@@ -122,7 +122,7 @@ func unreadColour(n int) int {
 
 // wide tells whether status says of each thread whose word its latest message is
 // and when it was committed, which costs a look at the verdicts.
-func (r *run) wide() bool { return r.opts.has("--wide") || r.opts.has("--to") }
+func (r *run) wide() bool { return r.opts.Has("--wide") || r.opts.Has("--to") }
 
 func (r *run) statusRow(t threadRow) {
 	dirtyColour := green
@@ -135,14 +135,14 @@ func (r *run) statusRow(t threadRow) {
 	}
 	fmt.Fprintf(&r.out, "thread=%s last=%s status=%s type=%s dirty=%s", t.ThreadID, last,
 		r.paint(t.StatusClass, classColour(t.StatusClass)), token(t.Type), r.paint(fmt.Sprint(t.Dirty), dirtyColour))
-	if r.opts.has("--wide") {
+	if r.opts.Has("--wide") {
 		e := t.latest.envelope()
 		fmt.Fprintf(&r.out, " from=%s to=%s closed=%t envelopes=%d", token(e.From), token(strings.Join(e.To, ",")), t.IsClosed, t.EnvelopeCount)
 	}
 	if t.InvalidCount > 0 {
 		fmt.Fprintf(&r.out, " invalid=%d", t.InvalidCount)
 	}
-	if v := t.latest.verdict; r.opts.has("--wide") && v.State != verdict.NotCommitted {
+	if v := t.latest.verdict; r.opts.Has("--wide") && v.State != verdict.NotCommitted {
 		fmt.Fprintf(&r.out, " verdict=%s", r.paint(string(v.State), stateColour(v.State)))
 		if v.Fingerprint != "" {
 			r.out.WriteString(" signer=" + token(v.Principal))
@@ -151,7 +151,7 @@ func (r *run) statusRow(t threadRow) {
 	if at := t.at(); at != "" && r.wide() {
 		r.out.WriteString(" at=" + at)
 	}
-	if t.Unread != nil && (*t.Unread > 0 || r.opts.has("--to")) {
+	if t.Unread != nil && (*t.Unread > 0 || r.opts.Has("--to")) {
 		fmt.Fprintf(&r.out, " unread=%s", r.paint(fmt.Sprint(*t.Unread), unreadColour(*t.Unread)))
 	}
 	r.out.WriteString("\n")
@@ -257,7 +257,7 @@ func (r *run) statusOnce() (*statusObject, []*message, error) {
 // rows fills in the threads, most recent first.
 func (r *run) rows(w *work, o *statusObject, threads []seen, head string, problems *[]*message) error {
 	for _, g := range threads {
-		if !g.isThread || r.opts.has("--to") && g.toRig(o.To) == 0 {
+		if !g.isThread || r.opts.Has("--to") && g.toRig(o.To) == 0 {
 			continue
 		}
 		until, err := r.frozenUntil(w, g.relays, head)
@@ -348,7 +348,7 @@ func (r *run) reader(w *work) (string, *marks, error) {
 	if !r.wide() && !r.json {
 		return "", nil, nil
 	}
-	to, given := r.opts.value("--to")
+	to, given := r.opts.Lookup("--to")
 	rig := to
 	if !given || to == "" || to == "me" {
 		c, err := readConfig(w.root)

@@ -91,7 +91,7 @@ func forReader(err error, t target) error {
 	f := asFailure(context.Background(), err)
 	f.message = "what came from " + quote(t.label()) + " must be signed, and this clone knows no signers"
 	return f.withHint("ask who looks after the server for its signers file, then: git config rigward.allowedSigners FILE; "+
-		"or a person looks at it with git log --patch ..%s and takes it with git merge --ff-only %s", shellWord(t.label()), shellWord(t.label()))
+		"or a person looks at it with git log --patch ..%s and takes it with git merge --ff-only %s", finding.Word(t.label()), finding.Word(t.label()))
 }
 
 // collect sorts the changes of the commits of tip that base lacks.
@@ -351,14 +351,14 @@ type syncObject struct {
 
 // runSync is `rig-bridge sync` (docs/spec/client.md#sync).
 func runSync(r *run) error {
-	if r.opts.has("--check") && r.opts.has("--auto") {
+	if r.opts.Has("--check") && r.opts.Has("--auto") {
 		return usageError(r.cmd, "--check writes nothing, --auto pulls; use one of them")
 	}
 	interval, err := r.interval(defaultSyncInterval)
 	if err != nil {
 		return err
 	}
-	if r.opts.has("--watch") {
+	if r.opts.Has("--watch") {
 		return r.watch(interval, func() (watched, error) {
 			o, err := r.syncOnce()
 			if err != nil {
@@ -401,13 +401,13 @@ func (r *run) syncOnce() (*syncObject, error) {
 		there, err := w.ref(t.tracking)
 		switch {
 		case t.remote == "":
-			return nil, f.withHint("git remote add origin <url> && git push --set-upstream origin %s", shellWord(t.short()))
+			return nil, f.withHint("git remote add origin <url> && git push --set-upstream origin %s", finding.Word(t.short()))
 		case err == nil && there != "":
-			return nil, f.withHint("git branch --set-upstream-to=%s", shellWord(t.label()))
+			return nil, f.withHint("git branch --set-upstream-to=%s", finding.Word(t.label()))
 		}
-		return nil, f.withHint("git push --set-upstream %s %s", shellWord(t.remote), shellWord(t.short()))
+		return nil, f.withHint("git push --set-upstream %s %s", finding.Word(t.remote), finding.Word(t.short()))
 	}
-	if r.opts.has("--auto") {
+	if r.opts.Has("--auto") {
 		unlock, err := w.lock(r.ctx)
 		if err != nil {
 			return nil, err
@@ -423,7 +423,7 @@ func (r *run) syncOnce() (*syncObject, error) {
 		return nil, err
 	}
 	theirs := seen
-	if r.opts.has("--check") {
+	if r.opts.Has("--check") {
 		if seen == "" {
 			return nil, fail(codeRuntime, "nothing was fetched from %s yet", quote(t.label())).withHint("rig-bridge sync")
 		}
@@ -439,13 +439,13 @@ func (r *run) syncOnce() (*syncObject, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Reason == "" && theirs != head && !o.ahead && (r.opts.has("--auto") || r.agreed(o.syncObject)) {
+	if o.Reason == "" && theirs != head && !o.ahead && (r.opts.Has("--auto") || r.agreed(o.syncObject)) {
 		if err := r.pull(w, t, o.syncObject, head, theirs); err != nil {
 			return nil, err
 		}
 	}
 	r.tell(t, o.syncObject)
-	if r.opts.has("--check") {
+	if r.opts.Has("--check") {
 		o.ControlPlane = r.lastSeen()
 	} else {
 		r.record()
@@ -556,7 +556,7 @@ func (w *work) rebaseHint(t target, ours, theirs *incoming, both []collision) (s
 	if ours.signed {
 		command += "--gpg-sign "
 	}
-	command += shellWord(t.label())
+	command += finding.Word(t.label())
 	switch other := len(ours.changed) > 0 || ours.trusted != nil || ours.beside; {
 	case other && len(both) > 0:
 		return fmt.Sprintf("run `%s`, and `git rebase --skip` where it stops: that leaves out the unpushed one of two", command), nil
@@ -726,13 +726,13 @@ func (r *run) tell(t target, o *syncObject) {
 		}
 		r.note("%s", line)
 	}
-	up := shellWord(t.label())
+	up := finding.Word(t.label())
 	switch {
 	case o.Reason == reasonDiverged && o.rebase != "":
 		r.note("both sides moved; %s", o.rebase)
 	case o.Reason == "" && len(o.TrustChanges) > 0 && !o.Pulled && o.LocalHead != o.RemoteHead:
 		r.note("whom to trust changes; `rig-bridge sync --auto` takes it")
-	case o.Reason == "" && !r.opts.has("--auto") && o.NewEnvelopes > 0:
+	case o.Reason == "" && !r.opts.Has("--auto") && o.NewEnvelopes > 0:
 		r.note("`rig-bridge sync --auto` takes what came")
 	case o.Reason == reasonNonAppend || o.Reason == reasonContent:
 		r.note("look at it with `git log --patch ..%s`; if it is to stand, a person takes it with `git merge --ff-only %s`", up, up)

@@ -86,11 +86,11 @@ type threadView struct {
 
 // runThread is `rig-bridge thread` (docs/spec/client.md#thread).
 func runThread(r *run) error {
-	thread := strings.TrimSuffix(r.opts.word(), "/")
+	thread := strings.TrimSuffix(r.opts.Word(0), "/")
 	if err := checkThread(thread); err != nil {
 		return err
 	}
-	format, given := r.opts.value("--format")
+	format, given := r.opts.Lookup("--format")
 	if given && format != "text" && format != "mermaid" {
 		return usageError(r.cmd, "--format %s is neither text nor mermaid", quote(format))
 	}
@@ -98,11 +98,11 @@ func runThread(r *run) error {
 	if err != nil {
 		return err
 	}
-	if r.opts.has("--watch") {
-		if format == "mermaid" || r.opts.has("--graph") {
+	if r.opts.Has("--watch") {
+		if format == "mermaid" || r.opts.Has("--graph") {
 			return usageError(r.cmd, "--watch shows messages as they come, not a graph of all")
 		}
-		return r.watchThread(interval, thread, format == "text" && !r.opts.has("--json"))
+		return r.watchThread(interval, thread, format == "text" && !r.opts.Has("--json"))
 	}
 	v, err := r.lookAt(thread)
 	if err != nil {
@@ -122,7 +122,7 @@ func runThread(r *run) error {
 		r.paged = true
 		r.out.WriteString(mermaid(v.ms))
 		return nil
-	case r.opts.has("--graph"):
+	case r.opts.Has("--graph"):
 		r.paged = true
 		r.out.WriteString(asciiGraph(v.ms))
 		return nil
@@ -178,7 +178,7 @@ func (r *run) lookAt(thread string) (*threadView, error) {
 		case m.env == nil && !m.apart():
 		case m.env == nil:
 			v.refused = append(v.refused, m)
-		case m.apart() && !r.opts.has("--allow-refused"):
+		case m.apart() && !r.opts.Has("--allow-refused"):
 			v.refused = append(v.refused, m)
 		default:
 			v.ms = append(v.ms, m)

@@ -136,7 +136,7 @@ func (c trustChange) lines() []string {
 // agreed asks at a terminal whether to take what came, where it changes who is
 // trusted.
 func (r *run) agreed(o *syncObject) bool {
-	if len(o.TrustChanges) == 0 || r.env.Ask == nil || r.json || r.opts.has("--check") || r.opts.has("--watch") {
+	if len(o.TrustChanges) == 0 || r.env.Ask == nil || r.json || r.opts.Has("--check") || r.opts.Has("--watch") {
 		return false
 	}
 	var b strings.Builder

@@ -75,7 +75,7 @@ func runWait(r *run) error {
 	if err != nil {
 		return err
 	}
-	if t, given := r.opts.value("--thread"); given {
+	if t, given := r.opts.Lookup("--thread"); given {
 		if err := checkThread(t); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func runWait(r *run) error {
 		r.exit = 1 // somebody must act, as for sync
 	}
 	o.Rig = c.rigID
-	if r.opts.has("--watch") {
+	if r.opts.Has("--watch") {
 		return nil
 	}
 	if r.json {
@@ -130,7 +130,7 @@ func runWait(r *run) error {
 
 // timeout reads --timeout, 0 for none.
 func (r *run) timeout() (time.Duration, error) {
-	v, given := r.opts.value("--timeout")
+	v, given := r.opts.Lookup("--timeout")
 	if !given {
 		return 0, nil
 	}
@@ -162,7 +162,7 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 		over = timer.C
 	}
 	var gone <-chan struct{}
-	if r.opts.has("--watch") && r.env.Unread != nil {
+	if r.opts.Has("--watch") && r.env.Unread != nil {
 		gone = r.env.Unread()
 	}
 	look := time.NewTicker(lookPause)
@@ -173,7 +173,7 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 	for {
 		o, err := x.look(w, t)
 		switch {
-		case err != nil && (!r.opts.has("--watch") || r.ctx.Err() != nil):
+		case err != nil && (!r.opts.Has("--watch") || r.ctx.Err() != nil):
 			return nil, err
 		case err != nil:
 			if err := x.printError(err); err != nil {
@@ -181,7 +181,7 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 			}
 		case o != nil:
 			pause, fetched = firstFetch, 0
-			if !r.opts.has("--watch") {
+			if !r.opts.Has("--watch") {
 				return o, nil
 			}
 			if err := x.print("change", o); err != nil {
@@ -331,7 +331,7 @@ func (x *waiter) describe(w *work, o *syncObject) error {
 	if err != nil {
 		return err
 	}
-	only, one := x.r.opts.value("--thread")
+	only, one := x.r.opts.Lookup("--thread")
 	threads := map[string][]newEnvelope{}
 	for _, e := range o.Report.NewEnvelopes {
 		if !one || e.ThreadID == only {
@@ -377,7 +377,7 @@ func (x *waiter) look(w *work, t target) (*waitObject, error) {
 	if err != nil {
 		return nil, err
 	}
-	if x.r.opts.has("--watch") {
+	if x.r.opts.Has("--watch") {
 		o.Items = slices.DeleteFunc(o.Items, func(i inboxItem) bool {
 			id := "item " + i.Path + " " + i.BodyHash + " " + i.Verdict.State
 			known := x.shown[id]

@@ -41,7 +41,7 @@ func (e *watchError) stamp(event string, seq int, at string) { e.Event, e.Seq, e
 
 // interval returns the pause that --interval names, else usual.
 func (r *run) interval(usual time.Duration) (time.Duration, error) {
-	v, given := r.opts.value("--interval")
+	v, given := r.opts.Lookup("--interval")
 	if !given {
 		return usual, nil
 	}

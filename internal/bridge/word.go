@@ -40,7 +40,7 @@ func (r *run) bookOfTheirs(w *work, theirs string) (*verdict.Book, error) {
 	}
 	view.Head = theirs
 	max := 0
-	if r.opts.has("--check") {
+	if r.opts.Has("--check") {
 		max = maxJudged
 	}
 	return r.bookOf(w, view, max)
@@ -49,7 +49,7 @@ func (r *run) bookOfTheirs(w *work, theirs string) (*verdict.Book, error) {
 func (r *run) bookOf(w *work, view verdict.View, max int) (*verdict.Book, error) {
 	b, err := verdict.Open(r.ctx, verdict.Options{
 		Repo: w.repo, Loader: w.loader(), Dir: filepath.Join(w.repo.CommonDir(), "rigward"), Secret: r.secret(),
-		ReadOnly: r.opts.has("--check"), Max: max, Now: r.env.Now(),
+		ReadOnly: r.opts.Has("--check"), Max: max, Now: r.env.Now(),
 	}, view)
 	if err != nil {
 		return nil, gitProblem(err)

@@ -150,7 +150,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 	}
 	r.kept = fmt.Sprintf("the commit %s of %s is kept and not pushed; push it with `%s`", short(p.commit), p.path, pushHint(t))
 	r.atEnd(func() error { return w.endJournal(j, p) })
-	if r.opts.has("--no-push") {
+	if r.opts.Has("--no-push") {
 		r.kept = fmt.Sprintf("the commit %s of %s is kept", short(p.commit), p.path)
 		return p, nil
 	}
@@ -175,7 +175,7 @@ func (r *run) resume(w *work, j *journal, t target) (*posted, error) {
 	r.note("an earlier run of this command was cut off after its commit %s; it is completed, not repeated", short(j.Commit))
 	r.kept = fmt.Sprintf("the commit %s of %s is kept and not pushed; push it with `%s`", short(p.commit), p.path, pushHint(t))
 	r.atEnd(func() error { return w.endJournal(j, p) })
-	if r.opts.has("--no-push") {
+	if r.opts.Has("--no-push") {
 		return p, nil
 	}
 	return p, r.pushKeyed(w, j, p)
@@ -661,7 +661,7 @@ func foreign(format string, a ...any) error {
 // a surrounding git command has set for its own commit is somebody else's, and
 // another time's; it counts only where it is asked for, and never for a relay.
 func (r *run) foreignIdentity(relay bool) []string {
-	if !relay && r.opts.has("--author-from-env") {
+	if !relay && r.opts.Has("--author-from-env") {
 		return nil
 	}
 	return identityVariables
@@ -671,7 +671,7 @@ func (r *run) foreignIdentity(relay bool) []string {
 // git makes one up of the account's and the machine's names (git-commit, "COMMIT
 // INFORMATION").
 func (r *run) ownIdentity(w *work) error {
-	if r.opts.has("--author-from-env") {
+	if r.opts.Has("--author-from-env") {
 		return nil
 	}
 	for _, what := range []string{"name", "email"} {
@@ -746,18 +746,5 @@ func (w *work) createFile(file string, data []byte) error {
 func short(id string) string { return id[:min(7, len(id))] }
 
 func pushHint(t target) string {
-	return fmt.Sprintf("git push %s %s", shellWord(t.remote), shellWord(t.short()+":"+t.remoteShort()))
-}
-
-// shellWord quotes a word for a command that a person copies.
-func shellWord(s string) string {
-	for _, r := range s {
-		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-", r) {
-			return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-		}
-	}
-	if s == "" {
-		return "''"
-	}
-	return s
+	return fmt.Sprintf("git push %s %s", finding.Word(t.remote), finding.Word(t.short()+":"+t.remoteShort()))
 }

@@ -87,6 +87,9 @@ func (l Line) Get(flag string) string {
 	return ""
 }
 
+// Lookup is Get, and reports whether the flag was given.
+func (l Line) Lookup(flag string) (value string, given bool) { return l.Get(flag), l.Has(flag) }
+
 // Word returns the word at an index, "" if there is none.
 func (l Line) Word(i int) string {
 	if i < len(l.Words) {

@@ -144,7 +144,7 @@ func Path(p string) string {
 // nothing for its own, so that a hint with a file's name in it runs only what
 // it shows. What Quote would not show stands in octal in $'…' (POSIX.1-2024).
 func Word(s string) string {
-	plain := s != "" && Path(s) == s
+	plain := s != "" && Clean(s) == s
 	for _, c := range []byte(s) {
 		plain = plain && (c >= 0x80 || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._/@%+,:", c) >= 0)
 	}

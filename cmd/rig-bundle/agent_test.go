@@ -16,7 +16,7 @@ func agentRun(t *testing.T, dir string, env map[string]string, args ...string) (
 	t.Helper()
 	var out, errs bytes.Buffer
 	code = Main(t.Context(), Env{
-		Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
+		Args: args, Stdout: &out, Stderr: &errs,
 		Getenv: func(k string) string {
 			if v, ok := env[k]; ok || k != "XDG_STATE_HOME" {
 				return v

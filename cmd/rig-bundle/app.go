@@ -26,7 +26,6 @@ import (
 // Env is all that the command gets from outside.
 type Env struct {
 	Args           []string // without the program's name
-	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Environ        []string // for child processes

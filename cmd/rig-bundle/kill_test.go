@@ -22,7 +22,7 @@ func init() {
 		return
 	}
 	dir, _ := os.Getwd()
-	os.Exit(Main(context.Background(), Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+	os.Exit(Main(context.Background(), Env{Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ(), Now: time.Now, Dir: dir, Exec: replaceProcess}))
 }
 

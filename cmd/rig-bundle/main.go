@@ -32,7 +32,7 @@ func main() {
 		dir = "."
 	}
 	code := Main(ctx, Env{
-		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ(), Now: time.Now, Dir: dir, Machine: machineStore(),
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())), Exec: replaceProcess,
 	})

@@ -52,7 +52,7 @@ func command(dir string, env []string, args ...string) (status int, stdout, stde
 	}
 	environ := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent"}, env...)
 	status = Main(context.Background(), Env{
-		Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
+		Args: args, Stdout: &out, Stderr: &errs,
 		Getenv: get, Environ: environ, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }, Dir: dir,
 		Exec: func(path string, args, environ []string) (int, error) {
 			cmd := exec.Command(path, args[1:]...)
@@ -512,7 +512,7 @@ func TestOutputLost(t *testing.T) {
 	for _, args := range [][]string{{"ls", "x.rigbundle"}, {"inspect", "x.rigbundle", "--json"}, {"verify", "x.rigbundle"}, {"--help"}} {
 		var errs bytes.Buffer
 		status := Main(t.Context(), Env{
-			Args: args, Stdin: strings.NewReader(""), Stdout: fullDisk{}, Stderr: &errs, Getenv: func(string) string { return "" }, Now: time.Now, Dir: dir,
+			Args: args, Stdout: fullDisk{}, Stderr: &errs, Getenv: func(string) string { return "" }, Now: time.Now, Dir: dir,
 		})
 		if status != 2 || !strings.Contains(errs.String(), "io-error: the result could not be written: no space left") {
 			t.Errorf("%q: exit %d, %s", args, status, errs.String())

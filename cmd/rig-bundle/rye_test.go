@@ -37,7 +37,7 @@ func (r *ryeRun) run(args ...string) (status int, stdout, stderr string) {
 	r.t.Helper()
 	var out, errs bytes.Buffer
 	status = Main(r.t.Context(), Env{
-		Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
+		Args: args, Stdout: &out, Stderr: &errs,
 		Getenv: func(k string) string { return r.env[k] }, Dir: r.dir, Machine: r.machine,
 		Now: func() time.Time { return time.Date(2026, 3, 18, 8, 0, 0, 0, time.UTC) },
 	})

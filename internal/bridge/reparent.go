@@ -39,7 +39,6 @@ type unpushed struct {
 	commit *gitrepo.Commit
 	path   string
 	blob   string
-	data   []byte
 	env    *envelope.Envelope
 }
 
@@ -195,7 +194,7 @@ func (r *run) unpushed(w *work, theirs, head string) ([]unpushed, error) {
 					withHint("%s, which takes the commit out; then relay it again", dropCommand(c.ID, true))
 			}
 		}
-		out = append(out, unpushed{commit: c.Commit, path: changes[0].Path, blob: changes[0].NewID, data: data, env: e})
+		out = append(out, unpushed{commit: c.Commit, path: changes[0].Path, blob: changes[0].NewID, env: e})
 	}
 	return out, nil
 }

@@ -60,7 +60,6 @@ type commit struct {
 type entry struct {
 	path     string // in the repository
 	thread   string // directory
-	name     string // file
 	mode     gitrepo.Mode
 	blob     string
 	added    bool // it comes as a new envelope, see fresh
@@ -130,8 +129,8 @@ func (c *commit) entriesOf(changes []gitrepo.Change) []*entry {
 			continue
 		}
 		rest, _ := c.policy.Below(ch.Path)
-		thread, name, _ := strings.Cut(rest, "/")
-		e := &entry{path: ch.Path, thread: thread, name: name, mode: ch.NewMode, blob: ch.NewID, added: true}
+		thread, _, _ := strings.Cut(rest, "/")
+		e := &entry{path: ch.Path, thread: thread, mode: ch.NewMode, blob: ch.NewID, added: true}
 		if o, ok := c.blobs[ch.NewID]; ok && !errors.Is(o.Err, gitrepo.ErrMissing) {
 			e.fill(o)
 		}

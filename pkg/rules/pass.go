@@ -21,14 +21,14 @@ type pass struct {
 	*Judge
 	rng Range
 
-	walk    *walk              // the commits of the range
-	eras    eras               // where OfTheTime is set
-	threads map[string]*thread // by directory
-	heads   heads              // of what the batch takes the place of
-	dates   []int64            // committer dates, at a server
-	waiting map[string][]pending
-	held    int     // findings that wait for their directory to become a thread
-	briefs  []brief // what Told is to be told
+	walk     *walk              // the commits of the range
+	eras     eras               // where OfTheTime is set
+	threads  map[string]*thread // by directory
+	heads    heads              // of what the batch takes the place of
+	dates    []int64            // committer dates, at a server
+	waiting  map[string][]pending
+	held     int       // findings that wait for their directory to become a thread
+	verdicts []Verdict // what Told is to be told
 
 	oddDirs map[string][]string // by folded path, directories that another one could be mistaken for
 	oddSeen map[string]bool     // those

@@ -34,12 +34,6 @@ type Verdict struct {
 	Undecided string
 }
 
-// A brief is a Verdict before the range is judged to its end.
-type brief struct {
-	Verdict
-	n int32
-}
-
 // record keeps what is to be told of the envelopes that a commit brings, and
 // of those that are no longer what they were.
 func (ps *pass) record(c *commit, found []finding.Finding) error {
@@ -67,7 +61,7 @@ func (ps *pass) record(c *commit, found []finding.Finding) error {
 				own.Speaks = err == nil && (!s.HasRigIDs() || c.verdict.Speaks(e.env.From))
 			}
 		}
-		ps.briefs = append(ps.briefs, brief{own, c.n})
+		ps.verdicts = append(ps.verdicts, own)
 	}
 	for _, f := range found {
 		if f.Rule != "append-only" || f.Path == "" || told[f.Path] {
@@ -83,7 +77,7 @@ func (ps *pass) record(c *commit, found []finding.Finding) error {
 		if ok {
 			own.Blob = e.ID
 		}
-		ps.briefs = append(ps.briefs, brief{own, c.n})
+		ps.verdicts = append(ps.verdicts, own)
 	}
 	return nil
 }
@@ -99,12 +93,11 @@ func (ps *pass) tellVerdicts(found []finding.Finding) {
 	for _, list := range broken {
 		slices.SortFunc(list, func(a, b string) int { return place(a) - place(b) })
 	}
-	for i := range ps.briefs {
-		b := &ps.briefs[i]
-		b.Rules = broken[b.Commit]
-		ps.Told(b.Verdict)
+	for _, v := range ps.verdicts {
+		v.Rules = broken[v.Commit]
+		ps.Told(v)
 	}
-	ps.briefs = nil
+	ps.verdicts = nil
 }
 
 // place is where a rule stands in the registry.

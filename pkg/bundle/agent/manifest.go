@@ -30,8 +30,6 @@ type Manifest struct {
 	Runtime      *Runtime // nil if the base image needs none
 	Env          map[string]string
 	Capabilities map[string]bool
-
-	root *jsonValue
 }
 
 // Engine says what the agent is built on. Absent strings are empty.
@@ -83,7 +81,7 @@ func ParseManifest(data []byte) (*Manifest, []*bundle.Finding, []bundle.Note) {
 		return nil, []*bundle.Finding{{Code: codeManifestType, Path: ManifestName, Line: 1, Column: 1,
 			Message: fmt.Sprintf("manifest.json holds %s, an object is expected", root.kind)}}, nil
 	}
-	j := &manifestJudge{data: data, root: root, m: &Manifest{root: root}}
+	j := &manifestJudge{data: data, root: root, m: &Manifest{}}
 	j.judge()
 	if len(j.findings) > 0 {
 		return nil, j.findings, j.notes

@@ -11,7 +11,6 @@ import (
 
 // legacyRig is the rig.yaml of a bundle of version 1: a flat list of nodes.
 type legacyRig struct {
-	name  string
 	nodes []legacyNode
 }
 
@@ -29,7 +28,7 @@ type legacyPackage struct {
 	tools   []string // requirements
 }
 
-type legacyExport struct{ kind, source, name, field string }
+type legacyExport struct{ kind, source, field string }
 
 // exportKinds are what a package may export.
 var exportKinds = []string{"skills", "guidance", "agents", "hooks", "mcp"}
@@ -43,7 +42,7 @@ func checkLegacyRig(c *checker, data []byte) *legacyRig {
 	}
 	r := &legacyRig{}
 	c.schemaOne(root)
-	r.name, _ = c.str(root, "", "name", true, notEmpty)
+	c.str(root, "", "name", true, notEmpty)
 	c.str(root, "", "version", true, notEmpty)
 	seen := map[string]bool{}
 	c.maps(root, "", "nodes", true, func(n *node, at string) {
@@ -102,7 +101,7 @@ func checkPackage(c *checker, data []byte) *legacyPackage {
 			out := legacyExport{kind: kind, field: at}
 			src, n := c.str(e, at, "source", true, cleanRefRule)
 			out.source, _ = cleanRef(src)
-			out.name, _ = c.str(e, at, "name", false, nil)
+			c.str(e, at, "name", false, nil)
 			if n != nil && out.source != "" {
 				p.exports = append(p.exports, out)
 			}

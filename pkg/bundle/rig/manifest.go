@@ -35,7 +35,6 @@ type manifest struct {
 type agentEntry struct {
 	name, version, path, hash string
 	imports                   []agentEntry
-	at                        *node
 	field                     string
 }
 
@@ -52,15 +51,11 @@ type contentLists struct {
 }
 
 type pathField struct {
-	path  string
-	at    *node
-	field string
+	path, field string
 }
 
 type pluginEntry struct {
-	id, path string
-	at       *node
-	field    string
+	id, path, field string
 }
 
 // Fields of the manifest in writing order.
@@ -191,7 +186,7 @@ func (c *checker) hash(in *node, at string) string {
 }
 
 func (c *checker) agentEntry(a *node, at string) agentEntry {
-	e := agentEntry{at: a, field: at}
+	e := agentEntry{field: at}
 	e.name, _ = c.str(a, at, "name", true, notEmpty)
 	e.version, _ = c.str(a, at, "version", false, nil)
 	e.path, _ = c.str(a, at, "path", true, cleanRule)
@@ -234,7 +229,7 @@ func (c *checker) once(at *node, field string, e agentEntry, names, paths map[st
 
 func (m *manifest) checkPackages(c *checker) {
 	list := c.maps(m.root, "", "packages", true, func(p *node, at string) {
-		e := agentEntry{at: p, field: at}
+		e := agentEntry{field: at}
 		e.name, _ = c.str(p, at, "name", true, notEmpty)
 		e.version, _ = c.str(p, at, "version", true, notEmpty)
 		e.path, _ = c.str(p, at, "path", true, cleanRule)
@@ -291,14 +286,14 @@ func checkContent(c *checker, root *node) contentLists {
 	paths := func(key string, rule func(string) string) (list []pathField) {
 		c.strings(root, "", key, func(n *node, field string) {
 			if p := c.strNode(n, field, rule); rule(p) == "" {
-				list = append(list, pathField{p, n, field})
+				list = append(list, pathField{p, field})
 			}
 		})
 		return list
 	}
 	out.skills = paths("skills", cleanRule)
 	c.maps(root, "", "plugins", false, func(p *node, at string) {
-		e := pluginEntry{at: p, field: at}
+		e := pluginEntry{field: at}
 		e.id, _ = c.str(p, at, "id", true, safeRule)
 		if src, at := c.mapping(p, at, "source", true); src != nil {
 			c.str(src, at, "kind", true, oneOf("local"))

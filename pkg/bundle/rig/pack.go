@@ -14,9 +14,8 @@ const packDir = "context-packs"
 
 // contextPack is what a context pack's manifest.yaml declares.
 type contextPack struct {
-	name   string
-	nameAt *node
-	files  []pathField
+	name  string
+	files []pathField
 }
 
 // checkPack judges the manifest.yaml of a context pack; nil if it can't be
@@ -27,14 +26,14 @@ func checkPack(c *checker, data []byte) *contextPack {
 		return nil
 	}
 	p := &contextPack{}
-	p.name, p.nameAt = c.str(root, "", "name", true, safeRule)
+	p.name, _ = c.str(root, "", "name", true, safeRule)
 	if n, field := c.child(root, "", "version", true); n != nil && n.kind != kindString && n.kind != kindNumber {
 		c.wrongType(field, n, "a string or a number")
 	}
 	c.maps(root, "", "files", true, func(f *node, at string) {
 		name, n := c.str(f, at, "path", true, cleanRule)
 		if n != nil && n.kind == kindString {
-			p.files = append(p.files, pathField{name, n, dot(at, "path")})
+			p.files = append(p.files, pathField{name, dot(at, "path")})
 		}
 		c.str(f, at, "role", true, notEmpty)
 	})

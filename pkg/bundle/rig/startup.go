@@ -15,7 +15,6 @@ type startupFile struct {
 	path     string // clean; "" for a context pack, a faulty entry, a path of the host
 	host     string // a path that the host resolves; "" for none
 	required bool
-	at       *node
 }
 
 type startupAction struct{ kind, value, phase string }
@@ -34,7 +33,7 @@ func (c *checker) startup(in *node, at string) *startup {
 	}
 	s := &startup{}
 	c.maps(n, field, "files", false, func(f *node, at string) {
-		file := startupFile{at: f}
+		file := startupFile{}
 		kind, kn := c.word(f, at, "kind", false, startupKinds)
 		switch {
 		case kn == nil || kind == kindFile:

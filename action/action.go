@@ -291,7 +291,7 @@ func (s *step) schema(repo *gitrepo.Repo, commit string) (func(*envelope.Envelop
 		return nil, err
 	}
 	if !ok || !e.Mode.IsFile() {
-		return nil, undecided("no regular file of commit "+commit[:12], nil)
+		return nil, undecided("no regular file of commit "+finding.Short(commit), nil)
 	}
 	data, err := repo.Blob(e.ID, userschema.MaxBytes)
 	if err != nil {

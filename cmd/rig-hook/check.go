@@ -105,7 +105,7 @@ func judgeRange(ctx context.Context, env *hooks.Env, f cli.Line, draw bool, rep 
 		return err
 	}
 	if finding.Worst(j.Findings) >= rep.Fail && f.Has("--all") && !f.Has("--baseline") {
-		rep.Notes = append(rep.Notes, "what was there before anybody checked can be taken as it is, once somebody has looked at it: rig-hook check --all --baseline "+head[:12]+" judges only what comes after")
+		rep.Notes = append(rep.Notes, "what was there before anybody checked can be taken as it is, once somebody has looked at it: rig-hook check --all --baseline "+finding.Short(head)+" judges only what comes after")
 	}
 	return nil
 }

@@ -206,7 +206,7 @@ func absent(err error) bool {
 func (s *side) sourceFinding(b policy.Bundle, wrong string) {
 	hint := "take the bundle out of the policy's bundles, if it goes for good"
 	if wrong == "is missing" && s.base != nil {
-		hint = "git checkout " + s.base.ID[:12] + " -- " + finding.Word(b.Source) + ", or first " + hint
+		hint = "git checkout " + finding.Short(s.base.ID) + " -- " + finding.Word(b.Source) + ", or first " + hint
 	}
 	s.add(b.Source, fmt.Sprintf("the source of the bundle %s %s", finding.Path(b.Output), wrong), hint)
 }

@@ -46,7 +46,7 @@ func writeGitHub(w io.Writer, r *Report) error {
 			text = finding.Path(f.Ref) + ": " + text
 		}
 		if f.Commit != "" {
-			text += " (commit " + short(f.Commit) + ")"
+			text += " (commit " + finding.Short(f.Commit) + ")"
 		}
 		annotate(&b, level, append(props, "title", f.Rule), withHint(text, f.Hint))
 	}

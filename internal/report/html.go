@@ -110,7 +110,7 @@ func writeHTML(w io.Writer, r *Report) error {
 			p.Omitted = len(r.Findings) - i + r.More.Total()
 			break
 		}
-		p.Findings = append(p.Findings, pageFinding{f.Severity.String(), place(f), finding.Clean(f.Message), finding.Clean(f.Hint), f.Rule, short(f.Commit), ruleURI(f.Rule)})
+		p.Findings = append(p.Findings, pageFinding{f.Severity.String(), place(f), finding.Clean(f.Message), finding.Clean(f.Hint), f.Rule, finding.Short(f.Commit), ruleURI(f.Rule)})
 	}
 	for i, t := range r.Threads {
 		p.Threads = append(p.Threads, threadOf(i+1, t))
@@ -162,7 +162,7 @@ func threadOf(number int, t Thread) pageThread {
 		}
 		p.Turns = append(p.Turns, pageTurn{
 			Type: text(typeOf(u)), From: text(u.From), To: text(strings.Join(u.To, ", ")), Date: text(u.Date),
-			TLDR: text(u.TLDR), Path: text(u.Path), Commit: short(u.Commit), New: u.New, Relay: u.Relay, Ties: strings.Join(said[i], "; "),
+			TLDR: text(u.TLDR), Path: text(u.Path), Commit: finding.Short(u.Commit), New: u.New, Relay: u.Relay, Ties: strings.Join(said[i], "; "),
 		})
 	}
 	p.Said = fmt.Sprintf("%s, %d of them new, and %s between them. The list says the same in words.", plural(len(t.Turns), "turn"), news, plural(len(ties), "tie"))

@@ -82,7 +82,7 @@ func findingsTable(b *summaryWriter, r *Report) {
 	for i, f := range worstFirst(r.Findings) {
 		what := markdownText(cut(f.Message, 2000))
 		if f.Commit != "" {
-			what += " (commit " + markdownCode(short(f.Commit)) + ")"
+			what += " (commit " + markdownCode(finding.Short(f.Commit)) + ")"
 		}
 		if f.Hint != "" {
 			what += "<br>Hint: " + markdownCode(cut(f.Hint, 2000))

@@ -179,13 +179,9 @@ func place(f finding.Finding) string {
 	case f.Ref != "":
 		return finding.Path(f.Ref)
 	case f.Commit != "":
-		return short(f.Commit)
+		return finding.Short(f.Commit)
 	}
 	return "-"
-}
-
-func short(id string) string {
-	return finding.Clean(id[:min(len(id), 12)])
 }
 
 func writeText(w io.Writer, r *Report) error {
@@ -193,7 +189,7 @@ func writeText(w io.Writer, r *Report) error {
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%s: %s: %s [%s]", place(f), f.Severity, finding.Clean(f.Message), f.Rule)
 		if f.Commit != "" && (f.Path != "" || f.Ref != "") {
-			fmt.Fprintf(&b, " (commit %s)", short(f.Commit))
+			fmt.Fprintf(&b, " (commit %s)", finding.Short(f.Commit))
 		}
 		b.WriteByte('\n')
 		if f.Hint != "" {

@@ -80,7 +80,7 @@ func findingLines(f finding.Finding, columns int) []string {
 	lines := wrap(fmt.Sprintf("%s: %s [%s]", place(f), f.Severity, f.Rule), "", columns)
 	msg := finding.Clean(f.Message)
 	if f.Commit != "" {
-		msg += " (commit " + short(f.Commit) + ")"
+		msg += " (commit " + finding.Short(f.Commit) + ")"
 	}
 	lines = append(lines, wrap(msg, "  ", columns)...)
 	if f.Hint != "" {

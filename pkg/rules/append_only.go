@@ -22,7 +22,7 @@ func (ps *pass) appendOnly(ctx context.Context, c *commit) error {
 			if ch.Added() || told[ch.Path] {
 				continue
 			}
-			hint := "write a new envelope instead; to take the change back: git rebase --interactive " + short(d.Parent)
+			hint := "write a new envelope instead; to take the change back: git rebase --interactive " + finding.Short(d.Parent)
 			if c.obj == nil {
 				source, err := ps.publishedIn(c, ch)
 				if err != nil {
@@ -31,7 +31,7 @@ func (ps *pass) appendOnly(ctx context.Context, c *commit) error {
 				if source == "" {
 					continue
 				}
-				hint = "write a new envelope instead; to take the change back: git restore --source=" + short(source) + " --staged --worktree -- " + finding.Word(ch.Path)
+				hint = "write a new envelope instead; to take the change back: git restore --source=" + finding.Short(source) + " --staged --worktree -- " + finding.Word(ch.Path)
 			} else if was, err := ps.replaces(c.policy, ch); err != nil {
 				return err
 			} else if !was {

@@ -35,7 +35,7 @@ func (ps *pass) commitClock(_ context.Context, c *commit) error {
 	}
 	hint, sign := "set the clock, then: git commit --amend --no-edit", " -S"
 	if c.id != ps.rng.New { // which alone can be amended as it is
-		hint, sign = "set the clock, then: git rebase --no-ff "+short(firstParent(c)), " --gpg-sign"
+		hint, sign = "set the clock, then: git rebase --no-ff "+onto(c), " --gpg-sign"
 	}
 	if c.verdict != nil {
 		hint += sign

@@ -99,7 +99,7 @@ func (ps *pass) commitSigned(_ context.Context, c *commit) error {
 	if c.unfit.Detail != "" {
 		why += ": " + c.unfit.Detail
 	}
-	again := "git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' " + short(firstParent(c))
+	again := "git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' " + onto(c)
 	hint := "sign it: " + again
 	switch c.unfit.Reason {
 	case sshsign.Unsigned:
@@ -114,11 +114,13 @@ func (ps *pass) commitSigned(_ context.Context, c *commit) error {
 	return nil
 }
 
-func firstParent(c *commit) string {
+// onto names what a commit is rebased onto: its first parent, or git's word for
+// none.
+func onto(c *commit) string {
 	if len(c.parents) == 0 {
-		return ""
+		return "--root"
 	}
-	return c.parents[0]
+	return finding.Short(c.parents[0])
 }
 
 // forge tells whether a commit passes because a forge made it, by the policy.

@@ -83,7 +83,7 @@ func (ps *pass) since(ctx context.Context, c *commit, d *diverged, theirs, ours 
 		return "", err
 	}
 	if d.since = ", since no common commit"; len(ids) > 0 {
-		d.since = ", since commit " + short(ids[0])
+		d.since = ", since commit " + finding.Short(ids[0])
 	}
 	return d.since, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/sshsign"
@@ -126,7 +127,7 @@ func (e Era) Read(read func(policy.Accepted) (*policy.Policy, *policy.Trust, err
 	if err == nil && e.Torn != nil {
 		t = policy.NewTrust("", func() ([]byte, []policy.RevocationFile, error) {
 			return nil, nil, &policy.Undecided{
-				Message: "commit " + short(e.Commit) + " joins two histories that trust different signers, and nobody whom both trust has signed it",
+				Message: "commit " + finding.Short(e.Commit) + " joins two histories that trust different signers, and nobody whom both trust has signed it",
 				Hint:    "let somebody whom both sides trust commit the signers file again: git commit -S",
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
 )
 
@@ -105,7 +106,7 @@ func TestEras(t *testing.T) {
 			p.make(w)
 			j, err := w.judgeAt(PreReceive)
 			if p.err != "" {
-				if err == nil || !strings.HasPrefix(strings.Replace(err.Error(), short(w.named("merge")), "?", 1), p.err) {
+				if err == nil || !strings.HasPrefix(strings.Replace(err.Error(), finding.Short(w.named("merge")), "?", 1), p.err) {
 					t.Errorf("got %v, want %s", err, p.err)
 				}
 				return

@@ -31,7 +31,7 @@ func (ps *pass) fastForward(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			add(ps.rng.New, "a protected ref moves from "+short(ps.rng.Old)+" to a commit that does not contain it"+lost, "git fetch, then git rebase onto the ref's new tip, then push without --force")
+			add(ps.rng.New, "a protected ref moves from "+finding.Short(ps.rng.Old)+" to a commit that does not contain it"+lost, "git fetch, then git rebase onto the ref's new tip, then push without --force")
 		}
 	}
 	roots := 0
@@ -49,10 +49,10 @@ func (ps *pass) fastForward(ctx context.Context) error {
 // ontoOf names the commit that a side history is to be put on.
 func ontoOf(r Range) string {
 	if r.Old != "" {
-		return short(r.Old)
+		return finding.Short(r.Old)
 	}
 	if len(r.Exclude) > 0 {
-		return short(r.Exclude[0])
+		return finding.Short(r.Exclude[0])
 	}
 	return "the first root"
 }

@@ -244,16 +244,6 @@ func (j *Judge) format() sshsign.ObjectFormat {
 	return sshsign.SHA1
 }
 
-func short(id string) string {
-	if len(id) > 12 {
-		return id[:12]
-	}
-	if id == "" {
-		return "--root"
-	}
-	return id
-}
-
 func sortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {

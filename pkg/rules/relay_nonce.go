@@ -80,7 +80,7 @@ func (ps *pass) nonces(ctx context.Context) error {
 func (ps *pass) tellUsed(u nonceUse, path, commit string) {
 	where := finding.Quote(path)
 	if commit != "" {
-		where += " of commit " + short(commit)
+		where += " of commit " + finding.Short(commit)
 	}
 	ps.add(u.policy, finding.Finding{Rule: "relay-nonce", Path: u.path, Line: int(u.line), Col: int(u.col), Commit: ps.walk.id(u.commit), Ref: ps.rng.Ref,
 		Message: "the nonce was used before, by " + where, Hint: "relay again with a fresh nonce: rig-bridge relay"})

@@ -17,8 +17,8 @@ func (ps *pass) signerIdentity(_ context.Context, c *commit) error {
 	// Only the last commit can be amended as it is.
 	asCommitter, asAuthor := "amend", "git commit --amend --no-edit --reset-author -S"
 	if c.id != ps.rng.New {
-		asCommitter = "git rebase --no-ff --gpg-sign " + short(firstParent(c))
-		asAuthor = "git rebase --interactive --gpg-sign " + short(firstParent(c)) +
+		asCommitter = "git rebase --no-ff --gpg-sign " + onto(c)
+		asAuthor = "git rebase --interactive --gpg-sign " + onto(c) +
 			", with edit before this commit; then " + asAuthor + "; then git rebase --continue"
 	}
 	switch {

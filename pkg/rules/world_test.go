@@ -303,7 +303,7 @@ func (w *world) told(f finding.Finding) string {
 		text += " | " + f.Hint
 	}
 	for id, name := range w.names {
-		text = strings.NewReplacer(id, "<"+name+">", short(id), "<"+name+">").Replace(text)
+		text = strings.NewReplacer(id, "<"+name+">", finding.Short(id), "<"+name+">").Replace(text)
 	}
 	return text
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/rigward/rigward/internal/report"
 )
 
 // G12: no expression is expanded in a shell, and every action is pinned.
@@ -46,6 +48,9 @@ func TestDefinition(t *testing.T) {
 		if !passed["${{ inputs."+name+" }}"] {
 			t.Errorf("the input %s reaches no step by env", name)
 		}
+	}
+	if list := "Formats: " + strings.Join(report.Formats(), ", ") + "."; !strings.Contains(def.Inputs["formats"].Description, list) {
+		t.Errorf("the input formats does not say %q", list)
 	}
 	for _, f := range files {
 		var w struct {

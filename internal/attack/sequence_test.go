@@ -29,6 +29,10 @@ const (
 	updateEvery  = 4
 )
 
+// storeSequences is how many sequences share one store: git is slow where
+// loose objects are many.
+const storeSequences = 50
+
 // program is rig-hook, built once.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "rig-hook")
@@ -76,13 +80,21 @@ func TestSequences(t *testing.T) {
 		}
 	}
 	var wg sync.WaitGroup
-	for range workers {
-		st := newStore(t)
+	for worker := range workers {
 		wg.Go(func() {
-			for seed, ok := begin(); ok; seed, ok = begin() {
-				c := newTally()
-				t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { playSequence(t, seed, st, c) })
-				end(c)
+			for k, more := 0, true; more; k++ {
+				t.Run(fmt.Sprintf("worker %d, store %d", worker, k), func(t *testing.T) {
+					st := newStore(t)
+					for range storeSequences {
+						seed, ok := begin()
+						if more = ok; !more {
+							return
+						}
+						c := newTally()
+						t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { playSequence(t, seed, st, c) })
+						end(c)
+					}
+				})
 			}
 		})
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
-// MaxBlob bounds a file that goes into a bundle, in bytes.
+// MaxBlob bounds a file that goes into a bundle, in bytes: what a gate may hold
+// in memory, whatever a format's own limit of a member is.
 const MaxBlob = 256 << 20
 
 // Repo is what is needed of a repository. *gitrepo.Repo is one.

@@ -302,6 +302,18 @@ func FuzzFormats(f *testing.F) {
 				markdownKeeps(t, out)
 			case "html":
 				htmlKeeps(t, out, text)
+			case "text":
+				if strings.Contains(strings.Trim(out, "\n"), "\n\n") || !strings.Contains(out, finding.Clean(text)) {
+					t.Fatalf("%q", out)
+				}
+			case "jsonl":
+				for line := range strings.Lines(out) {
+					if !json.Valid([]byte(line)) {
+						t.Fatalf("%q", line)
+					}
+				}
+			default:
+				t.Fatalf("the format %s has no check here", format)
 			}
 		}
 	})

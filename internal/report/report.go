@@ -18,7 +18,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// Exit codes of every gate (design: exit codes and streams).
+// Exit codes of every gate (docs/spec/policy.md#gates).
 const (
 	ExitClean     = 0 // everything could be read and nothing was found at the fail level
 	ExitFindings  = 1 // at least one finding at or above the fail level
@@ -102,7 +102,10 @@ func (r *Report) unlisted() string {
 	return fmt.Sprintf("%s and %s more were found than are listed", plural(r.More.Errors, "error"), plural(r.More.Warnings, "warning"))
 }
 
-// A format is one way to tell a report.
+// A format is one way to tell a report. A writer must tell the Problem with its
+// hint, every finding (a finding may have no path, no line, no commit), that
+// more were found than are listed, and the notes, where its medium has a place
+// for them; nothing but finding.Clean text reaches it.
 type format struct {
 	name  string
 	write func(io.Writer, *Report) error

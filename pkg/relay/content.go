@@ -55,7 +55,7 @@ func CheckContent(e *envelope.Envelope, types ...string) []finding.Finding {
 			add(RuleFields, "type", "a relay has type "+finding.Quote(e.Type)+", expected "+oneOf(types), "")
 		}
 		if e.Conforms("nonce") && !ValidNonce(e.Nonce) {
-			add(RuleNonce, "nonce", "the nonce "+finding.QuoteMax(e.Nonce, 64)+" is neither a ULID (26 characters 0-9 A-Z without I L O U, the first 0-7) nor ten such characters, a hyphen and ten more", "")
+			add(RuleNonce, "nonce", "the nonce "+finding.QuoteMax(e.Nonce, 64)+" is neither "+nonceForm, "")
 		}
 	}
 	finding.Sort(fs)

@@ -7,8 +7,14 @@ import (
 	"time"
 )
 
-// crockford is the alphabet of Crockford's base 32, upper case.
+// crockford is the alphabet of Crockford's base 32, upper case. It has no I, L,
+// O and U, which that encoding reads as other characters: a nonce is compared
+// as text, so that one value must have one spelling. The first character is at
+// most 7 because more would be above 128 bits.
 const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+// nonceForm says in words what ValidNonce demands.
+const nonceForm = "a ULID (26 characters 0-9 A-Z without I L O U, the first 0-7) nor ten such characters, a hyphen and ten more"
 
 // ValidNonce reports whether s has one of the accepted forms of a nonce
 // (docs/spec/relay.md#nonce): a ULID, or ten such characters, a hyphen and ten

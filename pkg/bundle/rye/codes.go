@@ -61,7 +61,7 @@ const (
 	DependenciesChanged = "dependencies-changed"
 )
 
-// Limits of docs/spec/ryebundle.md#manifest.
+// Limits of docs/spec/ryebundle.md#limits.
 const (
 	MaxManifest    = 4 << 20  // bytes of a manifest
 	MaxEntries     = 50_000   // entries of a manifest

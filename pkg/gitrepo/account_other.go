@@ -18,3 +18,6 @@ func (a *Account) Lent() bool { return false }
 func (a *Account) Executes(string) (why string) { return "" }
 
 func (a *Account) run(*exec.Cmd) {}
+
+// own is for git to say here.
+func (e Env) own(string) bool { return true }

@@ -109,3 +109,14 @@ func (a *Account) run(cmd *exec.Cmd) {
 		cmd.Env = append(cmd.Env, "HOME="+a.Home, "USER="+a.Name, "LOGNAME="+a.Name)
 	}
 }
+
+// own reports whether a file or directory belongs to the user by whose rights git
+// runs.
+func (e Env) own(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !e.As.Current() {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
+}

@@ -74,10 +74,14 @@ func (r *Repo) configValues(key string) ([]configValue, error) {
 	return r.config[foldKey(key)], nil
 }
 
-// readConfig lists the whole configuration in one process. Where git refuses
+// readConfig reads the whole configuration: as it lies in plain files, else as git
+// lists it, in one process. Where git refuses
 // the repository, `git config` leaves its file out without a word; so the
 // other child, which complains, is asked first.
 func (r *Repo) readConfig() (map[string][]configValue, error) {
+	if r.ctx.Err() == nil && r.knownGit() {
+		return r.known, nil
+	}
 	type answer struct {
 		stdout, stderr []byte
 		code           int

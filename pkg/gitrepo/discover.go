@@ -44,94 +44,83 @@ func findPlain(env Env) (p place, ok bool) {
 			return place{}, false
 		}
 	}
-	p.bare, ok = plainConfig(filepath.Join(p.gitDir, "config"))
-	if !ok || !given && p.bare {
+	k, ok := plainKind(filepath.Join(p.gitDir, "config"))
+	if !ok || !given && (k.bare || !env.own(env.path("")) || !env.own(p.gitDir)) {
 		return place{}, false
 	}
+	p.bare = k.bare
 	if !p.bare {
 		p.workTree = env.path("")
 	}
-	p.format, p.plain = "sha1", true
+	p.format, p.plain = k.format, true
+	head, state := looseRef(filepath.Join(p.gitDir, "HEAD"), (&Repo{place: p}).HashLen())
+	if target, symbolic := strings.CutPrefix(head, "ref: "); state != refFound || symbolic && !strings.HasPrefix(target, "refs/") {
+		return place{}, false
+	}
 	return p, true
 }
 
-// maxConfig is the largest configuration file read here, in bytes.
-const maxConfig = 1 << 20
-
-// plainConfig reads core.bare from a configuration without anything that could
-// make it mean something else to git.
-func plainConfig(file string) (bare, ok bool) {
+// plainKind reads from a repository's configuration what says of which kind it
+// is, where nothing in it makes it one that only git can read.
+func plainKind(file string) (k kind, ok bool) {
 	f, err := os.Open(file)
 	if err != nil {
-		return false, false
+		return kind{}, false
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err != nil || len(text) > maxConfig {
-		return false, false
+		return kind{}, false
 	}
 	return plainCore(string(text))
 }
 
-// plainCore returns core.bare of a configuration in which every line is blank,
-// a section in its usual form or `key = value` without quotes, escapes and
-// comments (git-config, SYNTAX), and which neither redirects git nor names an
-// extension; ok is false for every other one.
-func plainCore(text string) (bare, ok bool) {
-	section, bares, versions := "", 0, 0
-	for line := range strings.Lines(text) {
-		s := strings.Trim(line, " \t\r\n")
-		if strings.ContainsAny(s, "\\#;\x00\r") {
-			return false, false
-		}
-		if s == "" {
-			continue
-		}
-		if s[0] == '[' {
-			if s[len(s)-1] != ']' || strings.Count(s, "]") != 1 {
-				return false, false
-			}
-			name, sub, named := strings.Cut(s[1:len(s)-1], " ")
-			if !plainName(name) || named && (len(sub) < 3 || sub[0] != '"' || sub[len(sub)-1] != '"' || strings.Count(sub, `"`) != 2) {
-				return false, false
-			}
-			section = strings.ToLower(name)
-			switch section {
-			case "include", "includeif", "extensions":
-				return false, false
-			}
-			section += sub
-			continue
-		}
-		key, value, found := strings.Cut(s, "=")
-		key, value = strings.TrimRight(key, " \t"), strings.TrimLeft(value, " \t")
-		if !found || section == "" || !plainName(key) || strings.Contains(value, `"`) {
-			return false, false
-		}
-		if section != "core" {
-			continue
-		}
-		switch strings.ToLower(key) {
-		case "worktree":
-			return false, false
-		case "repositoryformatversion":
-			if versions++; versions > 1 || value != "0" {
-				return false, false
-			}
-		case "bare":
-			if bares++; bares > 1 || value != "true" && value != "false" {
-				return false, false
-			}
-			bare = value == "true"
-		}
-	}
-	return bare, bares == 1
+// A kind is what a repository's own configuration says of how it is stored.
+type kind struct {
+	bare   bool
+	format string // "sha1" or "sha256"
 }
 
-// plainName accepts the name of a section or key: letters, digits and hyphens,
-// of which git wants a letter first in a key.
-func plainName(s string) bool {
-	return s != "" && (s[0]|0x20 >= 'a' && s[0]|0x20 <= 'z') && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
+// plainCore returns the kind that a configuration names once and in the words that
+// git writes; ok is false where it does not, where it redirects git, and where it
+// has an extension other than the object format and a promisor remote
+// (gitrepository-layout, git-config: extensions.*).
+func plainCore(text string) (k kind, ok bool) {
+	items, ok := parseConfigFile(text)
+	if !ok {
+		return kind{}, false
+	}
+	once := map[string]string{}
+	for _, item := range items {
+		if !strings.HasPrefix(item.key, "extensions.") {
+			switch item.key {
+			case "core.worktree":
+				return kind{}, false
+			case "core.bare", "core.repositoryformatversion":
+			default:
+				continue
+			}
+		}
+		if _, twice := once[item.key]; twice || item.bare {
+			return kind{}, false
+		}
+		once[item.key] = item.text
+	}
+	k = kind{bare: once["core.bare"] == "true", format: "sha1"}
+	version := once["core.repositoryformatversion"]
+	for key, value := range once {
+		switch {
+		case key == "core.bare" && (value == "true" || value == "false"):
+		case key == "core.repositoryformatversion" && (value == "0" || value == "1"):
+		case key == "extensions.objectformat" && version == "1" && (value == "sha1" || value == "sha256"):
+			k.format = value
+		case key == "extensions.partialclone" && value != "":
+		default:
+			return kind{}, false
+		}
+	}
+	_, said := once["core.bare"]
+	return k, said
 }
 
 // askPlace asks git, in one process.

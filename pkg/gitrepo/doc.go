@@ -8,9 +8,12 @@
 //
 // # Objects
 //
-// All objects come through one long-lived `git cat-file --batch-command
-// --buffer` (git 2.36 or newer), with sizes asked for before contents, so that
-// a limit holds before anything is read. Object reads one, Objects many,
+// A few small objects are read as they lie in the repository, loose or in packs,
+// where the repository and git itself are of the usual form; what is returned is
+// proved by its hash, and nothing is ever said to be missing. All others come
+// through one long-lived `git cat-file --batch-command --buffer` (git 2.36 or
+// newer), with sizes asked for before contents, so that a limit holds before
+// anything is read. Object reads one, Objects many,
 // Commit parses. ScanCommits walks commits with their changes against each
 // parent and reads ahead while the caller works. Replace refs, grafts and the
 // shallow file are not obeyed: objects are the real ones, and a history that
@@ -31,6 +34,11 @@
 // ErrCut …) are found with errors.Is.
 //
 // # Processes
+//
+// A hook on a small commit or push starts none: configuration, refs and objects
+// are read without git where their files are plain, and git is asked wherever they
+// are not, a file is not written as git writes it, or the git program is none that
+// is known (on Linux, an executable with git's own texts in it).
 //
 // Children get an environment made on purpose from Env.Environ: git's own
 // variables for this repository stay as given, whatever changes output, writes

@@ -86,7 +86,7 @@ func (r *Repo) objects(ids []ID, limit, most int64, fn func(Object) error) error
 	}
 	for len(ids) > 0 {
 		part := ids[:min(len(ids), maxBatch)]
-		heads, err := r.cat.info(part)
+		heads, err := r.headers(part)
 		if err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (r *Repo) objects(ids []ID, limit, most int64, fn func(Object) error) error
 				n++
 			}
 			data := make([][]byte, len(wanted))
-			if err := r.cat.contents(wanted, most, func(i int, d []byte) { data[i] = d }); err != nil {
+			if err := r.contents(wanted, most, func(i int, d []byte) { data[i] = d }); err != nil {
 				return err
 			}
 			for i, h := range heads[:n] {
@@ -171,7 +171,7 @@ func (r *Repo) Has(ids []ID) (types []string, err error) {
 			return nil, err
 		}
 	}
-	heads, err := r.cat.info(ids)
+	heads, err := r.headers(ids)
 	if err != nil {
 		return nil, err
 	}

@@ -220,7 +220,7 @@ func (r *Repo) hasRefNamed(word string) bool {
 	if !r.plain {
 		return true
 	}
-	if _, state := looseRef(filepath.Join(r.gitDir, word), sha1Digits); state != refAbsent {
+	if _, state := looseRef(filepath.Join(r.gitDir, word), r.HashLen()); state != refAbsent {
 		return true
 	}
 	for _, name := range []string{"refs/" + word, "refs/tags/" + word, "refs/heads/" + word, "refs/remotes/" + word, "refs/remotes/" + word + "/HEAD"} {
@@ -245,9 +245,9 @@ const (
 func (r *Repo) plainRef(name string) (Ref, refState) {
 	result := Ref{Name: name}
 	for range maxSymbolic {
-		value, state := looseRef(filepath.Join(r.gitDir, filepath.FromSlash(name)), sha1Digits)
+		value, state := looseRef(filepath.Join(r.gitDir, filepath.FromSlash(name)), r.HashLen())
 		if state == refAbsent {
-			value, state = packedRef(filepath.Join(r.gitDir, "packed-refs"), name)
+			value, state = packedRef(filepath.Join(r.gitDir, "packed-refs"), name, r.HashLen())
 		}
 		if state == refAbsent && result.Target != "" {
 			return result, refFound
@@ -287,9 +287,10 @@ func looseRef(file string, digits int) (value string, state refState) {
 	return line, refFound
 }
 
-// packedRef reads the id of a ref from packed-refs: a header, lines of an id, a
-// blank and a name, and after an annotated tag a line of "^" and an id.
-func packedRef(file, name string) (id string, state refState) {
+// packedRef reads the id of a ref, of so many digits, from packed-refs: a header, lines of an id, a
+// blank and a name, and after an annotated tag a line of "^" and an id. The names
+// are in order, each once; git has to say of any other file.
+func packedRef(file, name string, digits int) (id string, state refState) {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", refAbsent
@@ -299,42 +300,40 @@ func packedRef(file, name string) (id string, state refState) {
 	}
 	defer f.Close()
 	lines := bufio.NewReaderSize(f, 64<<10)
+	state, last := refAbsent, ""
 	for first := true; ; first = false {
 		line, err := lines.ReadSlice('\n')
 		if err == io.EOF && len(line) == 0 {
-			return "", refAbsent
+			return id, state
 		}
 		if err != nil {
 			return "", refUnclear // no line end, or longer than any name
 		}
-		id, found, ok := packedLine(string(line[:len(line)-1]), first)
-		if !ok {
+		at, found, ok := packedLine(string(line[:len(line)-1]), first, digits)
+		if !ok || found != "" && found <= last {
 			return "", refUnclear
 		}
 		if found == name {
-			return id, refFound
+			id, state = at, refFound
+		}
+		if found != "" {
+			last = found
 		}
 	}
 }
 
 // packedLine reads one line of packed-refs; name is "" for the header and the
 // peeled id of a tag. first says that nothing came before.
-func packedLine(line string, first bool) (id, name string, ok bool) {
+func packedLine(line string, first bool, digits int) (id, name string, ok bool) {
 	if first && strings.HasPrefix(line, "# ") {
 		return "", "", true
 	}
 	if peeled, found := strings.CutPrefix(line, "^"); found {
-		return "", "", !first && plainID(peeled)
+		return "", "", !first && fullID(peeled, digits)
 	}
 	id, name, _ = strings.Cut(line, " ")
-	return id, name, plainID(id) && CheckRefName(name) == nil
+	return id, name, fullID(id, digits) && CheckRefName(name) == nil
 }
-
-// sha1Digits is how many digits an id has where plainRef reads refs.
-const sha1Digits = 40
-
-// plainID accepts a full SHA-1 id other than the one of no object.
-func plainID(s string) bool { return fullID(s, sha1Digits) }
 
 // fullID accepts a full id of so many digits other than the one of no object.
 func fullID(s string, digits int) bool {

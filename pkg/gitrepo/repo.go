@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -20,6 +21,10 @@ type Repo struct {
 	trees treeCache
 
 	lately commits
+
+	knownOnce sync.Once
+	known     map[string][]configValue // the configuration as read without git; nil: git is asked for all
+	stored    *store                   // nil: objects are read by git alone
 
 	configOnce sync.Once
 	config     map[string][]configValue
@@ -48,12 +53,87 @@ func Open(ctx context.Context, env Env) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.knownGit() && r.stored != nil {
+		return r, nil
+	}
 	if err := r.cat.start(); err != nil {
 		return nil, err
 	}
 	// Whoever reads objects reads the configuration, too: both start now.
 	go func() { _, _ = r.configValues("") }()
 	return r, nil
+}
+
+// knownGit reports whether files of the repository can be read in git's place: it
+// is a plain one, git is a program that is known to read them so, and all of its
+// configuration can be read.
+func (r *Repo) knownGit() bool {
+	r.knownOnce.Do(func() {
+		if !r.plain || !r.env.As.Current() || r.env.tested() {
+			return
+		}
+		system, ok := systemConfig(r.git)
+		if !ok {
+			return
+		}
+		if r.known, ok = plainConfig(r.env, system, filepath.Join(r.commonDir, "config")); ok {
+			r.stored = newStore(r.env, r.commonDir, r.HashLen()/2)
+		}
+	})
+	return r.known != nil
+}
+
+// tested reports whether a variable is set by which git's own tests make it behave
+// in another way.
+func (e Env) tested() bool {
+	for _, kv := range e.Environ {
+		if strings.HasPrefix(kv, "GIT_TEST_") && !strings.HasPrefix(kv, "GIT_TEST_FSYNC=") {
+			return true
+		}
+	}
+	return false
+}
+
+// headers returns type and size of objects, in the order of ids: as the files of
+// the repository say, else git.
+func (r *Repo) headers(ids []ID) ([]header, error) {
+	if r.ctx.Err() != nil || !r.knownGit() {
+		return r.cat.info(ids)
+	}
+	heads, all := r.stored.info(ids)
+	if all {
+		return heads, nil
+	}
+	var rest []ID
+	for i, h := range heads {
+		if h.id == "" {
+			rest = append(rest, ids[i])
+		}
+	}
+	more, err := r.cat.info(rest)
+	if err != nil {
+		return nil, err
+	}
+	for i, h := range heads {
+		if h.id == "" {
+			heads[i], more = more[0], more[1:]
+		}
+	}
+	return heads, nil
+}
+
+// contents reads objects that headers has returned, as session.contents does.
+func (r *Repo) contents(heads []header, most int64, fn func(i int, data []byte)) error {
+	if r.ctx.Err() == nil && r.knownGit() {
+		if list, ok := r.stored.contents(heads); ok {
+			for i, data := range list {
+				r.cat.read.Add(int64(len(data)))
+				fn(i, data[:min(int64(len(data)), most)])
+			}
+			return nil
+		}
+	}
+	return r.cat.contents(heads, most, fn)
 }
 
 // OpenIdle is Open for a caller that may need no object at all: no child is
@@ -84,6 +164,8 @@ func OpenIdle(ctx context.Context, env Env) (*Repo, error) {
 func (r *Repo) Close() error {
 	r.configOnce.Do(func() { r.configErr = errClosed() }) // or wait for it
 	r.cat.close()
+	r.knownOnce.Do(func() {})
+	r.stored.close()
 	r.lately.clear()
 	return nil
 }

@@ -459,7 +459,7 @@ func (r *Repo) treeSizes(want []wantTree) (map[ID]header, error) {
 	if len(absent) == 0 {
 		return sizes, nil
 	}
-	heads, err := r.cat.info(absent)
+	heads, err := r.headers(absent)
 	if err != nil {
 		return nil, err
 	}
@@ -508,7 +508,7 @@ func (r *Repo) readTrees(want []wantTree, sizes map[ID]header) (map[ID]*Tree, er
 		ids[i], heads[i] = w.id, sizes[w.id]
 	}
 	var bad error
-	err := r.cat.contents(heads, MaxTree, func(i int, data []byte) {
+	err := r.contents(heads, MaxTree, func(i int, data []byte) {
 		if bad != nil {
 			return
 		}

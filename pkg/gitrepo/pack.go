@@ -1,0 +1,358 @@
+package gitrepo
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// A packFile is a pack with its index of version 2 (gitformat-pack(5)), read in
+// places: what is not asked for is not read, however large both are.
+type packFile struct {
+	data, index io.ReaderAt
+	files       []*os.File // the two, to be closed
+	size        int64      // bytes of the pack before its checksum
+	hash        int        // bytes of an id
+	fanout      [256]uint32
+	count       int64
+	wide        int64 // offsets of eight bytes in the index
+}
+
+const (
+	packHead  = 12
+	indexHead = 8 + 4*256
+)
+
+// packed reads an object from the packs.
+func (s *store) packed(id []byte) (typ string, data []byte, ok bool) {
+	if !s.listed {
+		s.listed = true
+		s.list()
+	}
+	for _, p := range s.packs {
+		if at, found := p.find(id); found {
+			if typ, data, ok = s.entry(p, at); ok {
+				return typ, data, true
+			}
+		}
+	}
+	return "", nil, false
+}
+
+// list opens the packs; if there are many, none.
+func (s *store) list() {
+	for _, dir := range s.dirs {
+		names, err := os.ReadDir(filepath.Join(dir, "pack"))
+		if err != nil {
+			continue
+		}
+		for _, e := range names {
+			base, ok := strings.CutSuffix(e.Name(), ".idx")
+			if !ok {
+				continue
+			}
+			if len(s.packs) == maxPacks {
+				s.closePacks()
+				return
+			}
+			if p := openPack(filepath.Join(dir, "pack", base), s.hash); p != nil {
+				s.packs = append(s.packs, p)
+			}
+		}
+	}
+}
+
+func (s *store) closePacks() {
+	for _, p := range s.packs {
+		p.close()
+	}
+	s.packs = nil
+}
+
+// openPack opens a pack and its index, whose paths are base and a suffix. It is nil
+// where newPack says no.
+func openPack(base string, hash int) *packFile {
+	var files []*os.File
+	var sizes []int64
+	for _, suffix := range []string{".idx", ".pack"} {
+		f, err := os.Open(base + suffix)
+		if err != nil {
+			break
+		}
+		files = append(files, f)
+		info, err := f.Stat()
+		if err != nil || !info.Mode().IsRegular() {
+			break
+		}
+		sizes = append(sizes, info.Size())
+	}
+	p := &packFile{files: files, hash: hash}
+	if len(sizes) != 2 || !p.known(files[0], sizes[0], files[1], sizes[1]) {
+		p.close()
+		return nil
+	}
+	return p
+}
+
+// known reports whether a pack and its index, of so many bytes, are of the known
+// form and belong together, as git sees it.
+func (p *packFile) known(index io.ReaderAt, indexSize int64, data io.ReaderAt, size int64) bool {
+	p.index, p.data = index, data
+	h := int64(p.hash)
+	head, first := make([]byte, indexHead), make([]byte, packHead)
+	named, sum := make([]byte, h), make([]byte, h)
+	for _, part := range []struct {
+		from io.ReaderAt
+		to   []byte
+		at   int64
+	}{{index, head, 0}, {index, named, indexSize - 2*h}, {data, first, 0}, {data, sum, size - h}} {
+		if part.at < 0 {
+			return false
+		}
+		if _, err := part.from.ReadAt(part.to, part.at); err != nil {
+			return false
+		}
+	}
+	if string(head[:8]) != "\xfftOc\x00\x00\x00\x02" || string(first[:4]) != "PACK" || !bytes.Equal(named, sum) {
+		return false
+	}
+	for i := range p.fanout {
+		p.fanout[i] = binary.BigEndian.Uint32(head[8+4*i:])
+		if i > 0 && p.fanout[i] < p.fanout[i-1] {
+			return false
+		}
+	}
+	p.count, p.size = int64(p.fanout[255]), size-h
+	rest := indexSize - indexHead - p.count*(h+8) - 2*h
+	p.wide = rest / 8
+	version := binary.BigEndian.Uint32(first[4:])
+	return (version == 2 || version == 3) && int64(binary.BigEndian.Uint32(first[8:])) == p.count &&
+		rest >= 0 && rest%8 == 0 && p.wide <= p.count
+}
+
+func (p *packFile) close() {
+	for _, f := range p.files {
+		_ = f.Close()
+	}
+}
+
+// find returns where in the pack an object lies.
+func (p *packFile) find(id []byte) (at int64, ok bool) {
+	low, high := int64(0), int64(p.fanout[id[0]])
+	if id[0] > 0 {
+		low = int64(p.fanout[id[0]-1])
+	}
+	buf := make([]byte, p.hash)
+	for low < high {
+		middle := (low + high) / 2
+		if _, err := p.index.ReadAt(buf, indexHead+middle*int64(p.hash)); err != nil {
+			return 0, false
+		}
+		switch c := bytes.Compare(buf, id); {
+		case c < 0:
+			low = middle + 1
+		case c > 0:
+			high = middle
+		default:
+			return p.offset(middle)
+		}
+	}
+	return 0, false
+}
+
+// offset returns the offset of an object by its number in the index.
+func (p *packFile) offset(n int64) (at int64, ok bool) {
+	var buf [8]byte
+	offsets := indexHead + p.count*int64(p.hash+4)
+	if _, err := p.index.ReadAt(buf[:4], offsets+4*n); err != nil {
+		return 0, false
+	}
+	small := binary.BigEndian.Uint32(buf[:4])
+	if small&0x80000000 == 0 {
+		return int64(small), true
+	}
+	w := int64(small &^ 0x80000000)
+	if w >= p.wide {
+		return 0, false
+	}
+	if _, err := p.index.ReadAt(buf[:], offsets+4*p.count+8*w); err != nil {
+		return 0, false
+	}
+	at = int64(binary.BigEndian.Uint64(buf[:]))
+	return at, at >= 0
+}
+
+// Types of the entries of a pack.
+const (
+	packCommit   = 1
+	packTag      = 4
+	packByOffset = 6
+	packByID     = 7
+)
+
+var packTypes = [...]string{packCommit: "commit", 2: "tree", 3: "blob", packTag: "tag"}
+
+// entry reads the object of an entry: what is compressed there, or what comes of
+// the differences to another one of the same pack.
+func (s *store) entry(p *packFile, at int64) (typ string, data []byte, ok bool) {
+	var deltas [][]byte
+	weight := int64(0)
+	for {
+		kind, size, base, z, ok := s.open(p, at)
+		if !ok {
+			return "", nil, false
+		}
+		data, ok := s.inflate(z, size)
+		if !ok {
+			return "", nil, false
+		}
+		if kind <= packTag {
+			var room []byte // for the next one
+			for i := len(deltas) - 1; i >= 0; i-- {
+				to, ok := applyDelta(room, data, deltas[i], maxStored)
+				if !ok {
+					return "", nil, false
+				}
+				data, room = to, data
+				s.bytes += int64(len(data))
+			}
+			return packTypes[kind], data, true
+		}
+		weight += size
+		if deltas = append(deltas, data); len(deltas) > maxDeltaChain || weight > maxDeltas {
+			return "", nil, false
+		}
+		at = base
+	}
+}
+
+// open reads the head of an entry, and returns what inflates its contents. base is
+// where the entry lies that it differs from.
+func (s *store) open(p *packFile, at int64) (kind int, size, base int64, z io.Reader, ok bool) {
+	if at < packHead || at >= p.size {
+		return 0, 0, 0, nil, false
+	}
+	head := make([]byte, min(64, p.size-at))
+	if _, err := p.data.ReadAt(head, at); err != nil {
+		return 0, 0, 0, nil, false
+	}
+	kind, size, n, ok := entryHead(head)
+	if !ok {
+		return 0, 0, 0, nil, false
+	}
+	switch kind {
+	case packByOffset:
+		back, used, ok := backOffset(head[n:])
+		if !ok || back <= 0 || back > at-packHead {
+			return 0, 0, 0, nil, false
+		}
+		base, n = at-back, n+used
+	case packByID:
+		if len(head) < n+p.hash {
+			return 0, 0, 0, nil, false
+		}
+		if base, ok = p.find(head[n : n+p.hash]); !ok {
+			return 0, 0, 0, nil, false
+		}
+		n += p.hash
+	}
+	z, err := s.inflater(io.NewSectionReader(p.data, at+int64(n), p.size-at-int64(n)))
+	return kind, size, base, z, err == nil
+}
+
+// entryHead reads type and size of an entry: three bits and four in the first byte,
+// seven of the size in each that follows, the lowest ones first.
+func entryHead(b []byte) (kind int, size int64, n int, ok bool) {
+	for shift := 0; n < len(b) && shift < 60; n++ {
+		c := b[n]
+		if n == 0 {
+			kind, size, shift = int(c>>4&7), int64(c&15), 4
+		} else {
+			size |= int64(c&0x7f) << shift
+			shift += 7
+		}
+		if c&0x80 == 0 {
+			return kind, size, n + 1, kind != 0 && kind != 5
+		}
+	}
+	return 0, 0, 0, false
+}
+
+// backOffset reads how far before an entry its base lies.
+func backOffset(b []byte) (back int64, n int, ok bool) {
+	back64, ok := takeVarint(func(int) []byte {
+		if n++; n > len(b) {
+			return nil
+		}
+		return b[n-1 : n]
+	})
+	return int64(back64), n, ok
+}
+
+// applyDelta makes an object of at most so many bytes from another one and a
+// difference: the two sizes, then copies from the base and bytes of its own
+// (gitformat-pack(5), Deltified representation). It may use room for it.
+func applyDelta(room, base, delta []byte, most int64) (data []byte, ok bool) {
+	from, delta, ok := deltaSize(delta)
+	to, delta, ok2 := deltaSize(delta)
+	if !ok || !ok2 || from != int64(len(base)) || to > most {
+		return nil, false
+	}
+	if data = room[:0]; int64(cap(data)) < to {
+		data = make([]byte, 0, to)
+	}
+	for len(delta) > 0 {
+		op := delta[0]
+		delta = delta[1:]
+		part := delta
+		if op&0x80 == 0 {
+			n := int(op)
+			if n == 0 || n > len(delta) {
+				return nil, false
+			}
+			part, delta = delta[:n], delta[n:]
+		} else {
+			var arg [7]byte // four of the offset, three of the size
+			for i := range arg {
+				if op>>i&1 == 0 {
+					continue
+				}
+				if len(delta) == 0 {
+					return nil, false
+				}
+				arg[i], delta = delta[0], delta[1:]
+			}
+			at := int64(binary.LittleEndian.Uint32(arg[:4]))
+			n := int64(arg[4]) | int64(arg[5])<<8 | int64(arg[6])<<16
+			if n == 0 {
+				n = 0x10000
+			}
+			if at > int64(len(base)) || n > int64(len(base))-at {
+				return nil, false
+			}
+			part = base[at : at+n]
+		}
+		if int64(len(data)+len(part)) > to {
+			return nil, false
+		}
+		data = append(data, part...)
+	}
+	return data, int64(len(data)) == to
+}
+
+// deltaSize reads a size: seven bits a byte, the lowest ones first.
+func deltaSize(b []byte) (size int64, rest []byte, ok bool) {
+	for i, c := range b {
+		if i == 8 {
+			break
+		}
+		size |= int64(c&0x7f) << (7 * i)
+		if c&0x80 == 0 {
+			return size, b[i+1:], true
+		}
+	}
+	return 0, nil, false
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package gitrepo
+
+// systemConfig knows no program here, so that git is always asked.
+func systemConfig(string) (path string, ok bool) { return "", false }

@@ -1,0 +1,302 @@
+package gitrepo
+
+import (
+	"bufio"
+	"bytes"
+	"compress/zlib"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// A store reads objects without git, as they lie in the object directories of a
+// repository and of a push: loose, or in packs of the usual form. What it returns
+// has the id that was asked for, by its hash, so that it is the object, wherever
+// and however it is stored. Of everything else it says that it does not know, and
+// git is asked: it never says that an object is not there.
+type store struct {
+	dirs []string // absolute
+	hash int      // bytes of an id
+
+	mu     sync.Mutex
+	packs  []*packFile
+	listed bool
+	spent  int               // objects looked for
+	bytes  int64             // inflated so far
+	kept   map[ID]looseBytes // read by info, until somebody takes the contents
+	held   int64             // bytes of kept
+	zlib   io.ReadCloser
+	in     *bufio.Reader
+}
+
+type looseBytes struct {
+	typ  string
+	data []byte
+}
+
+// Limits of what a store reads. What is more is read faster by git, which keeps
+// what it has inflated.
+const (
+	maxStored      = 2 << 20  // bytes of one object, or of one that it differs from
+	maxStoreBytes  = 32 << 20 // inflated in all
+	maxStoreCount  = 2048     // objects looked for
+	maxStoreHeld   = 8 << 20  // bytes kept for contents
+	maxStoreBatch  = 64       // objects of one request
+	maxObjectDirs  = 8
+	maxPacks       = 64
+	maxDeltaChain  = 64
+	maxDeltas      = 4 << 20  // bytes of the differences that lead to one object
+	maxAlternates  = 64 << 10 // bytes of info/alternates
+	maxLooseHeader = 32
+)
+
+// newStore finds the object directories: the repository's own or the quarantine of
+// a push, and what they borrow from (git(1), GIT_OBJECT_DIRECTORY;
+// gitrepository-layout, objects/info/alternates). nil: only git can.
+func newStore(env Env, commonDir string, hash int) *store {
+	s := &store{hash: hash}
+	own := filepath.Join(commonDir, "objects")
+	if dir, set := env.Lookup("GIT_OBJECT_DIRECTORY"); set {
+		if dir == "" {
+			return nil
+		}
+		own = env.path(dir)
+	}
+	list, _ := env.Lookup("GIT_ALTERNATE_OBJECT_DIRECTORIES")
+	if !s.add(own) || !s.borrow(strings.Split(list, string(os.PathListSeparator))) {
+		return nil
+	}
+	for i := 0; i < len(s.dirs); i++ { // grows
+		file := filepath.Join(s.dirs[i], "info", "alternates")
+		info, err := os.Stat(file)
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil || !info.Mode().IsRegular() || info.Size() > maxAlternates {
+			return nil
+		}
+		text, err := os.ReadFile(file)
+		if err != nil || !s.borrow(strings.Split(string(text), "\n")) {
+			return nil
+		}
+	}
+	return s
+}
+
+// borrow adds directories, each as a plain absolute path.
+func (s *store) borrow(dirs []string) bool {
+	for _, dir := range dirs {
+		if dir == "" {
+			continue
+		}
+		if !filepath.IsAbs(dir) || strings.ContainsAny(dir, "\"\\\r\x00") || !s.add(filepath.Clean(dir)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *store) add(dir string) bool {
+	for _, d := range s.dirs {
+		if d == dir {
+			return true
+		}
+	}
+	s.dirs = append(s.dirs, dir)
+	return len(s.dirs) <= maxObjectDirs
+}
+
+// close closes the files.
+func (s *store) close() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closePacks()
+	s.listed, s.spent, s.kept = true, maxStoreCount, nil
+}
+
+// info returns headers of those objects that it can read, "" as id of the others.
+func (s *store) info(ids []ID) (heads []header, all bool) {
+	heads, all = make([]header, len(ids)), true
+	if s == nil || len(ids) > maxStoreBatch {
+		return heads, len(ids) == 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, id := range ids {
+		if typ, data, ok := s.read(id); ok {
+			heads[i] = header{id: id, typ: typ, size: int64(len(data))}
+		} else {
+			all = false
+		}
+	}
+	return heads, all
+}
+
+// contents returns the contents of objects that info has read, and lets go of them;
+// ok is false if one of them is not at hand.
+func (s *store) contents(heads []header) (data [][]byte, ok bool) {
+	if s == nil || len(heads) > maxStoreBatch {
+		return nil, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	data = make([][]byte, len(heads))
+	for i, h := range heads {
+		typ, d, ok := s.read(h.id)
+		if !ok || typ != h.typ || int64(len(d)) != h.size {
+			return nil, false
+		}
+		data[i] = d
+	}
+	for _, h := range heads {
+		s.held -= int64(len(s.kept[h.id].data))
+		delete(s.kept, h.id)
+	}
+	return data, true
+}
+
+// read returns one object and keeps it.
+func (s *store) read(id ID) (typ string, data []byte, ok bool) {
+	if k, ok := s.kept[id]; ok {
+		return k.typ, k.data, true
+	}
+	if s.spent >= maxStoreCount || s.bytes > maxStoreBytes {
+		return "", nil, false
+	}
+	s.spent++
+	raw, err := hex.DecodeString(id)
+	if err != nil || len(raw) != s.hash {
+		return "", nil, false
+	}
+	if typ, data, ok = s.loose(id); !ok {
+		typ, data, ok = s.packed(raw)
+	}
+	if !ok || !s.proves(raw, typ, data) {
+		return "", nil, false
+	}
+	if s.held+int64(len(data)) > maxStoreHeld {
+		clear(s.kept)
+		s.held = 0
+	}
+	if s.kept == nil {
+		s.kept = make(map[ID]looseBytes)
+	}
+	s.kept[id], s.held = looseBytes{typ, data}, s.held+int64(len(data))
+	return typ, data, true
+}
+
+// proves reports whether an object has this id.
+func (s *store) proves(id []byte, typ string, data []byte) bool {
+	var h hash.Hash
+	if s.hash == sha256.Size {
+		h = sha256.New()
+	} else {
+		h = sha1.New()
+	}
+	_, _ = io.WriteString(h, typ+" "+strconv.Itoa(len(data))+"\x00")
+	_, _ = h.Write(data)
+	return bytes.Equal(h.Sum(nil), id)
+}
+
+// loose reads an object from a file of its own: compressed, its type, a blank, its
+// size and a NUL before it.
+func (s *store) loose(id ID) (typ string, data []byte, ok bool) {
+	for _, dir := range s.dirs {
+		f, err := os.Open(filepath.Join(dir, id[:2], id[2:]))
+		if err != nil {
+			continue
+		}
+		info, err := f.Stat()
+		if ok = err == nil && info.Mode().IsRegular(); ok {
+			typ, data, ok = s.looseFile(f)
+		}
+		_ = f.Close()
+		if ok {
+			return typ, data, true
+		}
+	}
+	return "", nil, false
+}
+
+func (s *store) looseFile(f io.Reader) (typ string, data []byte, ok bool) {
+	z, err := s.inflater(f)
+	if err != nil {
+		return "", nil, false
+	}
+	head := make([]byte, 0, maxLooseHeader)
+	for {
+		head = head[:len(head)+1]
+		if _, err := io.ReadFull(z, head[len(head)-1:]); err != nil {
+			return "", nil, false
+		}
+		if head[len(head)-1] == 0 {
+			break
+		}
+		if len(head) == maxLooseHeader {
+			return "", nil, false
+		}
+	}
+	typ, size, ok := looseHeader(string(head[:len(head)-1]))
+	if !ok {
+		return "", nil, false
+	}
+	data, ok = s.inflate(z, size)
+	return typ, data, ok
+}
+
+// looseHeader parses `<type> SP <size>`.
+func looseHeader(text string) (typ string, size int64, ok bool) {
+	typ, digits, _ := strings.Cut(text, " ")
+	switch typ {
+	case "commit", "tree", "blob", "tag":
+	default:
+		return "", 0, false
+	}
+	if !isDigits(digits) || len(digits) > 1 && digits[0] == '0' {
+		return "", 0, false
+	}
+	size, err := strconv.ParseInt(digits, 10, 64)
+	return typ, size, err == nil
+}
+
+// inflater makes what is compressed in a reader readable. There is one at a time.
+func (s *store) inflater(in io.Reader) (io.Reader, error) {
+	if s.in == nil {
+		s.in = bufio.NewReaderSize(in, 4096)
+	} else {
+		s.in.Reset(in)
+	}
+	if s.zlib == nil {
+		z, err := zlib.NewReader(s.in)
+		if err == nil {
+			s.zlib = z
+		}
+		return z, err
+	}
+	return s.zlib, s.zlib.(zlib.Resetter).Reset(s.in, nil)
+}
+
+// inflate reads to the end what has exactly so many bytes.
+func (s *store) inflate(z io.Reader, size int64) (data []byte, ok bool) {
+	if size < 0 || size > maxStored {
+		return nil, false
+	}
+	s.bytes += size
+	data = make([]byte, size)
+	if _, err := io.ReadFull(z, data); err != nil {
+		return nil, false
+	}
+	var more [1]byte
+	n, err := z.Read(more[:])
+	return data, n == 0 && err == io.EOF
+}

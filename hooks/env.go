@@ -31,6 +31,9 @@ type Env struct {
 	// HandOver lets rig-control do the rest, and returns its exit code if it
 	// does not take this process's place. Nil: there is no control plane.
 	HandOver func(args []string) (code int, err error)
+	// Ship starts rig-control to take the outbox further, and does not wait for
+	// it. Nil: there is no control plane.
+	Ship func() error
 }
 
 // Getenv returns the last value of a variable in Environ, "" if unset.

@@ -51,15 +51,22 @@ func Run(ctx context.Context, name string, env *Env) int {
 		fmt.Fprintf(env.Stderr, "rig-hook: no hook is called %s\n", finding.Quote(name))
 		return report.ExitUndecided
 	}
+	if server {
+		g.log = &pushLog{env: env, began: g.started}
+	}
 	if err := g.flags(server); err != nil {
 		g.report.Problem = err
 	} else {
 		g.within(ctx, run)
 	}
+	code := g.report.ExitCode()
 	if g.tell(server) != nil {
-		return report.ExitUndecided // nobody learns of a pass that could not be told
+		code = report.ExitUndecided // nobody learns of a pass that could not be told
 	}
-	return g.report.ExitCode()
+	if server {
+		g.log.judged(code, &g.report)
+	}
+	return code
 }
 
 // A gate is one run of a hook.
@@ -81,6 +88,7 @@ type gate struct {
 	pol    *policy.Policy // of the gate: what is protected, how long, how much is printed
 	source string         // of the ref updates, where a pre-push got no lines
 	report report.Report
+	log    *pushLog // of a server
 }
 
 // Time-outs where neither a flag nor the policy gives one. A forge kills its
@@ -184,6 +192,9 @@ func (g *gate) open(ctx context.Context) (err error) {
 	g.repo, err = gitrepo.Open(ctx, gitrepo.Env{Environ: g.env.Environ, Dir: g.env.Dir})
 	if err != nil {
 		return err
+	}
+	if g.log != nil {
+		g.log.open(g.repo, g.name)
 	}
 	if own, _, err := g.repo.ConfigLast("rigward.timeout"); err != nil {
 		return err

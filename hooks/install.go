@@ -54,17 +54,9 @@ const ChainedSuffix = ".before-rigward"
 // on every system, since git runs hooks through its own sh on Windows too.
 //
 // The program may be OnPath: then the shim looks it up when it runs.
-//
-// That of post-receive starts rig-control, which does the work of this hook,
-// without the program where it lies beside it.
 func Shim(hook, program string, chained bool) []byte {
 	var b strings.Builder
 	b.WriteString("#!/bin/sh\n" + marker + "\n")
-	control, there := "", "" // how rig-control is called, and the test for it
-	if hook == "post-receive" {
-		control = shellQuote(filepath.ToSlash(controlBeside(program)))
-		there = "test -f " + control + " && test -x " + control + " && "
-	}
 	run := fmt.Sprintf("exec %s %s \"$@\"\n", shellQuote(filepath.ToSlash(program)), hook)
 	if program == OnPath {
 		b.WriteString("command -v '" + OnPath + "' >/dev/null 2>&1 || {\n" +
@@ -77,33 +69,18 @@ func Shim(hook, program string, chained bool) []byte {
 	first := "test ! -x " + kept + " || " + kept + " \"$@\""
 	switch {
 	case !chained:
-		if there != "" {
-			b.WriteString(there + "exec " + control + " " + hook + "\n")
-		}
 		b.WriteString(run)
 	case readsStdin(hook):
 		// Both read the ref lines: they are kept and given to each.
 		b.WriteString("lines=$(cat)\n")
 		b.WriteString("lines() { test -z \"$lines\" || printf '%s\\n' \"$lines\"; }\n")
 		b.WriteString("lines | { " + first + "; } || exit $?\n")
-		if there != "" {
-			b.WriteString(there + "{ lines | " + control + " " + hook + "; exit $?; }\n")
-		}
 		b.WriteString("lines | " + strings.TrimPrefix(run, "exec "))
 	default:
 		b.WriteString("{ " + first + "; } || exit $?\n")
 		b.WriteString(run)
 	}
 	return []byte(b.String())
-}
-
-// controlBeside is the path that rig-control has beside a program.
-func controlBeside(program string) string {
-	name := "rig-control"
-	if strings.HasSuffix(strings.ToLower(program), ".exe") {
-		name += ".exe"
-	}
-	return filepath.Join(filepath.Dir(program), name)
 }
 
 func readsStdin(hook string) bool {

@@ -1,74 +1,63 @@
 package hooks
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 
+	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/files"
+	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
-// postReceive lets the control plane know of a push, where the repository's
-// configuration names a database (docs/spec/controlplane.md). Refs have moved
-// already, so nothing here refuses or fails: what goes wrong is told in one
-// line, and the next push catches up. Without a database nothing is started.
+// postReceive tells the outbox which refs have moved, where the repository's
+// configuration names a control plane (docs/spec/controlplane.md#outbox), and starts
+// what takes the outbox further where nothing else does. Nothing here refuses,
+// fails or waits for a database: what goes wrong is told in one line.
 func postReceive(ctx context.Context, env *Env) int {
-	if env.HandOver == nil {
+	data, err := ReadLines(env.Stdin) // git wants its lines taken
+	var l *pushLog
+	if err == nil {
+		l, err = openLog(ctx, env, "post-receive")
+	}
+	if l == nil && err == nil {
+		return report.ExitClean // there is no control plane
+	}
+	var updates []change.RefUpdate
+	if err == nil {
+		updates, err = change.ParseReceive(data)
+	}
+	if err == nil && len(updates) > 0 {
+		err = l.landed(updates)
+	}
+	if err != nil {
+		fmt.Fprintf(env.Stderr, "rigward: the push log lacks this push: %s; the push stands\n", finding.Clean(err.Error()))
+	}
+	if l == nil {
 		return report.ExitClean
 	}
-	var err error
-	if !mentioned(env) {
-		var database string
-		if database, err = controlPlane(ctx, env); err == nil && database == "" {
-			return report.ExitClean
-		}
+	if last := outbox.Trouble(l.dir); last != "" {
+		fmt.Fprintf(env.Stderr, "rigward: the control plane lags behind: %s; the push stands\n", finding.Clean(last))
 	}
-	if err == nil {
-		var code int
-		if code, err = env.HandOver([]string{"post-receive"}); err == nil {
-			return code
-		}
+	if err := ship(env, l.dir); err != nil {
+		fmt.Fprintf(env.Stderr, "rigward: the control plane is not brought up: %s; the push stands\n", finding.Clean(err.Error()))
 	}
-	fmt.Fprintf(env.Stderr, "rigward: the control plane is not brought up: %s\n", finding.Clean(err.Error()))
 	return report.ExitClean
 }
 
-// maxConfig is how much of a configuration file is searched.
-const maxConfig = 1 << 20
-
-// mentioned reports whether the file config of the git directory that git names
-// to its hooks speaks of a control plane. Then rig-control, which reads the
-// configuration itself, is started at once: git need not be asked twice.
-func mentioned(env *Env) bool {
-	dir := env.Getenv("GIT_DIR")
-	if dir == "" {
-		return false
+// ship starts what takes the outbox further, unless something else does.
+func ship(env *Env, dir string) error {
+	if env.Ship == nil {
+		return nil
 	}
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(env.Dir, dir)
+	lock, err := outbox.Lock(dir)
+	if errors.Is(err, files.ErrLocked) {
+		return nil
 	}
-	f, err := os.Open(filepath.Join(dir, "config"))
-	if err != nil {
-		return false
+	if err == nil {
+		lock.Close()
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxConfig))
-	return err == nil && bytes.Contains(bytes.ToLower(data), []byte("controlplane"))
-}
-
-// controlPlane returns what the repository's own configuration says of the
-// control plane, "" if it names none.
-func controlPlane(ctx context.Context, env *Env) (string, error) {
-	repo, err := gitrepo.OpenIdle(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
-	if err != nil {
-		return "", err
-	}
-	defer repo.Close()
-	database, _, err := repo.ConfigLast("rigward.controlPlane")
-	return database, err
+	return env.Ship()
 }

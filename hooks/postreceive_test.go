@@ -3,115 +3,183 @@ package hooks_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/test/gittest"
 )
 
-// TestPostReceiveHandsOver starts rig-control where git's configuration names a
-// database, in whichever of its files, and nothing where it names none.
-func TestPostReceiveHandsOver(t *testing.T) {
+const controlKey = "rigward.controlPlane"
+
+// logged returns what the hooks of a repository have told of pushes.
+func logged(t *testing.T, r *gittest.Repo) []outbox.Record {
+	t.Helper()
+	b, err := outbox.Read(outbox.Dir(r.Dir), outbox.Cursor{}, 1000)
+	if err != nil || b.Torn > 0 {
+		t.Fatal(err, b.Torn)
+	}
+	return b.Records
+}
+
+// TestPostReceiveTells tells the outbox of a push where git's configuration
+// names a database, in whichever of its files, and nothing where it names none.
+func TestPostReceiveTells(t *testing.T) {
 	t.Parallel()
-	const key = "rigward.controlPlane"
 	for name, c := range map[string]struct {
 		prepare func(r *gittest.Repo)
 		want    bool
 	}{
-		"the repository's file": {func(r *gittest.Repo) { r.Run("config", key, "sqlite:control.db") }, true},
+		"the repository's file": {func(r *gittest.Repo) { r.Run("config", controlKey, "sqlite:control.db") }, true},
 		"other letters":         {func(r *gittest.Repo) { r.Run("config", "Rigward.CONTROLPLANE", "sqlite:control.db") }, true},
 		"an included file": {func(r *gittest.Repo) {
-			r.Run("config", "--file", r.Home+"/more", key, "sqlite:control.db")
+			r.Run("config", "--file", r.Home+"/more", controlKey, "sqlite:control.db")
 			r.Run("config", "include.path", r.Home+"/more")
 		}, true},
 		"control: no database":            {func(*gittest.Repo) {}, false},
 		"control: a key of a like name":   {func(r *gittest.Repo) { r.Run("config", "rigward.repository", "plane") }, false},
-		"control: a file that is removed": {func(r *gittest.Repo) { r.Run("config", key, "x"); r.Run("config", "--unset", key) }, false},
+		"control: a file that is removed": {func(r *gittest.Repo) { r.Run("config", controlKey, "x"); r.Run("config", "--unset", controlKey) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := gittest.New(t, gittest.Options{Bare: true})
 			c.prepare(r)
-			for _, dir := range []string{"", "."} { // by hand, and as git calls it
+			line := strings.Repeat("0", 40) + " " + strings.Repeat("1", 40) + " refs/heads/main\n"
+			started := 0
+			for i, dir := range []string{"", "."} { // by hand, and as git calls it
 				var errOut strings.Builder
-				var got []string
-				env := &hooks.Env{Stdin: strings.NewReader(""), Stdout: &errOut, Stderr: &errOut, Environ: slices.Clone(r.Env), Dir: r.Dir, Now: time.Now,
-					HandOver: func(args []string) (int, error) { got = args; return 0, nil }}
+				env := &hooks.Env{Stdin: strings.NewReader(line), Stdout: &errOut, Stderr: &errOut, Environ: slices.Clone(r.Env), Dir: r.Dir, Now: time.Now,
+					Ship: func() error { started++; return nil }}
 				if dir != "" {
 					env.Environ = append(env.Environ, "GIT_DIR="+dir)
 				}
 				if code := hooks.Run(context.Background(), "post-receive", env); code != 0 || errOut.Len() > 0 {
 					t.Errorf("GIT_DIR=%s: exit %d: %s", dir, code, errOut.String())
 				}
-				if handed := slices.Equal(got, []string{"post-receive"}); handed != c.want {
-					t.Errorf("GIT_DIR=%s: handed over %v, expected %t", dir, got, c.want)
+				records := logged(t, r)
+				if (len(records) == i+1) != c.want || (started == i+1) != c.want {
+					t.Errorf("GIT_DIR=%s: %d records, started %d times, expected %t", dir, len(records), started, c.want)
+				}
+				if c.want && (records[i].Stage != outbox.Landed || records[i].Refs[0].Name != "refs/heads/main") {
+					t.Errorf("%+v", records[i])
 				}
 				// A program that cannot be started is told, and stops nobody.
-				env.HandOver = func([]string) (int, error) { return 0, errors.New("it is away") }
+				env.Stdin, env.Ship = strings.NewReader(""), func() error { return errors.New("it is away") }
 				if code := hooks.Run(context.Background(), "post-receive", env); code != 0 || strings.Contains(errOut.String(), "it is away") != c.want {
 					t.Errorf("GIT_DIR=%s: exit %d: %s", dir, code, errOut.String())
+				}
+				// Where somebody ships already, nobody is started.
+				if c.want {
+					lock, err := outbox.Lock(outbox.Dir(r.Dir))
+					if err != nil {
+						t.Fatal(err)
+					}
+					errOut.Reset()
+					if code := hooks.Run(context.Background(), "post-receive", env); code != 0 || errOut.Len() > 0 {
+						t.Errorf("exit %d: %s", code, errOut.String())
+					}
+					lock.Close()
 				}
 			}
 		})
 	}
 }
 
-// TestPostReceiveShim starts rig-control where it lies beside rig-hook, and
-// rig-hook, which looks further and says what is missing, where it does not.
-func TestPostReceiveShim(t *testing.T) {
+// TestPushLog tells of pushes that are refused, accepted and landed, with who
+// pushed, and of which rules were broken where.
+func TestPushLog(t *testing.T) {
 	t.Parallel()
-	executable := func(file, text string) {
-		write(t, file, text)
-		if err := os.Chmod(file, 0o755); err != nil {
-			t.Fatal(err)
+	bare := gittest.New(t, gittest.Options{Bare: true})
+	bare.Run("config", "rigward.bootstrap", "true")
+	hooked := []string{"pre-receive", "update", "post-receive"}
+	for _, h := range hooked {
+		bare.Hook(h, string(hooks.Shim(h, program, false)))
+	}
+	work := bare.Clone()
+	good := turn("build", "REQUEST", "Please")
+	work.Commit("0", map[string]string{"build/REQUEST.md": good})
+	push := func(want int, args ...string) []outbox.Record {
+		t.Helper()
+		before := len(logged(t, bare))
+		p := work.Push(append([]string{"-q", "origin"}, args...)...)
+		if p.Code != want {
+			t.Fatalf("exit %d: %s", p.Code, p.Stderr)
+		}
+		return logged(t, bare)[before:]
+	}
+	if got := push(0, "main"); len(got) != 0 {
+		t.Errorf("without a control plane: %+v", got)
+	}
+	bare.Run("config", controlKey, "sqlite:control.db")
+	stages := func(got []outbox.Record, want ...string) {
+		t.Helper()
+		var is []string
+		for _, r := range got {
+			is = append(is, r.Hook+" "+r.Stage)
+			if r.Push != got[0].Push || r.ID == "" || len(r.At) != len(outbox.Time) {
+				t.Errorf("%+v", r)
+			}
+		}
+		if !slices.Equal(is, want) {
+			t.Errorf("%q, expected %q", is, want)
 		}
 	}
-	for _, chained := range []bool{false, true} {
-		for name, c := range map[string]struct {
-			control func(path string)
-			want    string
-		}{
-			"beside":         {func(p string) { executable(p, "#!/bin/sh\necho control \"$@\"; cat\n") }, "control post-receive"},
-			"not there":      {func(string) {}, "hook post-receive"},
-			"not executable": {func(p string) { os.WriteFile(p, []byte("#!/bin/sh\necho control\n"), 0o644) }, "hook post-receive"},
-			"a directory":    {func(p string) { os.Mkdir(p, 0o755) }, "hook post-receive"},
-		} {
-			t.Run(fmt.Sprintf("%s, chained %t", name, chained), func(t *testing.T) {
-				r := gittest.New(t, gittest.Options{Bare: true})
-				dir := filepath.Join(gittest.TempDir(t), "it's a place")
-				if err := os.Mkdir(dir, 0o755); err != nil {
-					t.Fatal(err)
-				}
-				program := filepath.Join(dir, "rig-hook")
-				executable(program, "#!/bin/sh\necho hook \"$@\"; cat\n")
-				c.control(filepath.Join(dir, "rig-control"))
-				shim := hooks.Shim("post-receive", program, chained)
-				if got := hooks.Program(shim); got != program {
-					t.Errorf("the shim runs %s", got)
-				}
-				want := []string{c.want, "old new ref"}
-				if chained {
-					r.Hook("post-receive"+hooks.ChainedSuffix, "#!/bin/sh\necho first; cat\n")
-					want = append([]string{"first", "old new ref"}, want...)
-				}
-				r.Hook("post-receive", string(shim))
-				cmd := exec.Command(filepath.Join(r.Dir, "hooks", "post-receive"))
-				cmd.Stdin = strings.NewReader("old new ref\n")
-				out, err := cmd.CombinedOutput()
-				if got := strings.Split(strings.TrimSpace(string(out)), "\n"); err != nil || !slices.Equal(got, want) {
-					t.Errorf("%v %q, expected %q\n%s", err, got, want, shim)
-				}
-			})
+	old := work.Run("rev-parse", "HEAD")
+	id := work.Commit("1", map[string]string{"build/STATE.md": turn("build", "STATE", "Going on")})
+	got := push(0, "main")
+	stages(got, "pre-receive received", "pre-receive judged", "post-receive landed")
+	if len(got) == 3 {
+		if u := (outbox.Ref{Name: "refs/heads/main", Old: old, New: id}); got[0].Refs[0] != u || got[2].Refs[0] != u {
+			t.Errorf("%+v", got)
+		}
+		if got[1].Exit != 0 || got[1].Millis <= 0 || got[1].Commits != 1 || len(got[1].Places) != 0 {
+			t.Errorf("%+v", got[1])
 		}
 	}
-	if shim := string(hooks.Shim("post-receive", `C:\x\rig-hook.exe`, false)); runtime.GOOS == "windows" && !strings.Contains(shim, "'C:/x/rig-control.exe'") {
-		t.Error(shim)
+	work.Commit("2", map[string]string{"build/STATE.md": turn("build", "STATE", "Changed")})
+	got = push(1, "main")
+	stages(got, "pre-receive received", "pre-receive judged")
+	if len(got) == 2 && (got[1].Exit != 1 || len(got[1].Places) == 0 || got[1].Places[0].Rule != "append-only" || got[1].Places[0].Path != "build/STATE.md") {
+		t.Errorf("%+v", got[1])
 	}
+	// update alone tells all that there is; beside pre-receive only what it refuses.
+	work.Run("reset", "-q", "--hard", id)
+	os.Remove(filepath.Join(bare.Dir, "hooks", "pre-receive"))
+	work.Commit("3", map[string]string{"build/STATE-2.md": turn("build", "STATE", "More")})
+	got = push(0, "main")
+	if len(got) != 3 || got[0].Hook != "update" || got[1].Hook != "update" || got[1].Stage != outbox.Judged || got[2].Stage != outbox.Landed {
+		t.Errorf("%+v", got)
+	}
+	if got[0].Who["USER"]+got[0].Who["LOGNAME"] == "" && (os.Getenv("USER") != "" || os.Getenv("LOGNAME") != "") {
+		t.Logf("nobody is named: %v", got[0].Who) // the tests' environment is bare
+	}
+	bare.Run("config", "rigward.pushLogPersonal", "false")
+	work.Commit("4", map[string]string{"build/STATE-3.md": turn("build", "STATE", "Still more")})
+	for _, r := range push(0, "main") {
+		if len(r.Who) != 0 {
+			t.Errorf("who pushed is told: %v", r.Who)
+		}
+	}
+}
+
+// TestDoctorAsksForFeeder: where a database is configured, doctor wants the hook
+// that tells of pushes, and what it told to have come there.
+func TestDoctorAsksForFeeder(t *testing.T) {
+	t.Parallel()
+	bare := gittest.New(t, gittest.Options{Bare: true})
+	must(t, rig(bare, bare.Dir, "", "install", "--server", ".", "--bootstrap"), 0)
+	must(t, rig(bare, bare.Dir, "", "doctor", "--server", "."), 0) // control: no database
+	bare.Run("config", controlKey, "sqlite:control.db")
+	must(t, rig(bare, bare.Dir, "", "doctor", "--server", "."), 1, "post-receive: there is no hook", "hint: rig-hook install --server")
+	must(t, rig(bare, bare.Dir, "", "install", "--server", "."), 0)
+	must(t, rig(bare, bare.Dir, "", "doctor", "--server", "."), 0, "post-receive: there, executable, ours", "control plane: 0 bytes of the outbox wait")
+	state := outbox.State{Problem: "the control plane x is damaged"}
+	if err := state.Write(outbox.Dir(bare.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, rig(bare, bare.Dir, "", "doctor", "--server", "."), 1, "control plane: the control plane x is damaged", "hint: rig-control ship --once")
 }

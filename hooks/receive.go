@@ -43,6 +43,7 @@ func (g *gate) update(ctx context.Context) error {
 
 // receive judges ref updates at a server.
 func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
+	g.log.receive(updates)
 	own, err := OwnReceiver(g.repo)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/bridge"
-	"github.com/rigward/rigward/internal/change"
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/controlplane"
 	"github.com/rigward/rigward/internal/report"
@@ -32,7 +30,10 @@ func program() *cli.Program {
 				Flags: []cli.Flag{all, {Name: "--check", Help: "compare with the history; write nothing"}}},
 			{Name: "query", Short: "ask it, as rig-bridge query", Words: []cli.Word{{Name: "question", Required: true, Values: bridge.Questions()}, {Name: "hash"}},
 				Long: questions(), Flags: bridge.QueryFlags()},
-			{Name: "post-receive", Short: "git's hook of a server, as rig-hook post-receive"},
+			{Name: "ship", Short: "take what hooks told of pushes into it, and bring it up to the refs", Usage: []string{"ship [--once] [--every D] [DIR...]"},
+				Long:  "Without --once it goes on until it is ended. DIR are repositories, the one here if\nnone is named. Any number of it may run at once.\n",
+				Words: []cli.Word{{Name: "dir", Many: true}},
+				Flags: []cli.Flag{{Name: "--once", Help: "do what there is to do, and end"}, {Name: "--every", Value: "D", Help: "how often to look for what is new (1s)"}}},
 			{Name: "record", Short: "after a client's command"},
 			{Name: "last-seen", Short: "whether the last row is of HEAD"},
 		},
@@ -69,12 +70,12 @@ func Main(ctx context.Context, env *hooks.Env) int {
 		return report.ExitClean
 	case c.Name == "query":
 		return a.query(ctx, line, err)
-	case err != nil && c.Name != "post-receive":
+	case err != nil:
 		return a.fail(err)
 	}
 	switch c.Name {
-	case "post-receive":
-		return a.postReceive(ctx)
+	case "ship":
+		return a.ship(ctx, line)
 	case "record":
 		return a.record(ctx)
 	case "last-seen":
@@ -108,37 +109,26 @@ func (a *app) fail(err error) int {
 
 // later tells in one line why the control plane lags behind, which nobody is
 // to be stopped by.
-func (a *app) later(what string, err error) int {
-	fmt.Fprintf(a.env.Stderr, "rigward: %s; %s stands, and the next one catches up (or: rig-hook index)\n", finding.Clean(err.Error()), what)
+func (a *app) later(err error) int {
+	fmt.Fprintf(a.env.Stderr, "rigward: %s; the message stands, and the next one catches up (or: rig-hook index)\n", finding.Clean(err.Error()))
 	return report.ExitClean
 }
 
-// postReceive brings the control plane up after a push. It cannot refuse
-// anything: the refs have moved.
-func (a *app) postReceive(ctx context.Context) int {
-	if a.env.Stdin != nil {
-		// What moved is read from the refs; git wants its lines taken.
-		_, _ = io.Copy(io.Discard, io.LimitReader(a.env.Stdin, change.MaxInput))
-	}
-	return a.update(ctx, asServer, "the push")
-}
-
-func (a *app) record(ctx context.Context) int { return a.update(ctx, asClient, "the message") }
-
-func (a *app) update(ctx context.Context, role role, what string) int {
+// record brings the control plane of a clone up after a command.
+func (a *app) record(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, hookTime)
 	defer cancel()
-	p, err := a.open(ctx, role)
+	p, err := a.open(ctx, asClient)
 	if errors.Is(err, errNone) {
 		return report.ExitClean
 	}
 	if err != nil {
-		return a.later(what, err)
+		return a.later(err)
 	}
 	defer p.close()
 	db, err := controlplane.Open(ctx, p.target, true)
 	if err != nil {
-		return a.later(what, err)
+		return a.later(err)
 	}
 	defer db.Leave()
 	res, err := p.indexer(db, a.env.Now).Update(ctx)
@@ -146,7 +136,7 @@ func (a *app) update(ctx context.Context, role role, what string) int {
 		if res.Left > 0 {
 			err = fmt.Errorf("%w, %d commits are not in the control plane yet", err, res.Left)
 		}
-		return a.later(what, err)
+		return a.later(err)
 	}
 	return report.ExitClean
 }

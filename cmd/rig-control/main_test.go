@@ -11,25 +11,49 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/test/corpus"
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/internal/test/pgtest"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 
-// asProgram makes the test binary the program.
-const asProgram = "RIGWARD_TEST_RIG_CONTROL"
+// asProgram makes the test binary the program, killAfter ends it after a time.
+const (
+	asProgram = "RIGWARD_TEST_RIG_CONTROL"
+	killAfter = "RIGWARD_TEST_KILL_AFTER"
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
+		if d, err := time.ParseDuration(os.Getenv(killAfter)); err == nil {
+			time.AfterFunc(d, func() {
+				self, _ := os.FindProcess(os.Getpid())
+				_ = self.Kill()
+			})
+		}
 		dir, _ := os.Getwd()
-		os.Exit(Main(context.Background(), &hooks.Env{Args: append([]string{"rig-hook"}, os.Args[1:]...), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Dir: dir, Now: time.Now}))
+		env := &hooks.Env{Args: append([]string{"rig-hook"}, os.Args[1:]...), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Dir: dir, Now: time.Now}
+		if len(os.Args) > 1 && slices.Contains(hooks.Names(), os.Args[1]) {
+			env.Args = os.Args[2:]
+			env.Ship = func() error { // as rig-hook does, but waited for
+				cmd := exec.Command(os.Args[0], "ship", "--once")
+				var exit *exec.ExitError
+				if err := cmd.Run(); !errors.As(err, &exit) {
+					return err
+				}
+				return nil
+			}
+			os.Exit(hooks.Run(context.Background(), os.Args[1], env))
+		}
+		os.Exit(Main(context.Background(), env))
 	}
 	pgtest.Main(m)
 }
@@ -117,14 +141,16 @@ func agrees(t *testing.T, r *gittest.Repo) {
 	}
 }
 
-// hook installs the program as post-receive.
+// hook installs the program as pre-receive and post-receive.
 func hook(t *testing.T, r *gittest.Repo) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Hook("post-receive", "#!/bin/sh\n"+asProgram+"=1 exec '"+self+"' post-receive\n")
+	for _, name := range []string{"pre-receive", "post-receive"} {
+		r.Hook(name, "#!/bin/sh\n"+asProgram+"=1 exec '"+self+"' "+name+"\n")
+	}
 }
 
 func TestTwentyPushesAtOnce(t *testing.T) {
@@ -139,15 +165,15 @@ func TestTwentyPushesAtOnce(t *testing.T) {
 		clone.Run("push", "-q", "origin", "main:refs/heads/all")
 		for i, tip := range tips {
 			bare.Run("update-ref", "refs/heads/main", tip)
-			wg.Go(func() { results[i] = control(bare, "post-receive") })
+			wg.Go(func() { results[i] = control(bare, "ship", "--once") })
 		}
 		wg.Wait()
 		for i, got := range results {
-			if got.code != 0 || got.err != "" && !strings.Contains(got.err, "catches up") {
+			if got.code != 0 && !strings.Contains(got.err, "locked") {
 				t.Errorf("%d: exit %d: %s", i, got.code, got.err)
 			}
 		}
-		must(t, bare, "post-receive")
+		must(t, bare, "ship", "--once")
 		agrees(t, bare)
 	})
 }
@@ -165,7 +191,7 @@ func TestTwoServersOnOneDatabase(t *testing.T) {
 				t.Fatal(p.Stderr)
 			}
 			wg.Go(func() {
-				if got := control(s[0], "post-receive"); got.code != 0 {
+				if got := control(s[0], "ship", "--once"); got.code != 0 && !strings.Contains(got.err, "locked") {
 					t.Errorf("exit %d: %s", got.code, got.err)
 				}
 			})
@@ -173,7 +199,7 @@ func TestTwoServersOnOneDatabase(t *testing.T) {
 	}
 	wg.Wait()
 	for _, r := range []*gittest.Repo{one, two} {
-		must(t, r, "post-receive")
+		must(t, r, "ship", "--once")
 		agrees(t, r)
 	}
 	if n := pgtest.Query(t, regexp.MustCompile(`rigward_\d+`).FindString(database), "SELECT string_agg(DISTINCT repo, ' ') FROM bridge_messages"); n != "one two" {
@@ -226,7 +252,7 @@ func TestFaults(t *testing.T) {
 	bare, clone := server(t, "team", "")
 	hook(t, bare)
 	file := filepath.Join(bare.Dir, "control.db")
-	n := 0
+	n, told := 0, "" // what the next push tells
 	push := func(t *testing.T, want string) {
 		t.Helper()
 		n++
@@ -239,9 +265,11 @@ func TestFaults(t *testing.T) {
 		if p.Code != 0 || bare.Ref("refs/heads/main") != id {
 			t.Fatalf("git is affected: %s", p.Stderr)
 		}
-		lines := strings.Count(p.Stderr, "rigward: ")
-		if want == "" && lines != 0 || want != "" && (lines != 1 || !strings.Contains(strings.ReplaceAll(p.Stderr, "\nremote: ", ""), want)) {
-			t.Errorf("%d lines, expected %q: %s", lines, want, p.Stderr)
+		if lines := strings.Count(p.Stderr, "lags behind"); told == "" && lines != 0 || told != "" && (lines != 1 || !strings.Contains(strings.ReplaceAll(p.Stderr, "\nremote: ", ""), told)) {
+			t.Errorf("%d lines, expected %q: %s", lines, told, p.Stderr)
+		}
+		if told = outbox.Trouble(outbox.Dir(bare.Dir)); (told == "") != (want == "") || !strings.Contains(told, want) {
+			t.Errorf("what ships says %q, expected %q", told, want)
 		}
 	}
 	open := func(t *testing.T) *sql.DB {
@@ -295,7 +323,7 @@ func TestFaults(t *testing.T) {
 		if got := control(bare, "query", "open"); got.code != 2 {
 			t.Errorf("query: exit %d: %s", got.code, got.err)
 		}
-		if _, err := db.Exec("UPDATE rigward_schema SET version = 1"); err != nil {
+		if _, err := db.Exec("UPDATE rigward_schema SET version = 2"); err != nil {
 			t.Fatal(err)
 		}
 		push(t, "")
@@ -340,14 +368,14 @@ func TestReadOnly(t *testing.T) {
 	pgtest.Query(t, "postgres", "ALTER DATABASE "+name+" SET default_transaction_read_only = on")
 	clone.Commit("x", map[string]string{"build/ACK.md": say("ACK", "build", "rig-b", "rig-a", "Seen")})
 	clone.Run("push", "-q", "origin", "main")
-	if got := control(bare, "post-receive"); got.code != 0 || !strings.Contains(got.err, "is read-only") || strings.Count(got.err, "\n") != 1 {
+	if got := control(bare, "ship", "--once"); got.code != 2 || !strings.Contains(got.err, "is read-only") || strings.Count(got.err, "\n") != 1 {
 		t.Errorf("exit %d: %s", got.code, got.err)
 	}
 	if got := control(bare, "query", "open"); got.code != 0 {
 		t.Errorf("query: exit %d: %s", got.code, got.err)
 	}
 	pgtest.Query(t, "postgres", "ALTER DATABASE "+name+" RESET default_transaction_read_only")
-	must(t, bare, "post-receive")
+	must(t, bare, "ship", "--once")
 	agrees(t, bare)
 }
 
@@ -387,7 +415,7 @@ func TestQuery(t *testing.T) {
 	}
 	clone.Commit("x", map[string]string{"build/ACK.md": say("ACK", "build", "rig-b", "rig-a", "Seen"), "build/RESULT.md": say("RESULT", "build", "rig-b", "rig-a", "Done")})
 	clone.Run("push", "-q", "origin", "main")
-	must(t, bare, "post-receive")
+	must(t, bare, "ship", "--once")
 	if got := must(t, bare, "query", "turn", "--to", "rig-a", "--json"); !strings.HasPrefix(got, `{"schema_version":"1.0","op":"query","query":"turn","repo":"team","rows":[{`) || !strings.Contains(got, `"turn":"rig-a"`) || strings.Count(got, "\n") != 1 {
 		t.Error(got)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path/filepath"
 	"time"
 
 	"github.com/rigward/rigward/hooks"
@@ -43,16 +44,28 @@ func (p *place) close() { p.repo.Close() }
 // open finds the repository and what it says of its control plane: never
 // what was pushed or pulled does.
 func (a *app) open(ctx context.Context, r role) (*place, error) {
-	repo, err := gitrepo.OpenHere(ctx, gitrepo.Env{Environ: a.env.Environ, Dir: a.env.Dir})
+	p, err := a.find(ctx, "")
 	if err != nil {
 		return nil, err
 	}
-	p := &place{repo: repo}
 	if err := p.configure(r); err != nil {
-		repo.Close()
+		p.close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// find finds the repository at dir, "" for where the program was started.
+func (a *app) find(ctx context.Context, dir string) (*place, error) {
+	env := gitrepo.Env{Environ: a.env.Environ, Dir: a.env.Dir}
+	if dir != "" {
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(a.env.Dir, dir)
+		}
+		env = env.Foreign(dir)
+	}
+	repo, err := gitrepo.OpenHere(ctx, env)
+	return &place{repo: repo}, err
 }
 
 func (p *place) configure(r role) error {

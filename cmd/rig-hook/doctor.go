@@ -11,6 +11,7 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/cli"
+	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
@@ -45,6 +46,11 @@ func doctor(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	d.say(true, "git looks for hooks in %s", filepath.ToSlash(dir))
 	for _, name := range names {
 		d.hook(ctx, r, f, dir, name)
+	}
+	if f.Has("--server") {
+		if err := d.feeds(ctx, r, f, dir); err != nil {
+			return fail(env, "doctor", err)
+		}
 	}
 	judged, err := judgedBy(env, r, f.Has("--server"))
 	if err != nil {
@@ -84,6 +90,29 @@ func doctor(ctx context.Context, env *hooks.Env, f cli.Line) int {
 		return report.ExitFindings
 	}
 	return report.ExitClean
+}
+
+// feeds judges whether a configured control plane learns of pushes, and whether
+// what it learnt of came to the database.
+func (d *diagnosis) feeds(ctx context.Context, r *gitrepo.Repo, f cli.Line, dir string) error {
+	box, err := hooks.Outbox(r)
+	if err != nil || box == "" {
+		return err
+	}
+	d.hook(ctx, r, f, dir, "post-receive")
+	var state outbox.State
+	state.Read(box)
+	waiting, err := outbox.Waiting(box, outbox.Shipped(box))
+	switch {
+	case err != nil:
+		d.say(false, "control plane: the outbox %s cannot be read", finding.Path(filepath.ToSlash(box)))
+	case state.Problem != "":
+		d.say(false, "control plane: %s", finding.Clean(state.Problem))
+		d.hint = "rig-control ship --once"
+	default:
+		d.say(true, "control plane: %d bytes of the outbox wait", waiting)
+	}
+	return nil
 }
 
 // lookPath finds a program as the shell of a hook does.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/cli"
+	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -276,9 +277,18 @@ func uninstall(ctx context.Context, env *hooks.Env, f cli.Line) int {
 		}
 		fmt.Fprintln(env.Stdout, "rigward.bootstrap: unset")
 	}
-	// The nonce index is derived, and ours.
-	if err := os.RemoveAll(filepath.Join(r.CommonDir(), "rigward")); err != nil {
-		return fail(env, "uninstall", fmt.Errorf("cannot remove the nonce index: %w", err))
+	// What is there is derived, and ours, but what was told of pushes.
+	own, box := filepath.Join(r.CommonDir(), "rigward"), outbox.Dir(r.CommonDir())
+	remove := []string{own}
+	if n, err := outbox.Waiting(box, outbox.Shipped(box)); err != nil || n > 0 {
+		remove, _ = filepath.Glob(filepath.Join(own, "*"))
+		remove = slices.DeleteFunc(remove, func(path string) bool { return path == box })
+		fmt.Fprintf(env.Stdout, "%s: kept, since what it tells of pushes is in no database yet\n", filepath.ToSlash(box))
+	}
+	for _, path := range remove {
+		if err := os.RemoveAll(path); err != nil {
+			return fail(env, "uninstall", fmt.Errorf("cannot remove the nonce index: %w", err))
+		}
 	}
 	return report.ExitClean
 }

@@ -34,6 +34,9 @@ func main() {
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ: environ, Dir: dir, Executable: exe, Now: time.Now, Rand: rand.Reader,
 		StdinTTY: term.IsTerminal(int(os.Stdin.Fd())), StderrTTY: term.IsTerminal(int(os.Stderr.Fd())),
+		Ship: func() error {
+			return handover.Start(handover.Control, exe, "rig-control", dir, []string{"ship", "--once"}, environ)
+		},
 		HandOver: func(args []string) (int, error) { return handover.To(handover.Control, exe, "rig-hook", args, environ) },
 	})
 	stop()

@@ -88,8 +88,8 @@ func controlOf(n, rounds int, dir string) error {
 			dir  string
 			args []string
 		}{
-			{&write, repo, []string{control, "post-receive"}},
-			{&idle, repo, []string{control, "post-receive"}},
+			{&write, repo, []string{control, "ship", "--once"}},
+			{&idle, repo, []string{control, "ship", "--once"}},
 			{&both, repo, []string{hook, "post-receive"}},
 			{&off, bare, []string{hook, "post-receive"}},
 			{&gitFloor, repo, []string{"git", "--version"}},
@@ -99,7 +99,7 @@ func controlOf(n, rounds int, dir string) error {
 		for _, s := range steps {
 			cmd := in(s.dir, s.args[0], s.args[1:]...)
 			if s.args[1] == "post-receive" {
-				cmd.Env, cmd.Stdin = append(os.Environ(), "GIT_DIR=."), strings.NewReader("x") // as git starts it
+				cmd.Env, cmd.Stdin = append(os.Environ(), "GIT_DIR=."), strings.NewReader("") // as git starts it
 			}
 			d, err := timed(cmd)
 			if err != nil {
@@ -114,16 +114,16 @@ func controlOf(n, rounds int, dir string) error {
 		}
 	}
 	row("push of one envelope, no hook", median(without))
-	row("push of one envelope, post-receive to SQLite", median(with))
+	row("push of one envelope, post-receive to the outbox", median(with))
 	row("added to the push (difference of the medians)", median(with)-median(without))
-	row("`rig-control post-receive`, one envelope to write", median(write))
-	row("`rig-control post-receive`, nothing to write", median(idle))
-	row("`rig-hook post-receive`, which starts it, nothing to write", median(both))
+	row("`rig-control ship --once`, one envelope to write", median(write))
+	row("`rig-control ship --once`, nothing to write", median(idle))
+	row("`rig-hook post-receive`, which starts it", median(both))
 	row("`rig-hook post-receive`, no database configured", median(off))
 	row("floor: `git --version`", median(gitFloor))
 	row("floor: `rig-hook --version`", median(hookFloor))
 	row("floor: `rig-control --version`", median(controlFloor))
-	row("`rig-control post-receive` of one envelope above its start", median(write)-median(controlFloor))
+	row("`rig-control ship --once` of one envelope above its start", median(write)-median(controlFloor))
 	if err := queries(repo, n, rounds, row); err != nil {
 		return err
 	}

@@ -601,12 +601,6 @@ func (x *Indexer) writeRows(ctx context.Context, news []newRow) error {
 	var args []any
 	latest := map[string]*threadState{}
 	var names []string
-	null := func(s string) any {
-		if s == "" {
-			return nil
-		}
-		return text(s)
-	}
 	for _, n := range news {
 		k := key{n.from.id, n.m.thread, n.m.file, n.row.to}
 		byKey[k] = n.row
@@ -617,10 +611,10 @@ func (x *Indexer) writeRows(ctx context.Context, news []newRow) error {
 		}
 		var signer, by, verified any
 		if v := n.from.verdict; v != nil && v.Reason != sshsign.Unsigned {
-			signer, by, verified = null(v.Fingerprint), null(n.from.by), v.Good()
+			signer, by, verified = optional(v.Fingerprint), optional(n.from.by), v.Good()
 		}
-		args = append(args, x.Name, k.thread, k.file, e.Type, name(e.From), k.to, n.state, envelope.StatusClass(e.Status), text(e.Status), null(e.TLDR), text(e.Date),
-			n.from.id, refs, e.Hash, null(e.InReplyTo), null(e.Nonce), null(e.AttestedBy), null(e.AttestedAt), signer, by, verified, n.from.time, now)
+		args = append(args, x.Name, k.thread, k.file, e.Type, name(e.From), k.to, n.state, envelope.StatusClass(e.Status), text(e.Status), optional(e.TLDR), text(e.Date),
+			n.from.id, refs, e.Hash, optional(e.InReplyTo), optional(e.Nonce), optional(e.AttestedBy), optional(e.AttestedAt), signer, by, verified, n.from.time, now)
 	}
 	err := insert(ctx, x.DB.conn, `INSERT INTO bridge_messages (repo, thread, filename, message_type, from_rig, to_rig, lifecycle_state, status_class, status_text, tldr, envelope_date,
   commit_sha, parent_refs, body_hash, in_reply_to, nonce, attested_by, attested_at, signer, signer_principal, verified, commit_time, created_at)`, 23, args,

@@ -43,6 +43,15 @@ func Queries() []Query {
 	columns := func(list string) []string { return strings.Fields(list) }
 	threads := columns("thread message_type from_rig status_class filename commit_time")
 	message := columns("thread filename message_type from_rig to_rig lifecycle_state status_class status_text tldr envelope_date commit_sha body_hash in_reply_to nonce attested_by signer signer_principal verified commit_time")
+	pushes := columns("at push pusher outcome hook exit_code duration_ms rules refs places problem")
+	// A push is shown by its judgement, and without one by what there is of it.
+	const push = `SELECT p.at, p.push, coalesce(p.pusher, r.pusher) AS pusher, CASE
+  WHEN p.stage = 'received' THEN 'unfinished' WHEN p.exit_code = 1 THEN 'refused' WHEN p.exit_code > 1 THEN 'undecided'
+  WHEN p.stage = 'landed' OR EXISTS (SELECT 1 FROM rigward_pushes l WHERE l.repo = p.repo AND l.push = p.push AND l.stage = 'landed') THEN 'landed'
+  ELSE 'accepted' END AS outcome, p.hook, p.exit_code, p.duration_ms, p.rules, coalesce(p.refs, r.refs) AS refs, p.places, p.problem
+FROM rigward_pushes p LEFT JOIN rigward_pushes r ON r.repo = p.repo AND r.push = p.push AND r.stage = 'received' AND p.stage = 'judged' AND r.hook = p.hook
+WHERE p.repo = :repo AND (:since = '' OR p.at >= :since) AND (p.stage = 'judged'
+  OR NOT EXISTS (SELECT 1 FROM rigward_pushes o WHERE o.repo = p.repo AND o.push = p.push AND o.stage <> p.stage))`
 	return []Query{
 		{Name: "turn", Help: "whose turn it is: to whom the last message of each open thread is, ACKs aside",
 			Columns: columns("thread turn from_rig message_type status_class filename commit_time"),
@@ -65,6 +74,10 @@ ORDER BY e.created_at DESC, m.thread, m.filename LIMIT :limit`},
 			named: "SELECT DISTINCT m.thread, m.filename, m.from_rig, e.rig AS other_rig, e.notes AS other_filename, e.commit_sha, e.created_at" + cause + "e.event_type = 'diverged' AND (:since = '' OR e.created_at >= :since)\nORDER BY e.created_at DESC, m.thread, m.filename, e.rig LIMIT :limit"},
 		{Name: "refused", Help: "messages in the history that a gate would refuse, with the rules", Columns: columns("thread filename from_rig rules commit_sha created_at"),
 			named: "SELECT DISTINCT m.thread, m.filename, m.from_rig, e.notes AS rules, e.commit_sha, e.created_at" + cause + "e.event_type = 'refused' AND (:since = '' OR e.created_at >= :since)\nORDER BY e.created_at DESC, m.thread, m.filename LIMIT :limit"},
+		{Name: "pushes", Help: "what was pushed, and what became of it, the newest first", Columns: pushes,
+			named: push + "\nORDER BY p.at DESC, p.id DESC LIMIT :limit"},
+		{Name: "refused-pushes", Help: "pushes that a gate refused or could not judge, and those that never ended", Columns: pushes,
+			named: push + " AND (p.stage = 'judged' AND p.exit_code <> 0 OR p.stage = 'received')\nORDER BY p.at DESC, p.id DESC LIMIT :limit"},
 		{Name: "relays", Help: "who relayed what, for whom, with which key", Columns: columns("thread filename message_type from_rig to_rig answers attested_by signer signer_principal verified attested_at nonce commit_sha commit_time"),
 			named: `SELECT m.thread, m.filename, m.message_type, m.from_rig, m.to_rig,
   (SELECT min(a.filename) FROM bridge_messages a WHERE a.repo = m.repo AND a.thread = m.thread AND a.body_hash = m.in_reply_to) AS answers,

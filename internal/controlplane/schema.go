@@ -79,11 +79,32 @@ CREATE TABLE rigward_threads (
 );
 CREATE INDEX rigward_threads_last_time ON rigward_threads (repo, last_time);
 {append-only bridge_message_events}
+`, `
+CREATE TABLE rigward_pushes (
+  repo TEXT NOT NULL,
+  id TEXT NOT NULL,
+  push TEXT NOT NULL,
+  stage TEXT NOT NULL CHECK (stage IN ('received', 'judged', 'landed')),
+  hook TEXT NOT NULL,
+  at TEXT NOT NULL,
+  pusher TEXT,
+  who TEXT,
+  refs TEXT,
+  exit_code INTEGER,
+  duration_ms DOUBLE PRECISION,
+  commits INTEGER,
+  rules TEXT,
+  places TEXT,
+  problem TEXT,
+  PRIMARY KEY (repo, id)
+);
+CREATE INDEX rigward_pushes_at ON rigward_pushes (repo, at, id);
+CREATE INDEX rigward_pushes_push ON rigward_pushes (push, stage);
 `}
 
 // schemaVersion of the schema that this program reads and writes: the number of
 // migrations.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // appendOnly makes a table refuse changes and deletions.
 func appendOnly(postgres bool, table string) string {

@@ -76,7 +76,7 @@ INSERT INTO rigward_second (message_id) SELECT id FROM bridge_messages;`
 		if err := migrate(ctx, bare(t, where), where, broken); err == nil {
 			t.Fatal("a broken step succeeds")
 		}
-		if v, err := version(ctx, db.conn); err != nil || v != 1 {
+		if v, err := version(ctx, db.conn); err != nil || v != schemaVersion {
 			t.Errorf("after a broken step the version is %d, %v", v, err)
 		}
 		clean(t, x)
@@ -91,22 +91,22 @@ INSERT INTO rigward_second (message_id) SELECT id FROM bridge_messages;`
 			}
 		}
 		c := bare(t, where)
-		if v, err := version(ctx, c); err != nil || v != 2 {
+		if v, err := version(ctx, c); err != nil || v != schemaVersion+1 {
 			t.Errorf("the version is %d, %v", v, err)
 		}
 		if n := count(t, c, "SELECT count(*) FROM rigward_second"); n != before || n == 0 {
 			t.Errorf("the step ran over %d of %d rows", n, before)
 		}
 		// This program knows version 1, and leaves it alone.
-		refusedOpen(t, where, true, "has schema version 2, this program knows versions up to 1")
-		refusedOpen(t, where, false, "has schema version 2, this program knows versions up to 1")
+		refusedOpen(t, where, true, "has schema version 3, this program knows versions up to 2")
+		refusedOpen(t, where, false, "has schema version 3, this program knows versions up to 2")
 		// A new database takes both steps.
 		fresh := target()
 		c = bare(t, fresh)
 		if err := migrate(ctx, c, fresh, steps); err != nil {
 			t.Fatal(err)
 		}
-		if v, err := version(ctx, c); err != nil || v != 2 {
+		if v, err := version(ctx, c); err != nil || v != schemaVersion+1 {
 			t.Errorf("a new database has version %d, %v", v, err)
 		}
 	})
@@ -127,7 +127,7 @@ func TestPartialSchema(t *testing.T) {
 			where := target()
 			execute(t, bare(t, where), statements...)
 			if len(statements) > 0 {
-				refusedOpen(t, where, false, "has schema version 0, expected 1")
+				refusedOpen(t, where, false, "has schema version 0, expected 2")
 			}
 			db := open(t, where)
 			if v, err := version(ctx, db.conn); err != nil || v != schemaVersion {

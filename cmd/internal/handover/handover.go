@@ -61,6 +61,21 @@ func To(program, self, called string, args, environ []string) (code int, err err
 	return replace(path, append([]string{called}, args...), environ)
 }
 
+// Start starts a program in dir and does not wait for it: it has no input and no
+// output, and lives on when this process and its group end.
+func Start(program, self, called, dir string, args, environ []string) error {
+	path, err := find(program, self, environ)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Args[0], cmd.Dir, cmd.Env, cmd.SysProcAttr = called, dir, environ, apart()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return cmd.Process.Release()
+}
+
 // Run runs a program to its end, in dir, as a child of this one. A negative
 // code says that it did not come to an end.
 func Run(ctx context.Context, program, self, called, dir string, args, environ []string) (stdout, stderr []byte, code int, err error) {

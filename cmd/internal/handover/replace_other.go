@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"syscall"
 )
 
 // replace runs the program as a child: this system cannot replace a process.
@@ -19,3 +20,6 @@ func replace(path string, argv, environ []string) (int, error) {
 	}
 	return 0, err
 }
+
+// apart are the attributes of a process that lives on.
+func apart() *syscall.SysProcAttr { return nil }

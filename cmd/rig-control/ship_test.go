@@ -1,0 +1,216 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rigward/rigward/internal/outbox"
+	"github.com/rigward/rigward/internal/test/gittest"
+)
+
+// ask returns the rows of a question.
+func ask(t *testing.T, r *gittest.Repo, question string) []map[string]any {
+	t.Helper()
+	var o struct{ Rows []map[string]any }
+	if err := json.Unmarshal([]byte(must(t, r, "query", question, "--json", "--limit", "0")), &o); err != nil {
+		t.Fatal(err)
+	}
+	return o.Rows
+}
+
+// TestPushes: the log tells of pushes that landed, that were refused and that
+// were cut off, once, however often it is shipped and by however many.
+func TestPushes(t *testing.T) {
+	databases(t, func(t *testing.T, database func() string) {
+		bare, clone := server(t, "team", database())
+		hook(t, bare)
+		for i := range 3 {
+			clone.Commit("x", map[string]string{fmt.Sprintf("build/STATE-%d.md", i): say("STATE", "build", "rig-b", "rig-a", fmt.Sprint(i))})
+			if p := clone.Push("-q", "origin", "main"); p.Code != 0 {
+				t.Fatal(p.Stderr)
+			}
+		}
+		clone.Commit("x", map[string]string{"build/REQUEST.md": say("REQUEST", "build", "rig-a", "rig-b", "Something else")})
+		if p := clone.Push("-q", "origin", "main"); p.Code == 0 {
+			t.Fatal("an accepted envelope was changed")
+		}
+		must(t, bare, "ship", "--once")
+		check := func() {
+			t.Helper()
+			rows := ask(t, bare, "pushes")
+			if len(rows) != 4 || rows[0]["outcome"] != "refused" || rows[0]["rules"] != "append-only" || rows[0]["exit_code"] != 1.0 || rows[3]["outcome"] != "landed" {
+				t.Errorf("%v", rows)
+			}
+			if refs, _ := rows[0]["refs"].(string); !strings.Contains(refs, clone.Run("rev-parse", "HEAD")) || !strings.Contains(refs, "refs/heads/main") {
+				t.Errorf("refs %q", refs)
+			}
+			if places, _ := rows[0]["places"].(string); !strings.Contains(places, `"path":"build/REQUEST.md"`) {
+				t.Errorf("places %q", places)
+			}
+			if rows := ask(t, bare, "refused-pushes"); len(rows) != 1 || rows[0]["outcome"] != "refused" {
+				t.Errorf("%v", rows)
+			}
+		}
+		check()
+		// All is told again, by three at once.
+		if err := os.Remove(filepath.Join(outbox.Dir(bare.Dir), "shipped")); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() { control(bare, "ship", "--once") })
+		}
+		wg.Wait()
+		must(t, bare, "ship", "--once")
+		check()
+		// One that was killed while it was judged.
+		id := strings.Repeat("0", 24)
+		if err := outbox.Append(outbox.Dir(bare.Dir), outbox.Record{ID: id, Push: id, Stage: outbox.Received, Hook: "pre-receive", At: "2020-01-01T00:00:00.000000Z"}); err != nil {
+			t.Fatal(err)
+		}
+		bare.Run("config", "rigward.pushLogKeep", "forever")
+		must(t, bare, "ship", "--once")
+		if rows := ask(t, bare, "refused-pushes"); len(rows) != 2 || rows[1]["outcome"] != "unfinished" {
+			t.Errorf("%v", rows)
+		}
+		// What is older than it is to be kept goes.
+		bare.Run("config", "rigward.pushLogKeep", "90d")
+		must(t, bare, "ship", "--once")
+		if rows := ask(t, bare, "pushes"); len(rows) != 4 {
+			t.Errorf("%v", rows)
+		}
+		bare.Run("config", "rigward.pushLogKeep", "soon")
+		if got := control(bare, "ship", "--once"); got.code != 2 || !strings.Contains(got.err, "rigward.pushLogKeep is") {
+			t.Errorf("exit %d: %s", got.code, got.err)
+		}
+	})
+}
+
+// TestShipService: a service brings pushes in by itself, while hooks start
+// nobody, and goes on after the database was away.
+func TestShipService(t *testing.T) {
+	bare, clone := server(t, "team", "")
+	hook(t, bare)
+	other, _ := server(t, "other", "")
+	cmd := command(bare, "ship", "--every", "20ms", ".", other.Dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait() // killed
+	}()
+	wait := func(what string, ok func() bool) {
+		t.Helper()
+		for range 600 {
+			if ok() {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Fatal(what)
+	}
+	wait("neither is brought up", func() bool {
+		return control(bare, "index", "--check").code == 0 && control(other, "index", "--check").code == 0
+	})
+	clone.Commit("x", map[string]string{"build/ACK.md": say("ACK", "build", "rig-b", "rig-a", "Seen")})
+	if p := clone.Push("-q", "origin", "main"); p.Code != 0 || p.Stderr != "" {
+		t.Fatal(p.Stderr)
+	}
+	wait("a push does not come in", func() bool {
+		return control(bare, "index", "--check").code == 0 && len(ask(t, bare, "pushes")) == 1
+	})
+	if err := os.Rename(filepath.Join(bare.Dir, "control.db"), filepath.Join(bare.Dir, "away.db")); err != nil {
+		t.Fatal(err)
+	}
+	bare.Run("config", "rigward.controlPlane", "sqlite:missing/control.db")
+	clone.Commit("x", map[string]string{"build/STATE.md": say("STATE", "build", "rig-b", "rig-a", "On")})
+	if p := clone.Push("-q", "origin", "main"); p.Code != 0 {
+		t.Fatal(p.Stderr)
+	}
+	wait("nobody tells that the database is away", func() bool { return strings.Contains(outbox.Trouble(outbox.Dir(bare.Dir)), "directory does not exist") })
+	bare.Run("config", "rigward.controlPlane", "sqlite:control.db")
+	wait("it does not go on", func() bool { return control(bare, "index", "--check").code == 0 && len(ask(t, bare, "pushes")) == 1 })
+}
+
+// TestKilledHooksAndShippers pushes while hooks and shippers are killed at random
+// moments: what the outbox tells is in the database once, and the index is that
+// of the history.
+func TestKilledHooksAndShippers(t *testing.T) {
+	rounds := 15
+	if full() {
+		rounds = 300
+	}
+	databases(t, func(t *testing.T, database func() string) {
+		bare, clone := server(t, "team", database())
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A hook kills itself, and what it starts, after the time that a file says.
+		for _, name := range []string{"pre-receive", "post-receive"} {
+			bare.Hook(name, fmt.Sprintf("#!/bin/sh\n%s=1 %s=$(cat %s.after) exec '%s' %s\n", asProgram, killAfter, name, self, name))
+		}
+		after := func(name string) {
+			text := fmt.Sprintf("%dms", 1+rand.IntN(60))
+			if rand.IntN(3) > 0 {
+				text = ""
+			}
+			if err := os.WriteFile(filepath.Join(bare.Dir, name+".after"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		landed := 0
+		for i := range rounds {
+			after("pre-receive")
+			after("post-receive")
+			files := map[string]string{fmt.Sprintf("build/STATE-%d.md", i): say("STATE", "build", "rig-b", "rig-a", fmt.Sprint(i))}
+			if i%4 == 3 {
+				files = map[string]string{"build/REQUEST.md": say("REQUEST", "build", "rig-a", "rig-b", fmt.Sprint(i))}
+			}
+			base := clone.Run("rev-parse", "HEAD")
+			clone.Commit("x", files)
+			shipper := command(bare, "ship", "--once")
+			if err := shipper.Start(); err != nil {
+				t.Fatal(err)
+			}
+			killed := make(chan struct{})
+			go func() {
+				defer close(killed)
+				time.Sleep(time.Duration(rand.IntN(150)) * time.Millisecond)
+				_ = shipper.Process.Kill()
+				_ = shipper.Wait() // killed
+			}()
+			if p := clone.Push("-q", "origin", "main"); p.Code == 0 {
+				landed++
+			} else {
+				clone.Run("reset", "-q", "--hard", base)
+			}
+			<-killed
+		}
+		must(t, bare, "ship", "--once")
+		b, err := outbox.Read(outbox.Dir(bare.Dir), outbox.Cursor{}, 1<<20)
+		if err != nil || b.Torn > 0 {
+			t.Fatal(err, b.Torn)
+		}
+		pushes, seen := map[string]bool{}, map[string]bool{}
+		for _, r := range b.Records {
+			pushes[r.Push], seen[r.ID] = true, true
+		}
+		if len(seen) != len(b.Records) {
+			t.Errorf("%d records, %d ids", len(b.Records), len(seen))
+		}
+		if rows := ask(t, bare, "pushes"); len(rows) != len(pushes) {
+			t.Errorf("%d pushes are told of, %d are in the database", len(pushes), len(rows))
+		}
+		agrees(t, bare)
+		t.Logf("%d of %d pushes landed, %d records of %d pushes", landed, rounds, len(b.Records), len(pushes))
+	})
+}

@@ -1,0 +1,67 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/internal/outbox"
+)
+
+// AddPushes writes what hooks have told of pushes. A record that is there
+// already is left as it is, so that any number of programs may tell the same.
+func (d *DB) AddPushes(ctx context.Context, repo string, records []outbox.Record) error {
+	var args []any
+	for i := range records {
+		r := &records[i]
+		var exit, millis, commits any
+		if r.Stage == outbox.Judged {
+			exit, millis, commits = r.Exit, r.Millis, r.Commits
+		}
+		args = append(args, repo, name(r.ID), name(r.Push), r.Stage, name(r.Hook), name(r.At), optional(r.Pusher()), packed(r.Who), packed(r.Refs),
+			exit, millis, commits, optional(rulesOf(r.Places)), packed(r.Places), optional(r.Problem))
+	}
+	err := within(ctx, d.conn, func() error {
+		return insert(ctx, d.conn, `INSERT INTO rigward_pushes (repo, id, push, stage, hook, at, pusher, who, refs, exit_code, duration_ms, commits, rules, places, problem)`,
+			15, args, "ON CONFLICT DO NOTHING", nil)
+	})
+	return told(ctx, d.target, err)
+}
+
+// ForgetPushes deletes what was told of pushes before a moment.
+func (d *DB) ForgetPushes(ctx context.Context, repo string, before time.Time) error {
+	return told(ctx, d.target, d.conn.exec(ctx, "DELETE FROM rigward_pushes WHERE repo = $1 AND at < $2", repo, before.UTC().Format(outbox.Time)))
+}
+
+// rulesOf lists the rules of places, each once.
+func rulesOf(places []outbox.Place) string {
+	var rules []string
+	for _, p := range places {
+		if !slices.Contains(rules, p.Rule) {
+			rules = append(rules, p.Rule)
+		}
+	}
+	return strings.Join(rules, " ")
+}
+
+// optional is NULL for "".
+func optional(s string) any {
+	if s == "" {
+		return nil
+	}
+	return text(s)
+}
+
+// packed is the JSON text of a value, NULL for an empty one.
+func packed[T []outbox.Ref | []outbox.Place | map[string]string](v T) any {
+	if len(v) == 0 {
+		return nil
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil // none of these types fails
+	}
+	return text(string(data))
+}

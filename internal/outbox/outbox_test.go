@@ -1,0 +1,286 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const asWriter = "RIGWARD_TEST_OUTBOX"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(asWriter); dir != "" {
+		for i := 0; ; i++ { // until it is killed; what was appended is told
+			r := record(fmt.Sprintf("%d-%d", os.Getpid(), i))
+			if Append(dir, r) == nil {
+				fmt.Println(r.ID)
+			}
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func record(id string) Record {
+	return Record{ID: id, Push: id, Stage: Received, Hook: "pre-receive", At: "2026-01-05T09:00:00.000000Z", Refs: []Ref{{"refs/heads/main", strings.Repeat("0", 40), strings.Repeat("1", 40)}}}
+}
+
+// all reads an outbox from its beginning, in portions.
+func all(t testing.TB, dir string, most int) (ids map[string]int, torn int) {
+	t.Helper()
+	ids = map[string]int{}
+	var at Cursor
+	for {
+		b, err := Read(dir, at, most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range b.Records {
+			ids[r.ID]++
+		}
+		torn += b.Torn
+		if b.Next == at {
+			return ids, torn
+		}
+		at = b.Next
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAppend writes from many sides, over the end of files, and reads the same
+// in portions of any size.
+func TestAppend(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rigward", "outbox")
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 600 {
+				r := record(fmt.Sprintf("%d-%d", w, i))
+				r.Problem = strings.Repeat("x", 1000)
+				for errors.Is(Append(dir, r), errSlow) { // on a busy machine; the record may be there twice
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, most := range []int{1, 7, 1 << 20} {
+		if ids, torn := all(t, dir, most); len(ids) != 2400 || torn != 0 {
+			t.Errorf("%d records, %d torn", len(ids), torn)
+		}
+	}
+	names, err := segments(dir)
+	must(t, err)
+	if len(names) < 3 {
+		t.Errorf("files %v", names)
+	}
+	b, err := Read(dir, Cursor{}, 1<<20)
+	must(t, err)
+	if n, err := Waiting(dir, b.Next); n != 0 || err != nil {
+		t.Errorf("%d bytes wait, %v", n, err)
+	}
+	if n, err := Waiting(dir, Shipped(dir)); n < 2400*1000 || err != nil {
+		t.Errorf("%d bytes wait, %v", n, err)
+	}
+	must(t, Keep(dir, b.Next, time.Now()))
+	if left, _ := segments(dir); len(left) != len(names) {
+		t.Errorf("files that somebody may be writing to are gone: %v", left)
+	}
+	must(t, Keep(dir, b.Next, time.Now().Add(2*rest)))
+	if left, _ := segments(dir); len(left) != 1 || Shipped(dir) != b.Next {
+		t.Errorf("%v are left, at %v", left, Shipped(dir))
+	}
+	must(t, Append(dir, record("later")))
+	if b, err = Read(dir, Shipped(dir), 10); err != nil || len(b.Records) != 1 || b.Records[0].ID != "later" {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+// TestTorn reads around lines that a full disk or the end of the machine cut off.
+func TestTorn(t *testing.T) {
+	dir := t.TempDir()
+	must(t, Append(dir, record("one")))
+	f, err := os.OpenFile(name(dir, 1), os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	line, err := (&Record{ID: "torn", Push: "torn"}).line()
+	must(t, err)
+	f.Write(line[:len(line)/2])
+	if ids, torn := all(t, dir, 10); len(ids) != 1 || torn != 0 {
+		t.Errorf("a line that may yet be written to its end: %v, %d", ids, torn)
+	}
+	must(t, Append(dir, record("two")))
+	if ids, torn := all(t, dir, 10); len(ids) != 2 || ids["two"] != 1 || torn != 1 {
+		t.Errorf("%v, %d torn", ids, torn)
+	}
+	f.Write([]byte("\nnull\n\x00\x00\n{\"id\":1}\n[]\n"))
+	must(t, f.Close())
+	must(t, Append(dir, record("three")))
+	if ids, torn := all(t, dir, 10); len(ids) != 3 || torn != 5 {
+		t.Errorf("%v, %d torn", ids, torn)
+	}
+	if got := Latest(dir); len(got) != 3 || got[2].ID != "three" {
+		t.Errorf("latest: %v", got)
+	}
+	// A place that is not there any more, or never was.
+	if b, err := Read(dir, Cursor{9, 5}, 10); err != nil || len(b.Records) != 0 {
+		t.Errorf("%v, %v", b, err)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "shipped"), []byte("{\"segment\":-1}"), 0o600))
+	if got := Shipped(dir); got != (Cursor{}) {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestRecordSize leaves out what is too much of a record, and counts it.
+func TestRecordSize(t *testing.T) {
+	dir := t.TempDir()
+	r := record("large")
+	for range 3000 {
+		r.Refs = append(r.Refs, Ref{Name: "refs/heads/" + strings.Repeat("x", 200)})
+		r.Places = append(r.Places, Place{Rule: "envelope-schema", Path: strings.Repeat("\x01", 200)})
+	}
+	must(t, Append(dir, r))
+	b, err := Read(dir, Cursor{}, 10)
+	must(t, err)
+	if len(b.Records) != 1 || len(b.Records[0].Refs)+b.Records[0].MoreRefs != 3001 || len(b.Records[0].Places)+b.Records[0].More != 3000 {
+		t.Errorf("%d records", len(b.Records))
+	}
+	r.Refs, r.Places, r.Problem = nil, nil, strings.Repeat("x", maxRecord)
+	if err := Append(dir, r); err == nil {
+		t.Error("a record that is too long is taken")
+	}
+}
+
+// TestKilled ends writers at any moment: what they say they have appended is
+// there once, and everything can be read.
+func TestKilled(t *testing.T) {
+	rounds := 12
+	if os.Getenv("RIGWARD_CONTROL_FULL") != "" {
+		rounds = 300
+	}
+	dir := filepath.Join(t.TempDir(), "rigward", "outbox")
+	var told []string
+	for range rounds {
+		var out [2]strings.Builder
+		var cmds [2]*exec.Cmd
+		for i := range cmds {
+			cmds[i] = exec.Command(os.Args[0])
+			cmds[i].Env, cmds[i].Stdout = append(os.Environ(), asWriter+"="+dir), &out[i]
+			must(t, cmds[i].Start())
+		}
+		time.Sleep(time.Duration(rand.IntN(40)) * time.Millisecond)
+		for i, cmd := range cmds {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // killed
+			for line := range strings.Lines(out[i].String()) {
+				if id, whole := strings.CutSuffix(line, "\n"); whole {
+					told = append(told, id)
+				}
+			}
+		}
+	}
+	ids, torn := all(t, dir, 1000)
+	for _, id := range told {
+		if ids[id] != 1 {
+			t.Errorf("%s is there %d times", id, ids[id])
+		}
+	}
+	t.Logf("%d records were told of, %d are there, %d torn", len(told), len(ids), torn)
+	if torn != 0 {
+		t.Errorf("%d lines are torn", torn)
+	}
+}
+
+// TestFullDisk: room was set aside, and when that is used up nothing waits.
+func TestFullDisk(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("room is set aside on Linux")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=4m", "rigward-outbox", dir).CombinedOutput(); err != nil {
+		t.Skipf("no tmpfs can be mounted here: %s", out)
+	}
+	defer exec.Command("umount", dir).Run()
+	box := filepath.Join(dir, "rigward", "outbox")
+	must(t, Append(box, record("before")))
+	f, err := os.Create(filepath.Join(dir, "fill"))
+	must(t, err)
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	f.Close()
+	kept, lost := 0, 0
+	for i := range 20_000 {
+		if err := Append(box, record(fmt.Sprint(i))); err == nil {
+			kept++
+		} else if lost++; lost > 3 {
+			break
+		}
+	}
+	ids, _ := all(t, box, 1000)
+	t.Logf("%d records were taken when the disk was full, then %d were not", kept, lost)
+	if kept < 1000 || len(ids) < kept+1 {
+		t.Errorf("%d were taken, %d are there", kept, len(ids))
+	}
+	must(t, os.Remove(f.Name()))
+	must(t, Append(box, record("after")))
+	if ids, _ := all(t, box, 1000); ids["after"] != 1 || ids["before"] != 1 {
+		t.Error("what came when there was room again is not there")
+	}
+}
+
+// TestLock: the second one does not get it, and the end of the first gives it back.
+func TestLock(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "rigward", "outbox")
+	f, err := Lock(dir)
+	must(t, err)
+	if g, err := Lock(dir); err == nil {
+		g.Close()
+		t.Error("two have it")
+	}
+	f.Close()
+	g, err := Lock(dir)
+	must(t, err)
+	g.Close()
+}
+
+// FuzzRead reads files of any content: it comes to their end, and what it gives
+// has ids.
+func FuzzRead(f *testing.F) {
+	line, _ := (&Record{ID: "a", Push: "b"}).line()
+	f.Add(line, 1)
+	f.Add([]byte("\n{\"id\":\"x\"\n\n\n{}"), 2)
+	f.Fuzz(func(t *testing.T, data []byte, most int) {
+		dir := t.TempDir()
+		must(t, os.WriteFile(name(dir, 1), data, 0o600))
+		must(t, os.WriteFile(name(dir, 2), data, 0o600))
+		ids, _ := all(t, dir, 1+most&0xff)
+		for id := range ids {
+			if id == "" {
+				t.Error("a record without an id")
+			}
+		}
+	})
+}
+
+func BenchmarkAppend(b *testing.B) {
+	dir := b.TempDir()
+	r := record("x")
+	for b.Loop() {
+		if err := Append(dir, r); err != nil && !errors.Is(err, errFull) && !errors.Is(err, errSlow) {
+			b.Fatal(err)
+		}
+	}
+}

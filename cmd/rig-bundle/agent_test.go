@@ -131,13 +131,13 @@ func TestAgentLife(t *testing.T) {
 	if v := agentObject(t, dir, nil, 1, "diff", demoFile, filepath.Join("two", demoFile)); v["code"] != "content-differs" || v["same_content"] != false {
 		t.Errorf("diff: %v", v)
 	}
-	if v := agentObject(t, dir, nil, 0, "stage", demoFile, "--target", "linux/amd64/musl", "--base", "alpine:3", "--out", "ctx"); v["target"] != "linux/amd64/musl" || v["notes"].([]any)[0].(map[string]any)["code"] != "base-not-pinned" {
+	if v := agentObject(t, dir, nil, 0, "stage", demoFile, "--target", "linux/amd64/musl", "--base", "alpine:3", "--unchecked-base", "--out", "ctx"); v["target"] != "linux/amd64/musl" || v["notes"].([]any)[0].(map[string]any)["code"] != "base-not-pinned" {
 		t.Errorf("stage: %v", v)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "ctx", "agent", "bin", "agent")); err != nil {
 		t.Error(err)
 	}
-	if v := agentObject(t, dir, nil, 1, "stage", demoFile, "--target", "darwin/arm64", "--base", "alpine:3", "--out", "other"); v["code"] != "compat-platform" {
+	if v := agentObject(t, dir, nil, 1, "stage", demoFile, "--target", "darwin/arm64", "--base", "alpine:3", "--unchecked-base", "--out", "other"); v["code"] != "compat-platform" {
 		t.Errorf("stage for another target: %v", v)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "other")); err == nil {
@@ -160,7 +160,7 @@ func TestAgentLocalBuild(t *testing.T) {
 	stage := func(out string, more ...string) (int, string) {
 		t.Helper()
 		code, text, errs := agentRun(t, dir, nil, append([]string{"stage", "--source", "src", "--lock", "lock.json", "--target", "linux/amd64/musl", "--cache", "cache",
-			"--build-cmd", build, "--base", "alpine:3", "--out", out}, more...)...)
+			"--build-cmd", build, "--base", "alpine:3", "--unchecked-base", "--out", out}, more...)...)
 		return code, text + errs
 	}
 	runs := func() int {

@@ -71,7 +71,7 @@ func packings(t *testing.T) []packing {
 		}, "b.rigbundle", func(file, target string) []string { return []string{"install", file, "--target", target} }},
 		{"agent", agentDir, "bin", func(dir, out string) []string { return []string{"create", "--format", "agent", dir, "-o", out} }, demoFile,
 			func(file, target string) []string {
-				return []string{"stage", file, "--base", "alpine:3", "--target", "linux/amd64/musl", "--out", target}
+				return []string{"stage", file, "--base", "alpine:3", "--unchecked-base", "--target", "linux/amd64/musl", "--out", target}
 			}},
 	}
 }

@@ -18,7 +18,8 @@ import (
 
 func stageVerbs() []*verb {
 	return []*verb{{name: "stage", format: "agent", args: "[REF]", short: "prepare an image build context", run: stage, flags: join(common, digestFlags, signatureFlags, refFlags, []cli.Flag{runtimeFlag,
-		{Name: "--base", Value: "IMAGE", Help: "base image, best with @sha256: digest"},
+		baseFlag,
+		{Name: "--unchecked-base", Help: "do not look at the base, as where there is no network"},
 		{Name: "--out", Value: "DIR", Help: "new directory for the context"},
 		{Name: "--source", Value: "DIR", Help: "build a bundle from this directory instead of taking REF"},
 		{Name: "--lock", Value: "FILE", Help: "lockfile that belongs to the key of the build"},
@@ -37,9 +38,9 @@ func stage(ctx context.Context, c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var notes []bundle.Note
-	if f.Base = c.Get("--base"); !c.Has("--print-key") {
-		if notes, err = agent.CheckBase(f.Base); err != nil {
+	base, notes := c.Get("--base"), []bundle.Note(nil)
+	if !c.Has("--print-key") {
+		if notes, err = agent.CheckBase(base); err != nil {
 			return 0, usagef("%v", err)
 		}
 	}
@@ -47,7 +48,7 @@ func stage(ctx context.Context, c *call) (int, error) {
 	var r *agent.Result
 	if name == "" {
 		name = c.Words[0]
-		r, err = judged[*agent.Result](c, f, func(in bundle.Input, o bundle.Options) (*bundle.Result, error) { return f.Install(ctx, in, out, o) })
+		r, err = judged[*agent.Result](c, f, func(in bundle.Input, o bundle.Options) (*bundle.Result, error) { return f.Verify(ctx, in, o) })
 		if err != nil {
 			return 0, err
 		}
@@ -69,10 +70,22 @@ func stage(ctx context.Context, c *call) (int, error) {
 			return 0, err
 		}
 		r.Whole = r
-		if r.OK() {
-			if err := agent.Stage(ctx, r, agent.StageOptions{Base: f.Base, Dir: out, ModTime: f.ModTime}); err != nil {
-				return 0, err
-			}
+	}
+	digest := ""
+	if r.OK() && !c.Has("--unchecked-base") {
+		var local bool
+		if digest, local, err = c.look(ctx, r, f.Runtime, base); err != nil {
+			return 0, err
+		}
+		if local { // what lies in a file was looked at, and its digest is in stage.json
+			notes = nil
+		}
+	} else if r.OK() {
+		notes = append(notes, bundle.Note{Code: noteBaseUnchecked, Detail: finding.Path(base) + " was not looked at"})
+	}
+	if r.OK() {
+		if err := agent.Stage(ctx, r, agent.StageOptions{Base: base, Digest: digest, Dir: out, ModTime: f.ModTime}); err != nil {
+			return 0, err
 		}
 	}
 	r.Command, r.File = "stage", name

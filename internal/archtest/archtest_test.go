@@ -33,6 +33,7 @@ var below = map[string][]string{
 	"pkg/bundle/…":          {"pkg/finding", "internal/portable", "pkg/sshsign", "pkg/yamlprofile", "pkg/bundle", "schemas"},
 	"pkg/gitrepo":           {"pkg/finding", "internal/portable"},
 	"internal/gittree":      {"pkg/bundle", "pkg/gitrepo"},
+	"internal/image":        {"pkg/finding", "pkg/bundle", "pkg/bundle/agent"},
 	"internal/cli":          {"pkg/finding"},
 	"internal/files":        {},
 	"internal/change":       {"pkg/finding"},
@@ -184,6 +185,21 @@ func TestProtocolIsApart(t *testing.T) {
 	}
 	if !linked {
 		t.Error("rig-mcp does not link it, so nothing was tested")
+	}
+}
+
+// TestRegistriesAreApart holds what speaks to registries, and HTTP with it, away from everything but rig-bundle: no hook
+// has a network.
+func TestRegistriesAreApart(t *testing.T) {
+	linked := false
+	for name, p := range load(t) {
+		speaks := slices.ContainsFunc(p.Deps, func(d string) bool { return strings.HasPrefix(d, "github.com/google/go-containerregistry/") })
+		if linked = linked || speaks && name == "cmd/rig-bundle"; speaks && name != "cmd/rig-bundle" && name != "internal/image" && !forTests(name) {
+			t.Errorf("%s depends on the client of registries", name)
+		}
+	}
+	if !linked {
+		t.Error("rig-bundle does not link it, so nothing was tested")
 	}
 }
 

@@ -76,6 +76,35 @@ func openContainer(c Compression, r io.Reader, l *Limits) (container, error) {
 	return nil, fmt.Errorf("no reader for %v", c)
 }
 
+// Decompress returns what comes out of r, for readers of what no bundle may hold, as the layers of images do. kind is
+// Gzip, Zstd or Tar, size that of the whole of r in bytes. What is wrong with the container comes as a *Finding, as does
+// more than l.TotalSize or l.Ratio allow. The end is that of r, not of the archive.
+func Decompress(kind Compression, r io.Reader, size int64, l *Limits) (io.ReadCloser, error) {
+	c, err := openContainer(kind, r, l)
+	if err != nil {
+		return nil, err
+	}
+	return &bounded{container: c, size: size, limits: l}, nil
+}
+
+// bounded stops what comes out of a container at the limits.
+type bounded struct {
+	container
+	size, n int64
+	limits  *Limits
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	n, err := b.container.Read(p)
+	if b.n += int64(n); b.n > b.limits.TotalSize {
+		return 0, Faultf(LimitTotalSize, "", "more than %d bytes come out, the limit total-size", b.limits.TotalSize)
+	}
+	if fault := checkRatio(b.n, b.size, b.limits.Ratio); fault != nil {
+		return 0, fault
+	}
+	return n, err
+}
+
 type plainReader struct{ io.Reader }
 
 func (*plainReader) Close() error { return nil }

@@ -39,7 +39,7 @@ const (
 const (
 	noteUnknownField       = "unknown-field"
 	noteRuntimeUnknown     = "runtime-version-unknown"
-	noteRuntimeUnchecked   = "runtime-unchecked"
+	NoteRuntimeUnchecked   = "runtime-unchecked"
 	noteDanglingLink       = "dangling-link"
 	noteNameNotRecommended = "name-not-recommended"
 	noteBaseNotPinned      = "base-not-pinned"

@@ -68,7 +68,7 @@ func checkEntryFormat(entry string, head []byte, platform, arch string) *bundle.
 		}
 		return nil
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
-		what, ok := elfArch(head)
+		what, ok := ELFArch(head)
 		switch {
 		case !ok:
 			return format("has an ELF header that is cut short")
@@ -127,10 +127,10 @@ var elfMachines = map[[3]uint16]string{
 	{2, 2, 22}:  "s390x",
 }
 
-// elfArch names the architecture of an ELF header; one that is none of ours
-// is named by its numbers.
-func elfArch(head []byte) (string, bool) {
-	if len(head) < 20 {
+// ELFArch names the architecture of an ELF header, of which 20 bytes are enough, by the words of the manifest; one that
+// is none of ours is named by its numbers. ok is false if head is not that of an ELF file.
+func ELFArch(head []byte) (arch string, ok bool) {
+	if len(head) < 20 || !bytes.HasPrefix(head, []byte("\x7fELF")) {
 		return "", false
 	}
 	var order binary.ByteOrder = binary.LittleEndian

@@ -173,44 +173,45 @@ func readManifest(a *bundle.Archive) (*Manifest, []*bundle.Finding, []bundle.Not
 	return ParseManifest(a.Kept[ManifestName])
 }
 
-// checkEntry judges the entry, step 6 of docs/spec/agentbundle.md#verify. The error is for reading.
-func checkEntry(ctx context.Context, a *bundle.Archive, t *tree, m *Manifest) (*bundle.Finding, error) {
+// checkEntry judges the entry, step 6 of docs/spec/agentbundle.md#verify, and returns its first bytes. The error is for
+// reading.
+func checkEntry(ctx context.Context, a *bundle.Archive, t *tree, m *Manifest) ([]byte, *bundle.Finding, error) {
 	entry := m.Entry
 	if f := checkEntryPath(entry); f != nil {
-		return f, nil
+		return nil, f, nil
 	}
 	quoted := finding.QuoteMax(entry, 200)
 	n := t.root
 	for c := range strings.SplitSeq(entry, "/") {
 		if n.kind == bundle.Symlink {
-			return entryFault(codeEntryPath, entry, "", "entry %s goes through the symlink %s, directories are expected", quoted, finding.QuoteMax(n.path(), 200)), nil
+			return nil, entryFault(codeEntryPath, entry, "", "entry %s goes through the symlink %s, directories are expected", quoted, finding.QuoteMax(n.path(), 200)), nil
 		}
 		if n = t.nodes[edge{n, c}]; n == nil {
-			return entryFault(codeEntryMissing, entry, missingHint(a, t, entry), "entry %s is not a member of the bundle", quoted), nil
+			return nil, entryFault(codeEntryMissing, entry, missingHint(a, t, entry), "entry %s is not a member of the bundle", quoted), nil
 		}
 	}
 	if n.kind == bundle.Symlink {
 		w, _ := t.resolve(n) // checkTree has followed all of them
 		if w.lost || w.at.kind != bundle.File && w.at.kind != bundle.Hardlink {
-			return entryFault(codeEntryType, entry, "", "entry %s is a symlink to %s, which is not a file", quoted, finding.QuoteMax(n.target, 200)), nil
+			return nil, entryFault(codeEntryType, entry, "", "entry %s is a symlink to %s, which is not a file", quoted, finding.QuoteMax(n.target, 200)), nil
 		}
 		n = w.at
 	}
 	file := t.file(a, n)
 	if file == nil {
-		return entryFault(codeEntryType, entry, "", "entry %s is a %v, a file is expected", quoted, n.kind), nil
+		return nil, entryFault(codeEntryType, entry, "", "entry %s is a %v, a file is expected", quoted, n.kind), nil
 	}
 	switch {
 	case file.RawMode&0o100 == 0:
-		return entryFault(codeEntryNotExecutable, entry, "in the source: chmod 0755 "+finding.Path(file.Name), "entry %s has mode %04o, its owner cannot execute it", quoted, file.RawMode), nil
+		return nil, entryFault(codeEntryNotExecutable, entry, "in the source: chmod 0755 "+finding.Path(file.Name), "entry %s has mode %04o, its owner cannot execute it", quoted, file.RawMode), nil
 	case file.RawMode&0o400 == 0:
-		return entryFault(codeEntryMode, entry, "in the source: chmod 0755 "+finding.Path(file.Name), "entry %s has mode %04o, its owner cannot read it", quoted, file.RawMode), nil
+		return nil, entryFault(codeEntryMode, entry, "in the source: chmod 0755 "+finding.Path(file.Name), "entry %s has mode %04o, its owner cannot read it", quoted, file.RawMode), nil
 	}
 	head, err := readHead(ctx, a, file)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return checkEntryFormat(entry, head, m.Platform, m.Arch), nil
+	return head, checkEntryFormat(entry, head, m.Platform, m.Arch), nil
 }
 
 // readHead returns the first HeadSize bytes of a file.

@@ -14,6 +14,7 @@ import (
 // StageOptions say what Stage prepares.
 type StageOptions struct {
 	Base    string // image that CheckBase accepts
+	Digest  string // of that image, as it was looked at; "" if it was not
 	Dir     string // new or empty directory
 	ModTime int64  // of all that is written, in seconds since 1970
 }
@@ -32,6 +33,7 @@ type staged struct {
 	Entry        string          `json:"entry"`
 	Target       string          `json:"target"`
 	Base         string          `json:"base"`
+	BaseDigest   string          `json:"base_digest,omitempty"`
 	FileDigest   string          `json:"file_digest"`
 	TarDigest    string          `json:"tar_digest"`
 	Capabilities map[string]bool `json:"capabilities"`
@@ -52,7 +54,7 @@ func Stage(ctx context.Context, r *Result, o StageOptions) error {
 	m := r.Manifest
 	r.Command, r.Staged = "stage", &Staged{m.Target(), o.Base, o.Dir}
 	about := staged{
-		Name: m.Name, Version: m.Version, Entry: m.Entry, Target: m.Target(), Base: o.Base,
+		Name: m.Name, Version: m.Version, Entry: m.Entry, Target: m.Target(), Base: o.Base, BaseDigest: o.Digest,
 		FileDigest: r.Archive.FileDigest.String(), TarDigest: r.Archive.TarDigest.String(),
 		Capabilities: m.Capabilities, Mounts: Mounts(),
 	}

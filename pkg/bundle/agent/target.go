@@ -92,22 +92,25 @@ func (m *Manifest) CheckTarget(target Target, runtime *Runtime) ([]*bundle.Findi
 	switch need := m.Runtime; {
 	case need == nil:
 	case runtime == nil:
-		notes = append(notes, bundle.Note{Code: noteRuntimeUnchecked, Detail: "the bundle needs " + finding.QuoteMax(need.String(), 129) + ", the target's runtime is not given"})
+		notes = append(notes, bundle.Note{Code: NoteRuntimeUnchecked, Detail: "the bundle needs " + finding.QuoteMax(need.String(), 129) + ", the target's runtime is not given"})
 	case need.Type != runtime.Type:
 		differs(codeCompatRuntime, "runtime", need.Type, runtime.Type)
-	case need.Version == unknownVersion: // ParseManifest has noted it
-	case !runtimeFits(need.Version, runtime.Version):
+	case !need.Fits(runtime.Version):
 		differs(codeCompatRuntime, "runtime", need.String(), runtime.String())
 	}
 	return findings, notes
 }
 
-// runtimeFits compares the version a bundle declares with the one that is there.
-func runtimeFits(need, have string) bool {
-	a, ok := numericVersion(need)
+// Fits reports whether version have of the runtime is one that a bundle which declares r can run with
+// (docs/spec/agentbundle.md#target). The version "unknown" fits every other one.
+func (r Runtime) Fits(have string) bool {
+	if r.Version == unknownVersion { // ParseManifest has noted it
+		return true
+	}
+	a, ok := numericVersion(r.Version)
 	b, ok2 := numericVersion(have)
 	if !ok || !ok2 {
-		return need == have
+		return r.Version == have
 	}
 	major, _, _ := strings.Cut(a, ".")
 	return strings.HasPrefix(b, major+".") && bundle.CompareVersions(b, a) >= 0

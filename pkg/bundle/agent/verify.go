@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"path/filepath"
+	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
 )
@@ -18,7 +20,11 @@ type Result struct {
 	Member    string    `json:"member,omitempty"` // path of the first finding
 	*Overview           // of inspect
 	*Staged             // of stage
-	Manifest  *Manifest `json:"-"` // nil if it could not be read
+	BaseImage any       `json:"base_image,omitempty"` // what was seen in the base image
+	Manifest  *Manifest `json:"-"`                    // nil if it could not be read
+
+	// Interpreter are the words of the entry's #! line, nil if it is a binary.
+	Interpreter []string `json:"-"`
 
 	treeOK bool // the rules of container and members hold
 }
@@ -136,7 +142,11 @@ func (r *Result) judgeContent(ctx context.Context) error {
 	if !r.treeOK || manifest == nil {
 		return nil
 	}
-	f, err := checkEntry(ctx, r.Archive, tree, manifest)
+	head, f, err := checkEntry(ctx, r.Archive, tree, manifest)
 	r.add(f)
+	if line, script := bytes.CutPrefix(head, []byte("#!")); script && f == nil {
+		line, _, _ = bytes.Cut(line, []byte("\n"))
+		r.Interpreter = strings.Fields(string(line))
+	}
 	return err
 }

@@ -1,0 +1,91 @@
+package image
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"github.com/rigward/rigward/pkg/finding"
+)
+
+// A Location says where an image is: in a registry, in a directory that is an OCI layout, or in a file that docker save
+// or skopeo wrote.
+type Location struct {
+	Ref     name.Reference // of a registry; nil if one of the others is set
+	Layout  string         // path of an OCI layout
+	Archive string         // path of a docker archive
+	Tag     string         // of the image in the layout or archive, "" for the only one
+}
+
+const (
+	layoutScheme   = "oci:"
+	archiveScheme  = "docker-archive:"
+	registryScheme = "oci://" // as others write a reference that might be taken for a path
+)
+
+var tagPattern = regexp.MustCompile(`\A[A-Za-z0-9_][A-Za-z0-9._-]{0,127}\z`)
+
+// ParseLocation reads oci:DIR[:TAG], docker-archive:FILE[:TAG] or a registry's [oci://]NAME[:TAG][@DIGEST]. abs makes a
+// path one that can be opened.
+func ParseLocation(s string, abs func(string) string) (Location, error) {
+	if rest, ok := strings.CutPrefix(s, registryScheme); ok {
+		return registryLocation(rest)
+	}
+	if rest, ok := strings.CutPrefix(s, layoutScheme); ok {
+		path, tag := splitTag(rest, abs)
+		if path == "" {
+			return Location{}, fmt.Errorf("%s names no directory, oci:DIR[:TAG] is expected", finding.QuoteMax(s, 200))
+		}
+		return Location{Layout: path, Tag: tag}, nil
+	}
+	if rest, ok := strings.CutPrefix(s, archiveScheme); ok {
+		path, tag := splitTag(rest, abs)
+		if path == "" {
+			return Location{}, fmt.Errorf("%s names no file, docker-archive:FILE[:TAG] is expected", finding.QuoteMax(s, 200))
+		}
+		return Location{Archive: path, Tag: tag}, nil
+	}
+	return registryLocation(s)
+}
+
+func registryLocation(s string) (Location, error) {
+	ref, err := name.ParseReference(s)
+	if err != nil {
+		return Location{}, fmt.Errorf("%s is not the name of an image, NAME[:TAG][@sha256:DIGEST], oci:DIR or docker-archive:FILE is expected", finding.QuoteMax(s, 200))
+	}
+	return Location{Ref: ref}, nil
+}
+
+// splitTag takes what follows the last colon for a tag, unless the whole names something that is there.
+func splitTag(s string, abs func(string) string) (path, tag string) {
+	if s == "" {
+		return "", ""
+	}
+	if _, err := os.Lstat(abs(s)); err == nil {
+		return abs(s), ""
+	}
+	i := strings.LastIndexByte(s, ':')
+	if i <= 0 || filepath.VolumeName(s) != "" && i == 1 || !tagPattern.MatchString(s[i+1:]) {
+		return abs(s), ""
+	}
+	return abs(s[:i]), s[i+1:]
+}
+
+// isReference reports whether s can only be the reference of a registry: it begins with oci://, or its host has a dot, a
+// port or is localhost, and it ends in a tag or digest.
+func isReference(s string) bool {
+	if rest, ok := strings.CutPrefix(s, registryScheme); ok {
+		_, err := name.ParseReference(rest)
+		return err == nil
+	}
+	host, rest, ok := strings.Cut(s, "/")
+	if !ok || host != "localhost" && !strings.ContainsAny(host, ".:") || strings.HasPrefix(host, ".") || !strings.ContainsAny(rest, ":@") {
+		return false
+	}
+	_, err := name.ParseReference(s, name.StrictValidation)
+	return err == nil
+}

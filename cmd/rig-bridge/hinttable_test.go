@@ -298,6 +298,12 @@ var hintCases = map[string]hintCase{
 		p.ok("a", append(slices.Clone(state), "--author-from-env")...)
 		p.does("a", strings.Replace(hint, "<name>", "A", 1), ",")
 		p.ok("a", state...)
+		p.git("a", "config", "--unset", "user.name")
+		p.git("a", "config", "--unset", "user.email")
+		p.run("a", state...).says(p.t, 1, "user.name and user.email are not set")
+		hint = p.refused("a", state...)
+		p.does("a", strings.Replace(strings.Replace(hint, "<name>", "A", 1), "<address>", "a@example.com", 1), ", or")
+		p.ok("a", state...)
 	}},
 	"a relay of a rig": {[]string{"rig-bridge init --rig-id %s-relay --force"}, func(p *player) {
 		relay := p.relaying()

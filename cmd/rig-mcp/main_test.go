@@ -258,7 +258,7 @@ func TestConversation(t *testing.T) {
 		t.Errorf("%v", o)
 	}
 	// Errors are results, with rule, place and hint.
-	o, _, failed, err := a.call("send", dict{"type": "STATE", "thread": "t-new", "to": []string{"rig-b"}, "status": "no marker"})
+	o, _, failed, err := a.call("send", dict{"type": "STATE", "thread": "t-new", "to": []string{"rig-b"}, "tldr": "x", "status": "no marker"})
 	e, _ := o["error"].(map[string]any)
 	if fs, _ := e["findings"].([]any); err != nil || !failed || len(fs) == 0 || fs[0].(map[string]any)["rule"] != "envelope-schema" || fs[0].(map[string]any)["line"] == nil {
 		t.Errorf("%v %v", err, o)
@@ -271,9 +271,9 @@ func TestConversation(t *testing.T) {
 	}{
 		{"thread", dict{}, "thread", "is not valid"}, {"thread", dict{"thread": "t-none"}, "thread", "does not exist"}, {"thread", dict{"thread": "../x"}, "thread", "not valid"},
 		{"thread", dict{"thread": "--help"}, "thread", "not valid"}, {"thread", dict{"thread": "t-new", "message": "../REQUEST.md"}, "refused", "is no message"},
-		{"thread", dict{"thread": "t-new", "last": -1}, "usage", "numbers"}, {"thread", dict{"thread": 3}, "usage", "cannot be read"}, {"inbox", dict{"limit": 0}, "usage", "--limit"},
+		{"thread", dict{"thread": "t-new", "last": -1}, "usage", "numbers"}, {"thread", dict{"thread": 3}, "usage", "cannot be read"}, {"inbox", dict{"limit": 0}, "usage", "limit"},
 		{"inbox", dict{"what": 1}, "usage", "unknown field"}, {"inbox", dict{"after": "x"}, "usage", "cursor"}, {"wait", dict{"seconds": 1e9}, "usage", "seconds"},
-		{"send", dict{"type": "HANDOFF", "thread": "t-none", "to": []string{"rig-b"}}, "thread", "does not exist"}, {"send", dict{"type": "STATE", "thread": "t-new", "to": []string{""}}, "usage", "empty"},
+		{"send", dict{"type": "HANDOFF", "thread": "t-none", "to": []string{"rig-b"}, "tldr": "x"}, "thread", "does not exist"}, {"send", dict{"type": "STATE", "thread": "t-new", "to": []string{""}, "tldr": "x"}, "usage", "empty"},
 		{"send", dict{"type": "STATE", "thread": "t-new", "to": []string{"rig-b"}, "body": " \n"}, "invalid", "no text"}, {"reply", dict{"message": ""}, "usage", "missing"},
 		{"ack", dict{"message": "t-new/NONE.md"}, "refused", "not a committed message"}, {"status", dict{"limit": 5000}, "usage", "limit"}, {"explain", dict{"rule": "x\x1b"}, "usage", `\x1b`},
 	} {
@@ -310,7 +310,7 @@ func TestAnnotations(t *testing.T) {
 	w.bridge("rig-b", "send", "REQUEST", "--thread", "t-one", "--to", "rig-a", "--tldr", "x", "--body-file", "../home/.gitconfig")
 	w.git("rig-a", "pull", "-q")
 	args := map[string]dict{
-		"thread": {"thread": "t-one"}, "send": {"type": "STATE", "thread": "t-one", "to": []string{"rig-b"}}, "reply": {"message": "t-one/REQUEST.md"},
+		"thread": {"thread": "t-one"}, "send": {"type": "STATE", "thread": "t-one", "to": []string{"rig-b"}, "tldr": "x"}, "reply": {"message": "t-one/REQUEST.md", "tldr": "x"},
 		"ack": {"message": "t-one/REQUEST.md"}, "close": {"thread": "t-one", "status": "completed"}, "wait": {"seconds": 1},
 	}
 	state := func() string {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -81,7 +83,7 @@ func (s *server) do(ctx context.Context, c call, object any) (code int, p *probl
 	defer func() {
 		if r := recover(); r != nil {
 			fmt.Fprintf(os.Stderr, "rig-mcp: %s: %v\n%s", c.verb, r, debug.Stack())
-			code, p = 2, &problem{Code: "runtime", Message: "the command " + c.verb + " failed; what it had begun is completed or taken back by the next one"}
+			code, p = 2, &problem{Code: "runtime", Message: "the tool failed in " + c.verb + "; what it had begun is completed or taken back by the next one"}
 		}
 	}()
 	// What is cancelled ends as by a signal: before its commit it is taken back.
@@ -94,7 +96,7 @@ func (s *server) do(ctx context.Context, c call, object any) (code int, p *probl
 	code = bridge.Main(run, env)
 	var failed struct{ Error *problem }
 	if err := json.Unmarshal(out.Bytes(), &failed); err != nil {
-		return code, &problem{Code: "runtime", Message: "the command " + c.verb + " gave no answer: " + finding.QuoteMax(told.String(), 200)}
+		return code, &problem{Code: "runtime", Message: c.verb + " gave no answer: " + finding.QuoteMax(told.String(), 200)}
 	}
 	if failed.Error != nil {
 		return code, failed.Error
@@ -184,12 +186,52 @@ func arguments[T any](raw json.RawMessage) (T, *problem) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&in); err != nil {
-		return in, usage("the arguments cannot be read: %s", finding.QuoteMax(strings.TrimPrefix(err.Error(), "json: "), 200))
+		return in, unreadable(err, reflect.TypeFor[T]())
 	}
 	if d.More() {
 		return in, usage("the arguments are more than one object")
 	}
 	return in, nil
+}
+
+// unreadable says in the words of a tool's schema why its arguments cannot be
+// read into a type.
+func unreadable(err error, into reflect.Type) *problem {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		name := "the arguments"
+		if wrong.Field != "" {
+			name = strings.ToLower(wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:])
+		}
+		expected := map[reflect.Kind]string{reflect.String: "a text", reflect.Slice: "a list of texts", reflect.Int: "a whole number",
+			reflect.Float64: "a number", reflect.Bool: "true or false"}[wrong.Type.Kind()]
+		if expected == "" {
+			expected = "an object"
+		}
+		value, _, _ := strings.Cut(wrong.Value, " ") // a number stands behind its kind
+		return usage("%s cannot be read: a JSON %s, %s was expected", name, value, expected)
+	}
+	p := usage("the arguments cannot be read: %s", finding.QuoteMax(strings.TrimPrefix(err.Error(), "json: "), 200))
+	if strings.Contains(err.Error(), "unknown field") {
+		p.Hint = "there are: " + strings.Join(names(into), ", ")
+	}
+	return p
+}
+
+// names are those of the arguments that are read into a type.
+func names(t reflect.Type) (out []string) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		switch tag := f.Tag.Get("json"); {
+		case f.Anonymous:
+			out = append(out, names(f.Type)...)
+		case tag != "":
+			out = append(out, tag)
+		default:
+			out = append(out, strings.ToLower(f.Name))
+		}
+	}
+	return out
 }
 
 // cut returns at most n characters of a text from one on, and how many follow.

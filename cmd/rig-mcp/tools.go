@@ -363,6 +363,15 @@ func (s *server) sends(ctx context.Context, c call) (*reply, *problem) {
 // words are the free parts of a message.
 type words struct{ Body, TLDR, Status string }
 
+// says refuses a message without words: what is sent cannot be taken back. An ACK
+// says what it is.
+func (w words) says(typ string) *problem {
+	if typ == "ACK" || w.Body != "" || strings.TrimSpace(w.TLDR) != "" {
+		return nil
+	}
+	return usage("body and tldr are missing, so the message says nothing")
+}
+
 func (c *call) say(w words) {
 	c.flag("--tldr", w.TLDR)
 	c.flag("--status", w.Status)
@@ -382,21 +391,16 @@ func runSend(s *server, ctx context.Context, raw json.RawMessage) (*reply, *prob
 	if p != nil {
 		return nil, p
 	}
+	if p := in.says(in.Type); p != nil {
+		return nil, p
+	}
 	c := call{verb: "send", words: []string{in.Type}}
-	c.flag("--thread", in.Thread)
+	c.on("--open", in.Type == "REQUEST")
+	c.flags = append(c.flags, "--thread="+in.Thread)
 	c.flag("--in-reply-to", in.InReplyTo)
 	c.flag("--key", in.Key)
 	c.say(in.words)
 	if p := c.to(in.To); p != nil {
-		return nil, p
-	}
-	r, p := s.sends(ctx, c)
-	if p == nil || p.Code != "thread" || in.Type != "REQUEST" {
-		return r, p
-	}
-	// A thread that is not there yet.
-	var o struct{}
-	if _, failed := s.do(ctx, call{verb: "new", words: []string{in.Thread}}, &o); failed != nil {
 		return nil, p
 	}
 	return s.sends(ctx, c)
@@ -423,6 +427,9 @@ func runReply(s *server, ctx context.Context, raw json.RawMessage) (*reply, *pro
 	}
 	if in.Message == "" {
 		return nil, usage("message is missing")
+	}
+	if p := in.says(in.Type); p != nil {
+		return nil, p
 	}
 	c := call{verb: "reply", words: []string{in.Message}}
 	c.flag("--type", in.Type)
@@ -477,7 +484,7 @@ func runClose(s *server, ctx context.Context, raw json.RawMessage) (*reply, *pro
 		return nil, p
 	}
 	c := call{verb: "close", words: []string{in.Thread}}
-	c.flag("--status", in.Status)
+	c.flags = append(c.flags, "--status="+in.Status)
 	c.flag("--note", in.Note)
 	if p := c.to(in.To); p != nil {
 		return nil, p

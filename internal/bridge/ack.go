@@ -20,7 +20,7 @@ func runReply(r *run) error {
 		typ = v
 	}
 	if !slices.Contains(envelope.Types(), typ) {
-		return usageError(r.cmd, "--type %s is not one of %s", quote(typ), strings.Join(envelope.Types(), " "))
+		return usageError(r.cmd, "%s %s is not one of %s", r.arg("--type"), quote(typ), strings.Join(envelope.Types(), " "))
 	}
 	return r.respond(typ)
 }
@@ -55,7 +55,7 @@ func (r *run) respond(typ string) error {
 			return err
 		}
 	}
-	if err := w.threadDir(r.ctx, thread, "rig-bridge inbox", true); err != nil {
+	if err := w.threadDir(r.ctx, thread, lookup{"rig-bridge inbox", "inbox names what waits"}, true); err != nil {
 		return err
 	}
 	f := envelope.Fields{From: c.rigID, Date: r.today(), Status: "▶ " + typ + " sent", Type: typ, Thread: thread, DisplayName: c.displayName}
@@ -139,16 +139,19 @@ func (r *run) theOne(w *work, hash string) (thread, file string, err error) {
 	switch {
 	case len(b.waiting) == 0 && hash != "":
 		return "", "", fail(codeRefused, "%s is the body hash of no message that waits for this rig", hash).
-			withHint("name it THREAD/FILE, as rig-bridge thread THREAD shows it")
+			withHint("name it THREAD/FILE, as rig-bridge thread THREAD shows it").
+			orTool("name it THREAD/FILE, as thread shows it")
 	case len(b.waiting) == 0:
-		return "", "", fail(codeRefused, "no unread message waits for %s", quote(b.rig)).withHint("rig-bridge inbox")
+		return "", "", fail(codeRefused, "no unread message waits for %s", quote(b.rig)).withHint("rig-bridge inbox").
+			orTool("wait fetches; name what was read before as THREAD/FILE")
 	}
 	var paths []string
 	for _, m := range b.waiting[:min(3, len(b.waiting))] {
 		paths = append(paths, finding.Path(m.path()))
 	}
 	return "", "", fail(codeRefused, "%d messages wait, and which one is meant is not said: %s", len(b.waiting), strings.Join(paths, ", ")).
-		withHint("rig-bridge %s %s", r.cmd.Name, finding.Word(b.waiting[0].path()))
+		withHint("rig-bridge %s %s", r.cmd.Name, finding.Word(b.waiting[0].path())).
+		orTool("message %s", quote(b.waiting[0].path()))
 }
 
 // lastTo names the newest message of a thread that is to this rig, of those that
@@ -173,7 +176,7 @@ func (r *run) lastTo(w *work, c config, thread string) (string, error) {
 	})
 	sortMessages(ms)
 	if len(ms) == 0 {
-		return "", fail(codeRefused, "no message of %s is to %s", quote(thread), quote(c.rigID)).withHint("rig-bridge sync --auto")
+		return "", fail(codeRefused, "no message of %s is to %s", quote(thread), quote(c.rigID)).withHint("rig-bridge sync --auto").orTool("%s", syncing.tool)
 	}
 	m, err := latestOther(c, thread, ms, book)
 	if err != nil {
@@ -188,12 +191,14 @@ func (r *run) answerable(c config, typ string, m *message) error {
 	switch {
 	case m.verdict.State == verdict.Refused:
 		return fail(codeRefused, "%s is refused by the rules %s: it was not said in this thread", finding.Path(m.path()), strings.Join(m.verdict.Rules, ", ")).
-			withHint("rig-bridge thread %s shows it apart; rig-bridge read %s %s", m.thread, m.thread, finding.Word(m.file))
+			withHint("rig-bridge thread %s shows it apart; rig-bridge read %s %s", m.thread, m.thread, finding.Word(m.file)).
+			orTool("thread with refused shows it apart; ack with mark_only marks it as read")
 	case typ == "ACK" && m.env.From == c.rigID:
-		return fail(codeRefused, "%s is of this rig; what others sent is acknowledged", finding.Path(m.path())).withHint("rig-bridge inbox")
+		return fail(codeRefused, "%s is of this rig; what others sent is acknowledged", finding.Path(m.path())).
+			withHint("rig-bridge inbox").orTool("inbox names what waits")
 	case typ == "ACK" && (m.env.Type == "ACK" || m.env.Type == "RESOLUTION"):
 		return fail(codeRefused, "%s is a %s, which is read and not acknowledged", finding.Path(m.path()), m.env.Type).
-			withHint("rig-bridge read %s %s", m.thread, finding.Word(m.file))
+			withHint("rig-bridge read %s %s", m.thread, finding.Word(m.file)).orTool("ack with mark_only")
 	}
 	return nil
 }

@@ -37,6 +37,9 @@ type Env struct {
 	Now     func() time.Time
 	Rand    io.Reader // cryptographic random source
 
+	// Tool says that an agent calls a tool: what fails is told in the words of the
+	// tools and their arguments, not in those of the command line.
+	Tool bool
 	// Piped reports whether Stdin is a pipe, a socket or a file: something that
 	// was handed over, not a terminal or another device. Nil: it is not.
 	Piped func() bool

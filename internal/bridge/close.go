@@ -16,11 +16,11 @@ func runClose(r *run) error {
 	class := r.opts.Get("--status")
 	status := map[string]string{"completed": "✅ Completed", "cancelled": "❌ Cancelled"}[class]
 	if status == "" {
-		return usageError(r.cmd, "--status %s is neither completed nor cancelled", quote(class))
+		return usageError(r.cmd, "%s %s is neither completed nor cancelled", r.arg("--status"), quote(class))
 	}
 	if note, given := r.opts.Lookup("--note"); given && note != "" {
 		if !utf8.ValidString(note) {
-			return usageError(r.cmd, "--note %s is not valid UTF-8", quote(note))
+			return usageError(r.cmd, "%s %s is not valid UTF-8", r.arg("--note"), quote(note))
 		}
 		status += " — " + note
 	}
@@ -36,7 +36,7 @@ func runClose(r *run) error {
 	if err := c.notRelay(); err != nil {
 		return err
 	}
-	if err := w.threadDir(r.ctx, thread, "rig-bridge status", true); err != nil {
+	if err := w.threadDir(r.ctx, thread, listing, true); err != nil {
 		return err
 	}
 	if len(to) == 0 {

@@ -45,6 +45,7 @@ func commands() []*cli.Command {
 			threadFlag,
 			{Name: "--to", Value: "IDS", Many: true, Help: "recipients, separated by commas; may be repeated (required)"},
 			{Name: "--in-reply-to", Value: "HASH|FILE|last", Help: "message that is answered; the commit that brought it is referred to"},
+			{Name: "--open", Help: "open the thread with this REQUEST if it is not there"},
 			statusFlag("▶ TYPE sent"), tldrFlag, bodyFlag, refFlag, keyFlag, noPush, fromEnv,
 		}, Long: "Commits exactly one new file, whatever else is staged, and pushes it to the upstream of\nthe current branch. If somebody else was faster the message is put on top and pushed again."},
 		{Name: "reply", Short: "answer a message", Words: []cli.Word{answered}, Flags: []cli.Flag{

@@ -122,5 +122,6 @@ func (c config) notRelay() error {
 		return nil
 	}
 	return fail(codeRefused, "this clone is the relay %s; a relay only relays signed decisions", quote(c.rigID)).
-		withHint("rig-bridge relay --help")
+		withHint("rig-bridge relay --help").
+		orTool("the operator decides with rig-bridge relay, at the command line; no tool does")
 }

@@ -71,7 +71,7 @@ func (r *run) cursorOf(w *work, text string) (cursor, error) {
 	}
 	c, err := parseCursor(text, w.repo.HashLen()/2)
 	if err != nil {
-		return c, usageError(r.cmd, "--after %s: %s", quote(text), err.Error())
+		return c, usageError(r.cmd, "%s %s: %s", r.arg("--after"), quote(text), err.Error())
 	}
 	for _, id := range []string{c.base, c.seen} {
 		if id == "" {
@@ -82,8 +82,8 @@ func (r *run) cursorOf(w *work, text string) (cursor, error) {
 			return c, gitProblem(err)
 		}
 		if typ[0] != "commit" {
-			return c, fail(codeRefused, "--after names the commit %s, which this clone does not have", short(id)).
-				withHint("rig-bridge inbox, which shows all that waits")
+			return c, fail(codeRefused, "%s names the commit %s, which this clone does not have", r.arg("--after"), short(id)).
+				withHint("rig-bridge inbox, which shows all that waits").orTool("inbox without after shows all that waits")
 		}
 	}
 	return c, nil

@@ -90,7 +90,7 @@ func runInbox(r *run) error {
 	if v, given := r.opts.Lookup("--limit"); given {
 		n, err := strconv.Atoi(v)
 		if err != nil || n < 1 || n > maxInboxLimit {
-			return usageError(r.cmd, "--limit %s is not a number from 1 to %d", quote(v), maxInboxLimit)
+			return usageError(r.cmd, "%s %s is not a number from 1 to %d", r.arg("--limit"), quote(v), maxInboxLimit)
 		}
 		limit = n
 	}
@@ -186,7 +186,7 @@ func (r *run) lookIn(after string, wanted func(*message) bool) (*box, error) {
 	}
 	defer w.close()
 	if one {
-		if err := w.threadDir(r.ctx, thread, "rig-bridge status", false); err != nil {
+		if err := w.threadDir(r.ctx, thread, listing, false); err != nil {
 			return nil, err
 		}
 	} else if err := w.threadsOnTop(); err != nil {
@@ -217,8 +217,7 @@ func (r *run) lookIn(after string, wanted func(*message) bool) (*box, error) {
 	if err := b.fill(r, w, book, marks, threads); err != nil {
 		return nil, err
 	}
-	b.judged.Reason, b.judged.Hint = book.Behind()
-	b.judged.Complete = b.judged.Reason == ""
+	b.judged = r.judgedState(book)
 	r.behind(book)
 	b.waiting = slices.DeleteFunc(b.waiting, func(m *message) bool { return !wanted(m) })
 	return b, b.order(w)

@@ -34,6 +34,7 @@ type journal struct {
 	Tracking string    `json:"tracking,omitempty"` // ref that remembers the remote's branch
 	Before   string    `json:"before"`             // tip of the branch, "" if it had none
 	Scaffold bool      `json:"scaffold"`           // Path existed and is replaced
+	Opens    bool      `json:"opens,omitempty"`    // the directory of Path is made for it
 	Commit   string    `json:"commit,omitempty"`   // once it exists
 	Client   string    `json:"client,omitempty"`   // name of the record of --key, and what was typed
 	Typed    string    `json:"typed,omitempty"`
@@ -215,6 +216,9 @@ func (w *work) takeBack(ctx context.Context, j *journal) error {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return cannotWrite(file, err)
 		}
+	}
+	if j.Opens {
+		os.Remove(filepath.Dir(file)) // fails where others have put something into it
 	}
 	// The entry is in the index only if we put it there: a name that the
 	// index held was not free.

@@ -72,7 +72,7 @@ func (w *work) keepKey(j *journal) error {
 }
 
 // keptKey reads a record, nil if there is none.
-func (w *work) keptKey(name string) (*keyRecord, error) {
+func (r *run) keptKey(w *work, name string) (*keyRecord, error) {
 	dir, err := w.keysDir(false)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (w *work) keptKey(name string) (*keyRecord, error) {
 		k, err = parseKeyRecord(data, w.repo.ValidID)
 	}
 	if err != nil {
-		return nil, fail(codeRuntime, "whether --key was used cannot be read from %s: %s", quote(file), reason(err)).
+		return nil, fail(codeRuntime, "whether %s was used cannot be read from %s: %s", r.arg("--key"), quote(file), reason(err)).
 			withHint("rig-bridge thread THREAD shows what was sent; rm %s lets the key be used anew", finding.Word(file))
 	}
 	return k, nil
@@ -110,7 +110,7 @@ func parseKeyRecord(data []byte, validID func(string) bool) (*keyRecord, error) 
 func (r *run) typed() string {
 	parts := []any{r.cmd.Name, r.opts.Words, r.body}
 	for _, f := range r.cmd.Flags {
-		if !slices.Contains([]string{"--key", "--no-push", "--author-from-env", "--body-file"}, f.Name) {
+		if !slices.Contains([]string{"--key", "--no-push", "--author-from-env", "--body-file", "--open"}, f.Name) {
 			parts = append(parts, f.Name, r.opts.All(f.Name))
 		}
 	}
@@ -126,17 +126,17 @@ func (r *run) sentBefore(w *work, c config) (*posted, error) {
 	case !given:
 		return nil, nil
 	case key == "" || len(key) > maxKey || !utf8.ValidString(key) || finding.Clean(key) != key:
-		return nil, usageError(r.cmd, "--key %s is not a text of 1 to %d bytes in one line", quote(key), maxKey)
+		return nil, usageError(r.cmd, "%s %s is not a text of 1 to %d bytes in one line", r.arg("--key"), quote(key), maxKey)
 	}
 	name := digest("key", c.rigID, key)
 	if name == "" {
-		return nil, fail(codeRuntime, "--key cannot be kept")
+		return nil, fail(codeRuntime, "%s cannot be kept", r.arg("--key"))
 	}
 	if err := r.begin(w); err != nil {
 		return nil, err
 	}
 	r.client = name
-	k, err := w.keptKey(name)
+	k, err := r.keptKey(w, name)
 	if err != nil || k == nil {
 		return nil, err
 	}
@@ -144,8 +144,8 @@ func (r *run) sentBefore(w *work, c config) (*posted, error) {
 		return nil, err
 	}
 	if r.typed() != k.Typed {
-		return nil, fail(codeExists, "--key %s was used for another message, %s", quote(key), finding.Path(k.Path)).
-			withHint("another key for another message")
+		return nil, fail(codeExists, "%s %s was used for another message, %s", r.arg("--key"), quote(key), finding.Path(k.Path)).
+			withHint("another key for another message").orTool("another key for another message")
 	}
 	return r.again(w, k.Path, k.Blob)
 }
@@ -198,7 +198,7 @@ func (r *run) again(w *work, path, blob string) (*posted, error) {
 	}
 	if p.commit == "" {
 		return nil, fail(codeRefused, "%s was sent before, and is not in this branch any more", finding.Path(path)).
-			withHint("git log --all -- %s; another --key sends it anew", finding.Word(path))
+			withHint("git log --all -- %s; another --key sends it anew", finding.Word(path)).orTool("another key sends it anew")
 	}
 	if _, p.data, err = w.repo.Object(blob, envelope.DefaultLimits().File); err != nil {
 		return nil, gitProblem(err)

@@ -58,7 +58,7 @@ func lockFileAt(ctx context.Context, path string) (f *os.File, unlock func(), er
 		case <-timeout.C:
 			f.Close()
 			return nil, nil, fail(codeRuntime, "another rig-bridge has been writing in this clone for %s (lock %s)", lockWait, quote(path)).
-				withHint("run the command again when the other one has ended")
+				withHint("run the command again when the other one has ended").orTool("the same call again, when the other one has ended")
 		case <-ctx.Done():
 			f.Close()
 			return nil, nil, context.Cause(ctx)

@@ -458,7 +458,7 @@ func runRead(r *run) error {
 	if at && (!w.repo.ValidID(shown) || w.repo.IsZero(shown)) {
 		return usageError(r.cmd, "--at %s is not a mark, which rig-bridge thread --json names", quote(shown))
 	}
-	if err := w.threadDir(r.ctx, thread, "rig-bridge status", false); err != nil {
+	if err := w.threadDir(r.ctx, thread, listing, false); err != nil {
 		return err
 	}
 	here, err := w.headPlace(thread)
@@ -558,5 +558,5 @@ func (w *work) named(at place, names []string) ([]filed, error) {
 
 func (w *work) notThere(at place, name string) error {
 	return fail(codeRefused, "%s is not a committed message of %s", quote(name), quote(at.thread)).
-		withHint("rig-bridge thread %s --json names files and hashes", at.thread)
+		withHint("rig-bridge thread %s --json names files and hashes", at.thread).orTool("thread names files and hashes")
 }

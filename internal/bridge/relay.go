@@ -60,7 +60,7 @@ func runRelay(r *run) error {
 	if err := r.checkReply(reply, thread, false); err != nil {
 		return err
 	}
-	if err := w.threadDir(r.ctx, thread, "rig-bridge sync --auto", true); err != nil {
+	if err := w.threadDir(r.ctx, thread, syncing, true); err != nil {
 		return err
 	}
 	body, bodyGiven, err := r.givenBody()

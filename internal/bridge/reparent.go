@@ -442,7 +442,7 @@ func (r *run) follow(w *work, j *journal, p *posted) error {
 	if err != nil {
 		f := asFailure(ctx, err)
 		return fail(codeRuntime, "the message is pushed as %s (%s), but the branch could not follow: %s", short(p.commit), p.path, f.message).
-			withHint("run the command again: it is completed, not repeated")
+			withHint("run the command again: it is completed, not repeated").orTool("the same call again: it is completed, not repeated")
 	}
 	j.Tip, j.From, j.Moved = "", "", nil
 	return nil

@@ -16,6 +16,14 @@ const latestMessage = "last"
 // isHash accepts a body hash: 64 digits of 0-9 and a-f.
 func isHash(s string) bool { return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == "" }
 
+// meant is how the caller said which message is answered.
+func (r *run) meant(reply string) string {
+	if _, given := r.opts.Lookup("--in-reply-to"); given {
+		return r.arg("--in-reply-to") + " " + quote(reply)
+	}
+	return quote(reply)
+}
+
 // checkReply judges the form of --in-reply-to: a body hash, the file of a message
 // of the thread, or, where latest is allowed, the word for the newest one.
 func (r *run) checkReply(reply, thread string, latest bool) error {
@@ -24,7 +32,7 @@ func (r *run) checkReply(reply, thread string, latest bool) error {
 	case isHash(reply), latest && reply == latestMessage, !below && strings.HasSuffix(reply, ".md"):
 		return nil
 	case below && strings.HasSuffix(file, ".md") && dir != thread:
-		return usageError(r.cmd, "--in-reply-to %s is not in the thread %s", quote(reply), quote(thread))
+		return usageError(r.cmd, "%s is not in the thread %s", r.meant(reply), quote(thread))
 	case below && strings.HasSuffix(file, ".md") && !strings.Contains(file, "/"):
 		return nil
 	}
@@ -32,7 +40,7 @@ func (r *run) checkReply(reply, thread string, latest bool) error {
 	if latest {
 		words = "a body hash (64 digits of 0-9 and a-f), the file of a message, or " + latestMessage
 	}
-	return usageError(r.cmd, "--in-reply-to %s is not %s", quote(reply), words)
+	return usageError(r.cmd, "%s is not %s", r.meant(reply), words)
 }
 
 // answers returns the message of a thread in HEAD that --in-reply-to names, with
@@ -66,13 +74,13 @@ func (r *run) answers(w *work, c config, thread, reply string, ms []*message) (*
 	if reply == latestMessage {
 		return latestOther(c, thread, committed, book)
 	}
-	f := fail(codeRefused, "--in-reply-to %s is not a committed message of %s", finding.Quote(reply), quote(thread))
+	f := fail(codeRefused, "%s is not a committed message of %s", r.meant(reply), quote(thread))
 	if isHash(reply) {
-		f = fail(codeRefused, "--in-reply-to %s is the body hash of no committed message of %s", reply, quote(thread))
+		f = fail(codeRefused, "%s is the body hash of no committed message of %s", r.meant(reply), quote(thread))
 	}
 	if i := slices.IndexFunc(ms, is); i >= 0 {
 		path := ms[i].path()
-		return nil, fail(codeRefused, "--in-reply-to %s is %s, which is not committed yet", quote(reply), finding.Path(path)).
+		return nil, fail(codeRefused, "%s is %s, which is not committed yet", r.meant(reply), finding.Path(path)).
 			withHint("git add %s && git commit", finding.Word(path))
 	}
 	if t, err := w.target(); err == nil {
@@ -82,7 +90,7 @@ func (r *run) answers(w *work, c config, thread, reply string, ms []*message) (*
 		}
 		theirs, err := w.messagesAt(upstream, thread)
 		if err == nil && slices.ContainsFunc(theirs, is) {
-			return nil, f.withHint("rig-bridge sync --auto")
+			return nil, f.withHint("rig-bridge sync --auto").orTool("%s", syncing.tool)
 		}
 	}
 	var latest []string
@@ -92,7 +100,7 @@ func (r *run) answers(w *work, c config, thread, reply string, ms []*message) (*
 		}
 	}
 	if len(latest) > 0 {
-		f.withHint("the latest turns are %s", strings.Join(latest, ", "))
+		f.withHint("the latest turns are %s", strings.Join(latest, ", ")).orTool("the latest turns are %s", strings.Join(latest, ", "))
 	}
 	return nil, f
 }
@@ -114,11 +122,12 @@ func latestOther(c config, thread string, committed []*message, book *verdict.Bo
 			if hint == "" {
 				hint = "rig-bridge validate ."
 			}
-			return nil, f.withHint("%s; or --in-reply-to %s, if that is meant", hint, finding.Word(m.file))
+			return nil, f.withHint("%s; or --in-reply-to %s, if that is meant", hint, finding.Word(m.file)).
+				orTool("name the file %s, if that is meant", finding.Path(m.file))
 		}
 		return m, nil
 	}
-	return nil, fail(codeRefused, "no other rig has a committed message in %s to reply to", quote(thread)).withHint("rig-bridge sync --auto")
+	return nil, fail(codeRefused, "no other rig has a committed message in %s to reply to", quote(thread)).withHint("rig-bridge sync --auto").orTool("%s", syncing.tool)
 }
 
 // commitOf returns the commit by which an accepted message came, to refer to;

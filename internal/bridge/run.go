@@ -108,7 +108,7 @@ func (r *run) finishFailed(f *failure) int {
 		if kept == "" {
 			kept = "nothing was changed"
 		}
-		f.hint = ""
+		f.hint, f.tool = "", nil
 		root := ""
 		if r.root != "" {
 			root = " in " + escapeLine(r.root)
@@ -128,7 +128,7 @@ func (r *run) finishFailed(f *failure) int {
 		}
 	}
 	if r.json {
-		obj := jsonError{schemaVersion, r.cmd.Name, errorBody{f.code, f.message, f.hint, jsonFindings(f.findings)}}
+		obj := jsonError{schemaVersion, r.cmd.Name, r.errorBody(f)}
 		if data, err := finding.JSON(obj); err == nil {
 			r.env.Stdout.Write(append(data, '\n'))
 		}

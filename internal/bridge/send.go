@@ -49,14 +49,17 @@ func runSend(r *run) error {
 	typ := r.opts.Word(0)
 	thread := r.opts.Get("--thread")
 	if !slices.Contains(envelope.Types(), typ) {
-		return usageError(r.cmd, "<type> %s is not one of %s", quote(typ), strings.Join(envelope.Types(), " "))
+		return usageError(r.cmd, "%s %s is not one of %s", r.word("type"), quote(typ), strings.Join(envelope.Types(), " "))
 	}
 	to, err := r.recipients()
 	if err != nil {
 		return err
 	}
 	if len(to) == 0 && (typ != "REQUEST" || r.opts.Has("--to")) {
-		return usageError(r.cmd, "--to is missing")
+		return usageError(r.cmd, "%s is missing", r.arg("--to"))
+	}
+	if r.opts.Has("--open") && typ != "REQUEST" {
+		return usageError(r.cmd, "--open is for a REQUEST, which begins a thread")
 	}
 	w, c, err := r.openAsRig()
 	if err != nil {
@@ -69,11 +72,12 @@ func runSend(r *run) error {
 	if p, err := r.sentBefore(w, c); p != nil || err != nil {
 		return r.told(p, err)
 	}
-	if err := w.threadDir(r.ctx, thread, "rig-bridge new "+thread, true); err != nil {
+	d := draft{}
+	err = w.threadDir(r.ctx, thread, lookup{"rig-bridge new " + thread, "a REQUEST opens a thread; status with all names those that are there"}, true)
+	if d.opens = r.opts.Has("--open") && errors.Is(err, errNoThread); err != nil && !d.opens {
 		return err
 	}
 	f := envelope.Fields{From: c.rigID, To: to, Date: r.today(), Status: "▶ " + typ + " sent", Type: typ, Thread: thread, DisplayName: c.displayName}
-	d := draft{}
 	var draftBody []byte
 	edited, unsendable := false, ""
 	if typ == "REQUEST" {
@@ -95,8 +99,8 @@ func runSend(r *run) error {
 			draftBody = e.Body
 			edited = !blank(e.Body) && !sameWords(e.Body, scaffoldBody(thread))
 			if edited && r.opts.Has("--body-file") {
-				return fail(codeUsage, "--body-file and the edited %s/%s are two bodies", thread, scaffoldName).
-					withHint("leave --body-file out, or remove the file")
+				return fail(codeUsage, "%s and the edited %s/%s are two bodies", r.arg("--body-file"), thread, scaffoldName).
+					withHint("leave --body-file out, or remove the file").orTool("without body the file is sent")
 			}
 			f.Status, f.TLDR, f.References, f.DisplayName = e.Status, e.TLDR, e.References, e.DisplayName
 			if len(to) == 0 && !slices.ContainsFunc(e.To, func(id string) bool { return !envelope.ValidRigID(id) }) {
@@ -105,7 +109,7 @@ func runSend(r *run) error {
 		}
 	}
 	if len(f.To) == 0 && (r.left == nil || !r.left.Scaffold) {
-		return usageError(r.cmd, "--to is missing")
+		return usageError(r.cmd, "%s is missing", r.arg("--to"))
 	}
 	if err := r.flagsInto(&f); err != nil {
 		return err
@@ -130,8 +134,12 @@ func runSend(r *run) error {
 	case given:
 		f.Body = body
 	case draftBody != nil && !edited:
-		return fail(codeInvalid, "%s/%s is as `rig-bridge new` made it; what is sent cannot be taken back", thread, scaffoldName).
-			withHint("write the request into %s/%s, or say it with --body-file FILE", thread, scaffoldName)
+		made := "as `rig-bridge new` made it"
+		if r.env.Tool {
+			made = "a scaffold that nobody edited"
+		}
+		return fail(codeInvalid, "%s/%s is %s; what is sent cannot be taken back", thread, scaffoldName, made).
+			withHint("write the request into %s/%s, or say it with --body-file FILE", thread, scaffoldName).orTool("say it in body")
 	case draftBody != nil:
 		f.Body = draftBody
 	case unsendable != "":
@@ -204,13 +212,13 @@ func (r *run) recipients() ([]string, error) {
 			}
 			id, err := envelope.NormalizeRigID(part)
 			if err != nil {
-				return nil, usageError(r.cmd, "--to %s: %s", quote(part), err.Error())
+				return nil, usageError(r.cmd, "%s %s: %s", r.arg("--to"), quote(part), err.Error())
 			}
 			out = append(out, id)
 		}
 	}
 	if len(out) == 0 && r.opts.Has("--to") {
-		return nil, usageError(r.cmd, "--to names no rig id")
+		return nil, usageError(r.cmd, "%s names no rig id", r.arg("--to"))
 	}
 	return out, nil
 }
@@ -219,13 +227,13 @@ func (r *run) recipients() ([]string, error) {
 func (r *run) flagsInto(f *envelope.Fields) error {
 	if v, given := r.opts.Lookup("--status"); given {
 		if v == "" {
-			return fail(codeInvalid, "status is empty, a marker and a text were expected").withHint(`--status "▶ Working"`)
+			return fail(codeInvalid, "status is empty, a marker and a text were expected").withHint(`--status "▶ Working"`).orTool("▶ Working")
 		}
 		f.Status = v
 	}
 	if v, given := r.opts.Lookup("--tldr"); given {
 		if v == "" {
-			return fail(codeInvalid, "tldr is empty").withHint("leave --tldr out")
+			return fail(codeInvalid, "tldr is empty").withHint("leave --tldr out").orTool("leave tldr out")
 		}
 		f.TLDR = v
 	}
@@ -258,7 +266,10 @@ func (r *run) givenBody() (body []byte, given bool, err error) {
 			return nil, false, err
 		}
 	case name == "-":
-		name = "--body-file -"
+		name = r.arg("--body-file")
+		if !r.env.Tool {
+			name += " -"
+		}
 		body, err = readAll(r.ctx, func() (io.ReadCloser, error) { return io.NopCloser(r.env.Stdin), nil }, limit+1)
 		if err != nil {
 			return nil, true, r.cannotReadInput(err)
@@ -276,7 +287,7 @@ func (r *run) givenBody() (body []byte, given bool, err error) {
 		err = fail(codeInvalid, "%s is not valid UTF-8", name)
 	case blank(body):
 		err = fail(codeInvalid, "%s holds no text; a message without words is not sent", name).
-			withHint("leave the body out and say it in --tldr, or give one")
+			withHint("leave the body out and say it in --tldr, or give one").orTool("leave body out and say it in tldr, or give one")
 	}
 	r.body = bodyHash(body)
 	return body, true, err

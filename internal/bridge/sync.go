@@ -347,6 +347,7 @@ type syncObject struct {
 	ControlPlane        string           `json:"control_plane,omitempty"` // with --check: whether its last row is of HEAD
 
 	rebase string // what brings two sides together that both moved
+	bySend bool   // the next send does
 }
 
 // runSync is `rig-bridge sync` (docs/spec/client.md#sync).
@@ -512,7 +513,7 @@ func (r *run) compare(w *work, t target, head, seen, theirs string) (*comparison
 			return nil, err
 		}
 		rep.Collisions = collisions(ours.added, in.added)
-		if o.rebase, err = w.rebaseHint(t, ours, in, rep.Collisions); err != nil {
+		if o.rebase, err = w.rebaseHint(o, t, ours, in, rep.Collisions); err != nil {
 			return nil, err
 		}
 		rep.Divergences = divergences(ours.added, in.added)
@@ -548,7 +549,7 @@ func (r *run) compare(w *work, t target, head, seen, theirs string) (*comparison
 
 // rebaseHint says how the unpushed commits come on top of theirs; "" where what
 // came is refused. A signature is made again: rebase drops it otherwise.
-func (w *work) rebaseHint(t target, ours, theirs *incoming, both []collision) (string, error) {
+func (w *work) rebaseHint(o *syncObject, t target, ours, theirs *incoming, both []collision) (string, error) {
 	if finding.Worst(theirs.findings) == finding.Error {
 		return "", nil
 	}
@@ -572,6 +573,7 @@ func (w *work) rebaseHint(t target, ours, theirs *incoming, both []collision) (s
 			return fmt.Sprintf("run `%s` to let theirs stand and drop %s", dropCommand(c.commit, ours.signed), short(c.commit)), nil
 		}
 	}
+	o.bySend = true
 	if len(both) > 0 {
 		return "the next send puts the unpushed messages on top, under free names", nil
 	}

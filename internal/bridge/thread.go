@@ -145,7 +145,7 @@ func (r *run) lookAt(thread string) (*threadView, error) {
 		return nil, err
 	}
 	defer w.close()
-	if err := w.threadDir(r.ctx, thread, "rig-bridge status", false); err != nil {
+	if err := w.threadDir(r.ctx, thread, listing, false); err != nil {
 		return nil, err
 	}
 	// Before the files, so that the mark never holds what was not seen.
@@ -194,8 +194,7 @@ func (r *run) lookAt(thread string) (*threadView, error) {
 	sortMessages(v.refused)
 	v.refused = append(v.refused, gone...)
 	v.count = len(v.ms)
-	v.judged.Reason, v.judged.Hint = book.Behind()
-	v.judged.Complete = v.judged.Reason == ""
+	v.judged = r.judgedState(book)
 	return v, nil
 }
 

@@ -139,7 +139,7 @@ func (r *run) timeout() (time.Duration, error) {
 		d, err = time.Duration(seconds*float64(time.Second)), nil
 	}
 	if err != nil || d < 100*time.Millisecond || d > longestWait {
-		return 0, usageError(r.cmd, "--timeout %s is not a number of seconds, or a time such as 90s or 10m, from 0.1 seconds to 7 days", quote(v))
+		return 0, usageError(r.cmd, "%s %s is not a number of seconds, or a time such as 90s or 10m, from 0.1 seconds to 7 days", r.arg("--timeout"), quote(v))
 	}
 	return d, nil
 }
@@ -226,7 +226,7 @@ func (x *waiter) timeOver() (*waitObject, error) {
 		return nil, x.failed
 	case x.upstream && !x.fetched:
 		return nil, fail(codeRuntime, "nothing could be fetched in time, so whether something came is not known").
-			withHint("rig-bridge wait with a longer --timeout")
+			withHint("rig-bridge wait with a longer --timeout").orTool("wait with more seconds")
 	}
 	b, err := x.r.lookIn(x.after, (*message).wakes)
 	if err != nil {
@@ -321,6 +321,11 @@ func (x *waiter) take(w *work, f fetchedNow) error {
 	x.untaken = &untaken{Reason: o.Reason, RemoteHead: f.theirs, Items: []inboxItem{}, Hint: "rig-bridge sync says what stands in the way"}
 	if o.Reason == reasonDiverged && o.rebase != "" {
 		x.untaken.Hint = o.rebase
+	}
+	if x.r.env.Tool && o.bySend {
+		x.untaken.Hint = "the next message that is sent puts the unpushed ones on top"
+	} else {
+		x.untaken.Hint = x.r.forPeople(x.untaken.Hint)
 	}
 	return x.describe(w, o.syncObject)
 }
@@ -431,7 +436,7 @@ func (x *waiter) printError(err error) error {
 		return nil
 	}
 	x.told = f.message
-	return x.print("error", &watchError{jsonError: jsonError{schemaVersion, x.r.cmd.Name, errorBody{f.code, f.message, f.hint, jsonFindings(f.findings)}}})
+	return x.print("error", &watchError{jsonError: jsonError{schemaVersion, x.r.cmd.Name, x.r.errorBody(f)}})
 }
 
 // state names the files by which a clone shows that HEAD, a branch or a mark has

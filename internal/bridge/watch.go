@@ -70,7 +70,7 @@ func (r *run) watch(interval time.Duration, look func() (watched, error)) error 
 		event := "change"
 		if err != nil {
 			f := asFailure(r.ctx, err)
-			o = &watchError{jsonError: jsonError{schemaVersion, r.cmd.Name, errorBody{f.code, f.message, f.hint, jsonFindings(f.findings)}}}
+			o = &watchError{jsonError: jsonError{schemaVersion, r.cmd.Name, r.errorBody(f)}}
 			event = "error"
 		} else if seq == 1 {
 			event = "snapshot"

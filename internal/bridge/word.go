@@ -315,6 +315,18 @@ func withoutCR(data []byte) []byte {
 	return out
 }
 
+// judgedState says whether all verdicts are known.
+func (r *run) judgedState(b *verdict.Book) judgedState {
+	why, hint := b.Behind()
+	switch {
+	case hint != "":
+		hint = r.forPeople(hint)
+	case why != "" && r.env.Tool:
+		hint = syncing.tool
+	}
+	return judgedState{Complete: why == "", Reason: why, Hint: hint}
+}
+
 // behind tells why some verdicts are missing.
 func (r *run) behind(b *verdict.Book) {
 	why, hint := b.Behind()

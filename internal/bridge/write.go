@@ -31,6 +31,7 @@ type draft struct {
 	key      string                      // digest of what the user asked for
 	verify   func(*gitrepo.Commit) error // judges the commit that was made; nil: nothing more
 	alone    bool                        // the index holds what HEAD does
+	opens    bool                        // the thread's directory is made for it
 }
 
 // posted is a message that is committed, and where it went.
@@ -97,7 +98,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 		return r.resume(w, old, t)
 	}
 	if len(d.fields.To) == 0 {
-		return nil, usageError(r.cmd, "--to is missing")
+		return nil, usageError(r.cmd, "%s is missing", r.arg("--to"))
 	}
 	if err := r.ownIdentity(w); err != nil {
 		return nil, err
@@ -137,7 +138,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 		return nil, err
 	}
 	j := &journal{Version: 1, Started: r.env.Now(), Key: d.key, Root: w.root, Path: p.path, Blob: w.blobID(p.data),
-		Branch: t.branch, Tracking: t.tracking, Before: before, Scaffold: d.scaffold != nil, Moved: moved,
+		Branch: t.branch, Tracking: t.tracking, Before: before, Scaffold: d.scaffold != nil, Opens: d.opens, Moved: moved,
 		Client: r.client, Typed: r.typed()}
 	if err := r.commit(w, j, d, p); err != nil {
 		return nil, err
@@ -210,11 +211,23 @@ func (w *work) blobID(data []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// A lookup is a hint that leads to what was meant: a command, and what an agent
+// calls instead.
+type lookup struct{ cli, tool string }
+
+var (
+	listing = lookup{"rig-bridge status", "status with all names the threads"}
+	syncing = lookup{"rig-bridge sync --auto", "wait fetches and takes what the others sent"}
+)
+
+// errNoThread is the cause where a thread is not there.
+var errNoThread = errors.New("there is no such thread")
+
 // threadDir refuses a thread whose id is not valid or that is not a real
 // directory in the root, and a repository that keeps its threads elsewhere. One
 // that a sparse checkout leaves out is there for those who only read.
-// hint is what helps a person who names a thread that is not there.
-func (w *work) threadDir(ctx context.Context, thread, hint string, writes bool) error {
+// where tells who names a thread that is not there how to go on.
+func (w *work) threadDir(ctx context.Context, thread string, where lookup, writes bool) error {
 	if err := checkThread(thread); err != nil {
 		return err
 	}
@@ -229,7 +242,7 @@ func (w *work) threadDir(ctx context.Context, thread, hint string, writes bool) 
 		case lerr != nil:
 			return lerr
 		case len(left) == 0:
-			return fail(codeThread, "the thread %s does not exist", quote(thread)).withHint("%s", hint)
+			return fail(codeThread, "the thread %s does not exist", quote(thread)).withHint("%s", where.cli).orTool("%s", where.tool).because(errNoThread)
 		case writes:
 			return fail(codeThread, "the thread %s lies outside of the sparse checkout", quote(thread)).withHint("git sparse-checkout add %s", thread)
 		}
@@ -252,7 +265,7 @@ func checkThread(thread string) error {
 	if why := portable.Check(thread); why != "" {
 		f := fail(codeThread, "the thread id %s is not portable: %s", quote(thread), why)
 		if other := thread + "-thread"; envelope.ValidThreadID(other) && portable.Check(other) == "" {
-			f.withHint("rig-bridge new %s", other)
+			f.withHint("rig-bridge new %s", other).orTool("%s", other)
 		}
 		return f
 	}
@@ -299,7 +312,7 @@ func (w *work) treeFiles(commit, dir string) (map[string]string, error) {
 func (w *work) taken(ctx context.Context, t target, head, thread string) (taken map[string]bool, index string, err error) {
 	taken = map[string]bool{}
 	entries, err := os.ReadDir(filepath.Join(w.root, thread))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it is opened
 		return nil, "", cannotRead(filepath.Join(w.root, thread), err)
 	}
 	for _, e := range entries {
@@ -469,6 +482,14 @@ func (w *work) uncommit(ctx context.Context, j *journal) error {
 
 func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, error) {
 	file := filepath.Join(w.root, filepath.FromSlash(j.Path))
+	if d.opens {
+		if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", cannotWrite(filepath.Dir(file), err)
+		}
+		if err := w.threadDir(r.ctx, firstOf(j.Path), listing, true); err != nil {
+			return "", err
+		}
+	}
 	if d.scaffold != nil {
 		if err := files.Swap(file, p.data, 0o644); err != nil {
 			return "", cannotWrite(file, err)
@@ -674,6 +695,39 @@ func (r *run) ownIdentity(w *work) error {
 	if r.opts.Has("--author-from-env") {
 		return nil
 	}
+	missing, err := w.unnamed()
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	set, commands := " is not set", []string{}
+	if len(missing) > 1 {
+		set = " are not set"
+	}
+	var keys []string
+	fromEnv := true
+	for _, what := range missing {
+		keys = append(keys, "user."+what)
+		commands = append(commands, nameCommand(what))
+		_, given := r.env.Getenv("GIT_AUTHOR_" + strings.ToUpper(what))
+		fromEnv = fromEnv && given
+	}
+	f := fail(codeRefused, "%s%s; a message is committed in somebody's name", strings.Join(keys, " and "), set).
+		withHint("%s", strings.Join(commands, " && "))
+	if fromEnv && !r.env.Tool {
+		f.hint += ", or --author-from-env, which takes what GIT_AUTHOR_* and GIT_COMMITTER_* say"
+	}
+	return f
+}
+
+// nameCommand sets a part of the identity by which git commits.
+func nameCommand(what string) string {
+	value := map[string]string{"name": "name", "email": "address"}[what]
+	hint := fmt.Sprintf("git config user.%s <%s>", what, value)
+	return hint
+}
+
+// unnamed returns what of the identity is not configured: name, email.
+func (w *work) unnamed() (missing []string, err error) {
 	for _, what := range []string{"name", "email"} {
 		for _, who := range []string{"author", "committer"} {
 			v, err := w.config("user." + what)
@@ -681,19 +735,15 @@ func (r *run) ownIdentity(w *work) error {
 				v, err = w.config(who + "." + what)
 			}
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if strings.TrimSpace(v) == "" {
-				f := fail(codeRefused, "user.%s is not set; a message is committed in somebody's name", what).
-					withHint("git config user.%s <%s>", what, map[string]string{"name": "name", "email": "address"}[what])
-				if _, set := r.env.Getenv("GIT_AUTHOR_" + strings.ToUpper(what)); set {
-					f.hint += ", or --author-from-env, which takes what GIT_AUTHOR_* and GIT_COMMITTER_* say"
-				}
-				return f
+				missing = append(missing, what)
+				break
 			}
 		}
 	}
-	return nil
+	return missing, nil
 }
 
 // identityVariables are the variables that override the configured identity and

@@ -44,20 +44,23 @@ func (g *gate) staged(ctx context.Context) (s rules.Staged, err error) {
 		return s, err
 	}
 	g.use(s.Policy)
-	if s.Changes, err = g.repo.Staged(ctx); err != nil {
+	changes, index, err := g.repo.Staged(ctx)
+	if err != nil {
 		return s, err
 	}
+	s.Changes = changes
 	brings, touches := false, false
 	for _, ch := range s.Changes {
 		brings = brings || !ch.Deleted()
 		touches = touches || !ch.Added() && s.Policy.Candidate(ch.Path)
 	}
 	if brings || len(g.args) > 0 {
-		entries, err := g.repo.Index(ctx)
-		if err != nil {
-			return s, err
+		if index == nil {
+			if index, err = g.repo.Index(ctx); err != nil {
+				return s, err
+			}
 		}
-		s.Entries = entries
+		s.Index = index
 	}
 	if touches {
 		s.Published, err = g.published(ctx, branch)
@@ -111,10 +114,6 @@ func (g *gate) published(ctx context.Context, branch string) ([]string, error) {
 // named adds the index entries of the paths on the command line. A path that
 // is not in the index cannot be judged, and is not a pass.
 func (g *gate) named(_ context.Context, s *rules.Staged) error {
-	at := map[string]gitrepo.IndexEntry{}
-	for _, e := range s.Entries {
-		at[e.Path] = e
-	}
 	changed := map[string]bool{}
 	for _, ch := range s.Changes {
 		changed[ch.Path] = true
@@ -124,7 +123,7 @@ func (g *gate) named(_ context.Context, s *rules.Staged) error {
 		if err != nil {
 			return err
 		}
-		e, ok := at[p]
+		e, ok := s.Index.Lookup(p)
 		if !ok {
 			return &policy.Undecided{Message: fmt.Sprintf("%s is not in the index, so nothing of it was read", finding.Quote(word)), Hint: "git add -- " + finding.Word(word)}
 		}
@@ -155,6 +154,15 @@ func (g *gate) inTree(word string) (string, error) {
 // signed. The message is not judged, and the signature does not exist yet;
 // pre-push and the server look at it.
 func (g *gate) commitMsg(ctx context.Context) error {
+	get := func(key string) string {
+		v, _, _ := g.repo.ConfigLast(key)
+		return v
+	}
+	key, format := get("user.signingkey"), get("gpg.format")
+	signs, _, unclear := g.repo.ConfigBool("commit.gpgsign")
+	if unclear == nil && signs && format == "ssh" && key != "" {
+		return nil // the commit will be signed, whatever it holds
+	}
 	staged, err := g.staged(ctx)
 	if err != nil {
 		return err
@@ -163,16 +171,7 @@ func (g *gate) commitMsg(ctx context.Context) error {
 	if err != nil || need == "" {
 		return err
 	}
-	get := func(key string) string {
-		v, _, e := g.repo.ConfigLast(key)
-		if e != nil {
-			err = e
-		}
-		return v
-	}
-	key, format := get("user.signingkey"), get("gpg.format")
-	signs, _, boolErr := g.repo.ConfigBool("commit.gpgsign")
-	if err != nil || boolErr != nil {
+	if unclear != nil {
 		return nil // git itself will say what is wrong with its configuration
 	}
 	switch {

@@ -168,7 +168,7 @@ func TestStagedInHooks(t *testing.T) {
 		}
 		r.Hook("post-commit", "#!/bin/sh\n") // the commit itself writes the index; the hook must not
 		repo := open(t, r)
-		if _, err := repo.Staged(t.Context()); err != nil {
+		if _, _, err := repo.Staged(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if after, err := os.ReadFile(filepath.Join(r.Dir, ".git/index")); err != nil || string(after) != string(before) {
@@ -199,9 +199,9 @@ func TestStagedInHooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer repo.Close()
-		staged, err := repo.Staged(t.Context())
+		staged, _, err := repo.Staged(t.Context())
 		index, err2 := repo.Index(t.Context())
-		if err != nil || err2 != nil || len(staged) != 2 || len(index) != 2 || repo.WorkTree() != r.Dir {
+		if err != nil || err2 != nil || len(staged) != 2 || index.Len() != 2 || repo.WorkTree() != r.Dir {
 			t.Errorf("%v %v %v %v %s", staged, err, index, err2, repo.WorkTree())
 		}
 	})
@@ -212,7 +212,7 @@ func TestStagedInHooks(t *testing.T) {
 		r.Run("checkout", "-q", "-b", "theirs", base)
 		r.Commit("theirs", files{"a": "3"})
 		r.Try(nil, "merge", "main")
-		if staged, err := open(t, r).Staged(t.Context()); err == nil || !strings.Contains(err.Error(), "unmerged") {
+		if staged, _, err := open(t, r).Staged(t.Context()); err == nil || !strings.Contains(err.Error(), "unmerged") {
 			t.Errorf("%v %v", staged, err)
 		}
 	})
@@ -319,7 +319,7 @@ func TestWorktrees(t *testing.T) {
 		r.Commit("lib", nil)
 		r.Run("config", "submodule.lib.ignore", "all")
 		r.Run("update-index", "--cacheinfo", "160000,"+sub.Ref("HEAD")+",lib")
-		staged, err := open(t, r).Staged(t.Context())
+		staged, _, err := open(t, r).Staged(t.Context())
 		if err != nil || len(staged) != 1 || staged[0].NewMode != gitrepo.ModeGitlink {
 			t.Errorf("%v %v", staged, err)
 		}

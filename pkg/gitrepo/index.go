@@ -1,7 +1,6 @@
 package gitrepo
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -11,8 +10,52 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sort"
 	"strconv"
 )
+
+// An IndexEntry is one entry of the index.
+type IndexEntry struct {
+	Path  string // raw bytes
+	Mode  Mode
+	ID    ID
+	Stage int // 0; 1 to 3 while a merge is not resolved
+}
+
+// An Index is the index as it was when it was read. It does not change.
+type Index struct {
+	data  []byte   // the file
+	names []byte   // where paths begin with those before them, all paths, each with a NUL
+	at    []uint32 // where each entry begins in data
+	path  []uint32 // where its path begins, in names or else in data
+	hash  int      // bytes of an id
+	trees []byte   // the extension "TREE"
+}
+
+// Index returns the index, the same one as Staged reads. Entries added with intent
+// only are in it, with the id of the empty blob. An index of the usual form is read
+// as it lies in the repository; git is asked for every other one.
+func (r *Repo) Index(ctx context.Context) (*Index, error) {
+	if file, ok := r.indexFile(); ok {
+		if x, ok := readIndex(file, r.HashLen()/2); ok {
+			return x, nil
+		}
+	}
+	return r.askIndex(ctx)
+}
+
+// indexFile is the path of the index; ok is false where it is taken from a
+// directory that only git knows.
+func (r *Repo) indexFile() (file string, ok bool) {
+	file, given := r.env.Lookup("GIT_INDEX_FILE")
+	switch {
+	case !given:
+		return filepath.Join(r.gitDir, "index"), true
+	case filepath.IsAbs(file):
+		return file, true
+	}
+	return r.env.path(file), file != "" && r.plain
+}
 
 // IndexPaths returns the paths in the index that keep chooses, in its order;
 // a path that is not merged may come more than once. The index is the one that
@@ -21,174 +64,250 @@ import (
 //
 // tree is the one that git would write of the index, "" where the index does not
 // say it: it does after a commit or a checkout, until something is staged.
-//
-// An index of the usual form is read as it lies in the repository, without a
-// process; git is asked for every other one.
 func (r *Repo) IndexPaths(ctx context.Context, keep func(path []byte) bool) (paths []string, tree ID, err error) {
-	file, given := r.env.Lookup("GIT_INDEX_FILE")
-	if !given {
-		file = filepath.Join(r.gitDir, "index")
-	}
-	if filepath.IsAbs(file) {
-		if paths, tree, ok := readIndex(file, r.HashLen()/2, keep); ok {
-			return paths, tree, nil
-		}
-	}
-	entries, err := r.Index(ctx)
+	x, err := r.Index(ctx)
 	if err != nil {
 		return nil, "", err
 	}
-	for _, e := range entries {
-		if keep([]byte(e.Path)) {
-			paths = append(paths, e.Path)
-		}
-	}
-	return paths, "", nil
-}
-
-// readIndex reads the paths of an index file; one that does not exist has none.
-func readIndex(file string, hash int, keep func([]byte) bool) (paths []string, tree ID, ok bool) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, "", errors.Is(err, fs.ErrNotExist)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, "", false
-	}
-	return parseIndex(f, info.Size(), hash, keep)
-}
-
-// maxIndexPath is the longest path that parseIndex reads, in bytes.
-const maxIndexPath = 4096
-
-// maxCachedRoot is more than what a cached tree says of its root.
-const maxCachedRoot = 128
-
-// cachedRoot reads the root of the extension "TREE", the first thing in it: an
-// empty name, how many entries of the index it covers, -1 for a tree that is not
-// known any more, how many trees are below it, and its id.
-func cachedRoot(head []byte, count uint32, hash int) ID {
-	line, id, ok := bytes.Cut(head, []byte("\n"))
-	numbers, named := bytes.CutPrefix(line, []byte{0})
-	covers, _, spaced := bytes.Cut(numbers, []byte(" "))
-	if !ok || !named || !spaced || len(id) < hash || string(covers) != strconv.FormatUint(uint64(count), 10) {
-		return ""
-	}
-	return hex.EncodeToString(id[:hash])
-}
-
-// parseIndex reads the paths in an index of version 2, 3 or 4 with so many
-// bytes, of which a hash has so many (git, gitformat-index). ok is false for an
-// index that is not well formed and for one whose entries are not all paths of
-// its own: a split index and a sparse one have an extension that must be
-// understood, which lower-case letters say.
-func parseIndex(in io.Reader, size int64, hash int, keep func([]byte) bool) (paths []string, tree ID, ok bool) {
-	b := bufio.NewReaderSize(in, 2*maxIndexPath)
-	left := size - int64(hash) // what stands before the checksum
-	take := func(n int) []byte {
-		if left -= int64(n); left < 0 {
-			return nil
-		}
-		data, err := b.Peek(n)
-		if err != nil {
-			return nil
-		}
-		_, _ = b.Discard(n)
-		return data
-	}
-	head := take(12)
-	if head == nil || string(head[:4]) != "DIRC" {
-		return nil, "", false
-	}
-	version, count := binary.BigEndian.Uint32(head[4:]), binary.BigEndian.Uint32(head[8:])
-	if version < 2 || version > 4 {
-		return nil, "", false
-	}
-	path := make([]byte, 0, maxIndexPath)
-	for range count {
-		fixed := 40 + hash + 2
-		entry := take(fixed)
-		if entry == nil {
-			return nil, "", false
-		}
-		if Mode(binary.BigEndian.Uint32(entry[24:])) == ModeTree {
-			return nil, "", false // a sparse directory, whatever the extensions say
-		}
-		flags := binary.BigEndian.Uint16(entry[fixed-2:])
-		if flags&0x4000 != 0 {
-			more := take(2)
-			if fixed += 2; version == 2 || more == nil || binary.BigEndian.Uint16(more)&^0x6000 != 0 {
-				return nil, "", false // git knows two flags here, and refuses others
-			}
-		}
-		if version == 4 {
-			drop, ok := takeVarint(take)
-			if !ok || drop > uint64(len(path)) {
-				return nil, "", false
-			}
-			path = path[:len(path)-int(drop)]
-		} else {
-			path = path[:0]
-		}
-		rest, err := b.ReadSlice(0)
-		if left -= int64(len(rest)); err != nil || left < 0 || len(path)+len(rest)-1 > maxIndexPath {
-			return nil, "", false
-		}
-		path = append(path, rest[:len(rest)-1]...)
-		if said := int(flags & 0xfff); len(path) == 0 || said != min(len(path), 0xfff) {
-			return nil, "", false
-		}
-		if version != 4 {
-			// One to eight NULs end a path; one of them is read.
-			if pad := 7 - (fixed+len(path))%8; pad > 0 && take(pad) == nil {
-				return nil, "", false
-			}
-		}
-		if keep(path) {
+	for i := range x.at {
+		if path := x.name(i); keep(path) {
 			paths = append(paths, string(path))
 		}
 	}
-	for left > 0 {
-		ext := take(8)
-		if ext == nil || ext[0] < 'A' || ext[0] > 'Z' {
-			return nil, "", false
-		}
-		n := int64(binary.BigEndian.Uint32(ext[4:]))
-		if string(ext[:4]) == "TREE" && left >= n {
-			head := take(int(min(n, maxCachedRoot)))
-			if head == nil {
-				return nil, "", false
-			}
-			tree = cachedRoot(head, count, hash)
-			n -= int64(len(head))
-		}
-		if left -= n; left < 0 {
-			return nil, "", false
-		}
-		if _, err := io.CopyN(io.Discard, b, n); err != nil {
-			return nil, "", false
-		}
+	if root, ok := x.cached(x.trees); ok && len(root.name) == 0 && root.covers == len(x.at) {
+		tree = root.id
 	}
-	return paths, tree, true
+	return paths, tree, nil
 }
 
-// takeVarint reads a number as pack files hold offsets: seven bits a byte, the
-// first ones first, one added for every byte that follows.
-func takeVarint(take func(int) []byte) (n uint64, ok bool) {
-	for i := range 4 {
-		c := take(1)
-		if c == nil {
-			return 0, false
+// Len is the number of entries.
+func (x *Index) Len() int { return len(x.at) }
+
+// Entry returns entry i, counted from 0, in git's order.
+func (x *Index) Entry(i int) IndexEntry {
+	e := x.data[x.at[i]:]
+	return IndexEntry{Path: string(x.name(i)), Mode: Mode(binary.BigEndian.Uint32(e[24:])),
+		ID: hex.EncodeToString(e[40 : 40+x.hash]), Stage: int(binary.BigEndian.Uint16(e[40+x.hash:]) >> 12 & 3)}
+}
+
+// Lookup returns the first entry of a path.
+func (x *Index) Lookup(path string) (e IndexEntry, ok bool) {
+	if i := x.search(path); i < len(x.at) && string(x.name(i)) == path {
+		return x.Entry(i), true
+	}
+	return IndexEntry{}, false
+}
+
+// HasDir reports whether a path lies below a directory.
+func (x *Index) HasDir(dir string) bool {
+	i := x.search(dir + "/")
+	return i < len(x.at) && bytes.HasPrefix(x.name(i), []byte(dir+"/"))
+}
+
+// search returns the number of the first entry that does not sort before a path.
+func (x *Index) search(path string) int {
+	return sort.Search(len(x.at), func(i int) bool { return string(x.name(i)) >= path })
+}
+
+// name is the path of entry i.
+func (x *Index) name(i int) []byte {
+	from := x.data
+	if x.names != nil {
+		from = x.names
+	}
+	from = from[x.path[i]:]
+	return from[:bytes.IndexByte(from, 0)]
+}
+
+// intended reports whether entry i was added with intent only.
+func (x *Index) intended(i int) bool {
+	flags := x.data[int(x.at[i])+40+x.hash:]
+	return flags[0]&0x40 != 0 && flags[2]&0x20 != 0
+}
+
+// readIndex reads an index file; one that does not exist has no entries.
+func readIndex(file string, hash int) (x *Index, ok bool) {
+	f, err := os.Open(file)
+	if err != nil {
+		return &Index{hash: hash}, errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxIndex {
+		return nil, false
+	}
+	data := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, data); err != nil {
+		return nil, false
+	}
+	return parseIndex(data, hash)
+}
+
+const (
+	maxIndex     = 1 << 31 // bytes of an index that is read here
+	maxIndexPath = 4096    // bytes of a path in it
+)
+
+// parseIndex reads an index of version 2, 3 or 4, of which a hash has so many bytes
+// (git, gitformat-index). ok is false for an index that is not well formed and for
+// one whose entries are not all paths of its own: a split index and a sparse one
+// have an extension that must be understood, which lower-case letters say.
+func parseIndex(data []byte, hash int) (x *Index, ok bool) {
+	end := len(data) - hash // the checksum
+	if end < 12 || string(data[:4]) != "DIRC" {
+		return nil, false
+	}
+	version, count := binary.BigEndian.Uint32(data[4:]), int(binary.BigEndian.Uint32(data[8:]))
+	if version < 2 || version > 4 || count > end/(42+hash) {
+		return nil, false
+	}
+	x = &Index{data: data, hash: hash, at: make([]uint32, 0, count), path: make([]uint32, 0, count)}
+	pos, before := 12, []byte(nil)
+	for i := range count {
+		start, fixed := pos, 40+hash+2
+		if pos+fixed+2 > end {
+			return nil, false
 		}
-		if i > 0 {
-			n++
+		switch Mode(binary.BigEndian.Uint32(data[pos+24:])) {
+		case ModeFile, ModeExecutable, ModeSymlink, ModeGitlink:
+		default:
+			return nil, false // a sparse directory, whatever the extensions say
 		}
-		n = n<<7 | uint64(c[0]&0x7f)
-		if c[0]&0x80 == 0 {
-			return n, true
+		flags := binary.BigEndian.Uint16(data[pos+fixed-2:])
+		if flags&0x4000 != 0 {
+			more := binary.BigEndian.Uint16(data[pos+fixed:])
+			if fixed += 2; version == 2 || more&^0x6000 != 0 {
+				return nil, false // git knows two flags here, and refuses others
+			}
+		}
+		pos += fixed
+		shared := 0
+		if version == 4 {
+			drop, n, ok := varint(data[pos:end])
+			if !ok || drop > int64(len(before)) {
+				return nil, false
+			}
+			pos, shared = pos+n, len(before)-int(drop)
+		}
+		n := bytes.IndexByte(data[pos:end], 0)
+		if n < 0 || shared+n > maxIndexPath || shared+n == 0 || int(flags&0xfff) != min(shared+n, 0xfff) {
+			return nil, false
+		}
+		path := data[pos : pos+n]
+		if version == 4 {
+			x.path = append(x.path, uint32(len(x.names)))
+			x.names = append(append(append(x.names, before[:shared]...), path...), 0)
+			path = x.names[len(x.names)-1-shared-n : len(x.names)-1]
+			pos += n + 1
+		} else {
+			x.path = append(x.path, uint32(pos))
+			pos = start + (fixed+n+8)&^7 // one to eight NULs end a path
+		}
+		if c := bytes.Compare(before, path); pos > end || c > 0 || c == 0 && (i == 0 || x.stage(i-1) >= int(flags>>12&3)) {
+			return nil, false
+		}
+		x.at, before = append(x.at, uint32(start)), path
+	}
+	for pos < end {
+		if end-pos < 8 || data[pos] < 'A' || data[pos] > 'Z' {
+			return nil, false
+		}
+		n := int(binary.BigEndian.Uint32(data[pos+4:]))
+		if n > end-pos-8 {
+			return nil, false
+		}
+		if string(data[pos:pos+4]) == "TREE" {
+			x.trees = data[pos+8 : pos+8+n]
+		}
+		pos += 8 + n
+	}
+	return x, true
+}
+
+func (x *Index) stage(i int) int {
+	return int(binary.BigEndian.Uint16(x.data[int(x.at[i])+40+x.hash:]) >> 12 & 3)
+}
+
+// A cachedTree is what the index says of a directory: the tree that git would write
+// of its entries.
+type cachedTree struct {
+	name   []byte
+	covers int // entries, in the directories below it, too; -1: nothing is known
+	below  int // directories in it that are listed
+	id     ID
+	rest   []byte // the extension, from its first directory on
+}
+
+// cached reads one record of the extension "TREE": a name and a NUL, how many
+// entries of the index it covers, a blank, how many directories follow, a line feed,
+// and an id if the tree is known.
+func (x *Index) cached(b []byte) (t cachedTree, ok bool) {
+	name, b, ok := bytes.Cut(b, []byte{0})
+	line, b, ok2 := bytes.Cut(b, []byte("\n"))
+	covers, below, ok3 := bytes.Cut(line, []byte(" "))
+	if !ok || !ok2 || !ok3 {
+		return t, false
+	}
+	t.name, t.rest = name, b
+	var err, err2 error
+	t.covers, err = strconv.Atoi(string(covers))
+	t.below, err2 = strconv.Atoi(string(below))
+	if err != nil || err2 != nil || t.covers < -1 || t.covers > len(x.at) || t.below < 0 {
+		return t, false
+	}
+	if t.covers >= 0 {
+		if len(b) < x.hash {
+			return t, false
+		}
+		t.id, t.rest = hex.EncodeToString(b[:x.hash]), b[x.hash:]
+	}
+	return t, true
+}
+
+// children reads the records of the directories in t and passes over what is below
+// them; rest is what follows.
+func (x *Index) children(t cachedTree, depth int) (list []cachedTree, rest []byte, ok bool) {
+	rest = t.rest
+	for range t.below {
+		c, ok := x.cached(rest)
+		if !ok || depth > MaxDepth {
+			return nil, nil, false
+		}
+		if _, rest, ok = x.children(c, depth+1); !ok {
+			return nil, nil, false
+		}
+		list = append(list, c)
+	}
+	return list, rest, true
+}
+
+// varint reads a number as pack files hold offsets: seven bits a byte, the first
+// ones first, one added for every byte that follows; at most four bytes.
+func varint(b []byte) (v int64, n int, ok bool) {
+	for n < min(len(b), 4) {
+		c := b[n]
+		if n++; n > 1 {
+			v++
+		}
+		v = v<<7 | int64(c&0x7f)
+		if c&0x80 == 0 {
+			return v, n, true
 		}
 	}
-	return 0, false
+	return 0, 0, false
+}
+
+// add appends an entry that git has listed.
+func (x *Index) add(mode Mode, id ID, stage int, path string) bool {
+	raw, err := hex.DecodeString(id)
+	if err != nil || len(raw) != x.hash || len(x.data) > maxIndex {
+		return false
+	}
+	x.at = append(x.at, uint32(len(x.data)))
+	x.data = binary.BigEndian.AppendUint32(append(x.data, make([]byte, 24)...), uint32(mode))
+	x.data = append(append(x.data, make([]byte, 12)...), raw...)
+	x.data = binary.BigEndian.AppendUint16(x.data, uint16(stage)<<12)
+	x.path = append(x.path, uint32(len(x.data)))
+	x.data = append(append(x.data, path...), 0)
+	return true
 }

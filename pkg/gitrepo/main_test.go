@@ -94,7 +94,7 @@ func look(mode string, saw *sight) error {
 		if saw.Ref, _, err = repo.HEAD(); err != nil {
 			return err
 		}
-		changes, err := repo.Staged(ctx)
+		changes, _, err := repo.Staged(ctx)
 		if err != nil {
 			return err
 		}
@@ -102,8 +102,8 @@ func look(mode string, saw *sight) error {
 		if err != nil {
 			return err
 		}
-		for _, e := range entries {
-			saw.Index = append(saw.Index, e.Path)
+		for i := range entries.Len() {
+			saw.Index = append(saw.Index, entries.Entry(i).Path)
 		}
 		return read(changes)
 	case "receive":

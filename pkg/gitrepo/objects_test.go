@@ -388,7 +388,7 @@ func TestChildDies(t *testing.T) {
 		}
 		deadline, cancel2 := context.WithTimeout(t.Context(), time.Nanosecond)
 		defer cancel2()
-		if _, err := open(t, r).Staged(deadline); !errors.Is(err, context.DeadlineExceeded) {
+		if _, _, err := open(t, r).Staged(deadline); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v", err)
 		}
 		repo.Close()
@@ -485,7 +485,7 @@ exit 1
 					return err
 				})
 			} else {
-				_, err = repo.Staged(t.Context())
+				_, _, err = repo.Staged(t.Context())
 			}
 			if err != nil {
 				t.Error(err)

@@ -245,7 +245,7 @@ func (s *store) open(p *packFile, at int64) (kind int, size, base int64, z io.Re
 	}
 	switch kind {
 	case packByOffset:
-		back, used, ok := backOffset(head[n:])
+		back, used, ok := varint(head[n:])
 		if !ok || back <= 0 || back > at-packHead {
 			return 0, 0, 0, nil, false
 		}
@@ -279,17 +279,6 @@ func entryHead(b []byte) (kind int, size int64, n int, ok bool) {
 		}
 	}
 	return 0, 0, 0, false
-}
-
-// backOffset reads how far before an entry its base lies.
-func backOffset(b []byte) (back int64, n int, ok bool) {
-	back64, ok := takeVarint(func(int) []byte {
-		if n++; n > len(b) {
-			return nil
-		}
-		return b[n-1 : n]
-	})
-	return int64(back64), n, ok
 }
 
 // applyDelta makes an object of at most so many bytes from another one and a

@@ -121,7 +121,7 @@ func TestFormats(t *testing.T) {
 					t.Errorf("%q %v", data, err)
 				}
 				r.Add(files{"new": "n"})
-				staged, err := repo.Staged(t.Context())
+				staged, _, err := repo.Staged(t.Context())
 				if err != nil || len(staged) != 1 || staged[0].Path != "new" || staged[0].OldID != "" {
 					t.Errorf("%v %v", staged, err)
 				}
@@ -220,12 +220,12 @@ func TestOddRepositories(t *testing.T) {
 			git.RunIn([]byte("100644 "+git.RunIn([]byte("n"), "hash-object", "-w", "--stdin")+" 0\tnew\x00"), "update-index", "--add", "-z", "--index-info")
 			os.Remove(r.Home + "/fsmonitor-ran")
 			repo := asGit(t, r, env...)
-			staged, err := repo.Staged(t.Context())
+			staged, _, err := repo.Staged(t.Context())
 			if err != nil || len(staged) != 1 || staged[0].Path != "new" {
 				t.Errorf("staged %v %v", staged, err)
 			}
 			index, err := repo.Index(t.Context())
-			if err != nil || len(index) != 4 {
+			if err != nil || index.Len() != 4 {
 				t.Errorf("index %v %v", index, err)
 			}
 			if _, err := os.Stat(r.Home + "/fsmonitor-ran"); err == nil {
@@ -344,7 +344,7 @@ func useAll(t *testing.T, r *gittest.Repo, tip string) *gitrepo.Repo {
 			t.Error(err)
 		}
 	}
-	_, err := repo.Staged(ctx)
+	_, _, err := repo.Staged(ctx)
 	must(err)
 	_, err = repo.Index(ctx)
 	must(err)

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -180,7 +181,72 @@ func (r *Repo) Refs(ctx context.Context, prefixes ...string) iter.Seq2[Ref, erro
 			return func(yield func(Ref, error) bool) { yield(Ref{}, err) }
 		}
 	}
+	if list, ok := r.plainRefs(prefixes); ok && ctx.Err() == nil {
+		return func(yield func(Ref, error) bool) {
+			for _, ref := range list {
+				if !yield(ref, nil) {
+					return
+				}
+			}
+		}
+	}
 	return r.askRefs(ctx, prefixes...)
+}
+
+// maxPlainRefs is how many files of refs are read here; git reads more as fast.
+const maxPlainRefs = 1024
+
+// plainRefs is Refs where refs are plain files, each as git writes it.
+func (r *Repo) plainRefs(prefixes []string) (list []Ref, ok bool) {
+	if !r.plain {
+		return nil, false
+	}
+	values := map[string]string{}
+	if packedRefs(filepath.Join(r.gitDir, "packed-refs"), r.HashLen(), func(name string, id ID) { values[name] = id }) == refUnclear {
+		return nil, false
+	}
+	count := 0
+	err := filepath.WalkDir(filepath.Join(r.gitDir, "refs"), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name := filepath.ToSlash(strings.TrimPrefix(path, r.gitDir+string(filepath.Separator)))
+		value, state := looseRef(path, r.HashLen())
+		if count++; count > maxPlainRefs || state != refFound || CheckRefName(name) != nil {
+			return errEnough
+		}
+		values[name] = value
+		return nil
+	})
+	if err != nil {
+		return nil, false
+	}
+	for name, id := range values {
+		if len(prefixes) > 0 && !slices.ContainsFunc(prefixes, func(p string) bool {
+			return name == p || strings.HasPrefix(name, p) && strings.HasSuffix(p, "/")
+		}) {
+			continue
+		}
+		ref := Ref{Name: name, ID: id}
+		for range maxSymbolic {
+			target, symbolic := strings.CutPrefix(ref.ID, "ref: ")
+			if !symbolic {
+				break
+			}
+			if !strings.HasPrefix(target, "refs/") {
+				return nil, false
+			}
+			ref.Target, ref.ID = target, values[target]
+		}
+		if strings.HasPrefix(ref.ID, "ref: ") {
+			return nil, false
+		}
+		if ref.ID != "" {
+			list = append(list, ref)
+		}
+	}
+	slices.SortFunc(list, func(a, b Ref) int { return strings.Compare(a.Name, b.Name) })
+	return list, true
 }
 
 // askRefs lists refs with for-each-ref.
@@ -287,37 +353,49 @@ func looseRef(file string, digits int) (value string, state refState) {
 	return line, refFound
 }
 
-// packedRef reads the id of a ref, of so many digits, from packed-refs: a header, lines of an id, a
-// blank and a name, and after an annotated tag a line of "^" and an id. The names
-// are in order, each once; git has to say of any other file.
+// packedRef reads the id of a ref, of so many digits, from packed-refs.
 func packedRef(file, name string, digits int) (id string, state refState) {
+	found := false
+	state = packedRefs(file, digits, func(n string, at ID) {
+		if n == name {
+			id, found = at, true
+		}
+	})
+	if state == refFound && !found {
+		state = refAbsent
+	}
+	return id, state
+}
+
+// packedRefs calls fn for the refs of a file packed-refs with ids of so many digits:
+// a header, lines of an id, a blank and a name, and after an annotated tag a line of
+// "^" and an id. The names are in order, each once; git has to say of any other file.
+func packedRefs(file string, digits int, fn func(name string, id ID)) refState {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", refAbsent
+		return refAbsent
 	}
 	if err != nil {
-		return "", refUnclear
+		return refUnclear
 	}
 	defer f.Close()
-	lines := bufio.NewReaderSize(f, 64<<10)
-	state, last := refAbsent, ""
+	lines := bufio.NewReaderSize(f, 16<<10)
+	last := ""
 	for first := true; ; first = false {
 		line, err := lines.ReadSlice('\n')
 		if err == io.EOF && len(line) == 0 {
-			return id, state
+			return refFound
 		}
 		if err != nil {
-			return "", refUnclear // no line end, or longer than any name
+			return refUnclear // no line end, or longer than any name
 		}
-		at, found, ok := packedLine(string(line[:len(line)-1]), first, digits)
-		if !ok || found != "" && found <= last {
-			return "", refUnclear
+		id, name, ok := packedLine(string(line[:len(line)-1]), first, digits)
+		if !ok || name != "" && name <= last {
+			return refUnclear
 		}
-		if found == name {
-			id, state = at, refFound
-		}
-		if found != "" {
-			last = found
+		if name != "" {
+			fn(name, id)
+			last = name
 		}
 	}
 }

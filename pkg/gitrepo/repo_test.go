@@ -47,12 +47,12 @@ func TestSmoke(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	r.Add(map[string]string{"new": "n"})
-	staged, err := repo.Staged(t.Context())
+	staged, _, err := repo.Staged(t.Context())
 	if err != nil || len(staged) != 1 || staged[0].Path != "new" {
 		t.Fatal(staged, err)
 	}
 	idx, err := repo.Index(t.Context())
-	if err != nil || len(idx) != 4 {
+	if err != nil || idx.Len() != 4 {
 		t.Fatal(idx, err)
 	}
 }

@@ -11,23 +11,25 @@ import (
 // Staged returns what the index changes against HEAD, sorted by path; against
 // the empty tree where the branch is unborn. The index is the one that
 // GIT_INDEX_FILE names, as a hook gets it, and is only read. Entries added
-// with intent only (git add -N) are left out. Unmerged paths are an error.
-func (r *Repo) Staged(ctx context.Context) ([]Change, error) {
+// with intent only (git add -N) are left out. Unmerged paths are an error. index is
+// what was read for it, nil where git was asked.
+func (r *Repo) Staged(ctx context.Context) (changes []Change, index *Index, err error) {
 	_, id, err := r.HEAD()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if id == "" {
 		id = r.EmptyTree()
 	}
-	return r.StagedAgainst(ctx, id)
+	if changes, index, ok := r.plainStaged(id); ok {
+		return changes, index, nil
+	}
+	changes, err = r.askStaged(ctx, id)
+	return changes, nil, err
 }
 
-// StagedAgainst is Staged against any commit or tree.
-func (r *Repo) StagedAgainst(ctx context.Context, base ID) ([]Change, error) {
-	if err := r.checkID(base); err != nil {
-		return nil, err
-	}
+// askStaged asks git what the index changes against a commit or a tree.
+func (r *Repo) askStaged(ctx context.Context, base ID) ([]Change, error) {
 	stdout, stderr, code, err := r.env.output(ctx, r.git, "diff-index", "--cached", "--raw", "-z", "--no-abbrev",
 		"--no-renames", "--no-relative", "--ignore-submodules=none", "--ita-invisible-in-index", base, "--")
 	if err != nil {
@@ -71,18 +73,8 @@ func (r *Repo) parseRaw(raw string) ([]Change, error) {
 	return changes, nil
 }
 
-// An IndexEntry is one entry of the index.
-type IndexEntry struct {
-	Path  string // raw bytes
-	Mode  Mode
-	ID    ID
-	Stage int // 0; 1 to 3 while a merge is not resolved
-}
-
-// Index returns all entries of the index, in its order; the same index as
-// Staged reads. Entries added with intent only are among them, with the id of
-// the empty blob.
-func (r *Repo) Index(ctx context.Context) ([]IndexEntry, error) {
+// askIndex lists the index with git.
+func (r *Repo) askIndex(ctx context.Context) (*Index, error) {
 	// ":/" is magic for the top: ls-files would list the current directory.
 	cmd, tail := r.env.process(ctx, r.git, "ls-files", "-s", "-z", "--full-name", "--", ":/")
 	cmd.Env = append(cmd.Env, "GIT_LITERAL_PATHSPECS=0")
@@ -94,7 +86,7 @@ func (r *Repo) Index(ctx context.Context) ([]IndexEntry, error) {
 		return nil, failure(ctx, "git ls-files", stderr, nil)
 	}
 	unknown := &Error{Kind: ErrDied, Message: "git ls-files gave an answer of unknown form"}
-	var entries []IndexEntry
+	x := &Index{hash: r.HashLen() / 2}
 	for item := range strings.SplitSeq(strings.TrimSuffix(string(stdout), "\x00"), "\x00") {
 		if item == "" {
 			continue
@@ -106,10 +98,9 @@ func (r *Repo) Index(ctx context.Context) ([]IndexEntry, error) {
 		}
 		mode, err := strconv.ParseUint(fields[0], 8, 32)
 		stage := int(fields[2][0] - '0')
-		if err != nil || stage < 0 || stage > 3 {
+		if err != nil || stage < 0 || stage > 3 || !x.add(Mode(mode), fields[1], stage, path) {
 			return nil, unknown
 		}
-		entries = append(entries, IndexEntry{Path: path, Mode: Mode(mode), ID: fields[1], Stage: stage})
 	}
-	return entries, nil
+	return x, nil
 }

@@ -27,10 +27,9 @@ type commit struct {
 	diffs   []gitrepo.Diff // against each parent; one against nothing for a root
 	blobs   map[string]gitrepo.Object
 
-	index        map[string]gitrepo.TreeEntry // of the index, by path
-	dirs         map[string]bool              // of the index, once they are asked for
-	published    []string                     // trees that other clones may have; for the index only
-	publishedIDs []string                     // their commits
+	index        Index    // of what is staged
+	published    []string // trees that other clones may have; for the index only
+	publishedIDs []string // their commits
 
 	policy *policy.Policy
 	trust  *policy.Trust
@@ -313,8 +312,11 @@ func (e *entry) parse(c *commit, extra func(*envelope.Envelope) []finding.Findin
 // lookup returns the entry of a path in the commit's own tree or the index.
 func (ps *pass) lookup(c *commit, path string) (gitrepo.TreeEntry, bool, error) {
 	if c.obj == nil {
-		e, ok := c.index[path]
-		return e, ok, nil
+		if c.index == nil {
+			return gitrepo.TreeEntry{}, false, nil
+		}
+		e, ok := c.index.Lookup(path)
+		return gitrepo.TreeEntry{Name: e.Path, Mode: e.Mode, ID: e.ID}, ok, nil
 	}
 	return ps.Repo.EntryAt(c.obj.Tree, path)
 }

@@ -151,10 +151,16 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 type Staged struct {
 	Head      string // commit, "" if there is none yet
 	Changes   []gitrepo.Change
-	Entries   []gitrepo.IndexEntry // the whole index
-	Published []string             // commits that other clones may have
+	Index     Index    // nil if nothing is to be looked up
+	Published []string // commits that other clones may have
 	Policy    *policy.Policy
 	Trust     *policy.Trust
+}
+
+// An Index is what is about to be committed as a whole.
+type Index interface {
+	Lookup(path string) (gitrepo.IndexEntry, bool)
+	HasDir(dir string) bool // whether a path lies below it
 }
 
 // Index judges what is about to be committed.
@@ -162,10 +168,7 @@ func (j *Judge) Index(ctx context.Context, s Staged) error {
 	ps := j.newPass(Range{Policy: s.Policy, Trust: s.Trust})
 	j.Total = 1
 	changes := slices.SortedFunc(slices.Values(s.Changes), func(a, b gitrepo.Change) int { return strings.Compare(a.Path, b.Path) })
-	c := &commit{n: -1, diffs: []gitrepo.Diff{{Parent: s.Head, Changes: changes}}, policy: s.Policy, trust: s.Trust, index: map[string]gitrepo.TreeEntry{}}
-	for _, e := range s.Entries {
-		c.index[e.Path] = gitrepo.TreeEntry{Name: e.Path, Mode: e.Mode, ID: e.ID}
-	}
+	c := &commit{n: -1, diffs: []gitrepo.Diff{{Parent: s.Head, Changes: changes}}, policy: s.Policy, trust: s.Trust, index: s.Index}
 	if s.Head != "" {
 		head, err := j.Repo.Commit(s.Head)
 		if err != nil {

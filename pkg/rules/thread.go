@@ -481,13 +481,5 @@ func (ps *pass) exists(c *commit, p string) (bool, error) {
 	if _, ok, err := ps.lookup(c, p); ok || err != nil || c.obj != nil {
 		return ok, err
 	}
-	if c.dirs == nil {
-		c.dirs = map[string]bool{}
-		for file := range c.index {
-			for dir := path.Dir(file); dir != "." && !c.dirs[dir]; dir = path.Dir(dir) {
-				c.dirs[dir] = true
-			}
-		}
-	}
-	return c.dirs[p], nil
+	return c.index != nil && c.index.HasDir(p), nil
 }

@@ -266,6 +266,20 @@ func (w *world) judgeAt(g Gate) (*Judge, error) {
 	return j, err
 }
 
+// entries is an index by its paths.
+type entries map[string]gitrepo.IndexEntry
+
+func (e entries) Lookup(path string) (gitrepo.IndexEntry, bool) { x, ok := e[path]; return x, ok }
+
+func (e entries) HasDir(dir string) bool {
+	for path := range e {
+		if strings.HasPrefix(path, dir+"/") {
+			return true
+		}
+	}
+	return false
+}
+
 func (w *world) staged(r Range) Staged {
 	w.Helper()
 	s := Staged{Head: w.base, Policy: r.Policy, Trust: r.Trust}
@@ -281,9 +295,11 @@ func (w *world) staged(r Range) Staged {
 		s.Published = w.published
 	}
 	files := w.files(w.tip)
+	all := entries{}
 	for path, e := range files {
-		s.Entries = append(s.Entries, gitrepo.IndexEntry{Path: path, Mode: e.mode, ID: e.id})
+		all[path] = gitrepo.IndexEntry{Path: path, Mode: e.mode, ID: e.id}
 	}
+	s.Index = all
 	s.Changes, _ = w.DiffTrees(old, w.writeTree(files))
 	return s
 }

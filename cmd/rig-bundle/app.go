@@ -62,7 +62,7 @@ func formats() []bundle.Format {
 // is taken where nothing tells which is meant.
 func verbs() []*verb {
 	return slices.Concat(createVerbs(), inspectVerbs(), verifyVerbs(), lsVerbs(), diffVerbs(), rebuildVerbs(), installVerbs(), uninstallVerbs(),
-		upVerbs(), checkVerbs(), configurationsVerbs(), signVerbs(), stageVerbs(), listVerbs(), trustVerbs())
+		upVerbs(), checkVerbs(), configurationsVerbs(), signVerbs(), stageVerbs(), imageVerbs(), listVerbs(), trustVerbs())
 }
 
 // A verb is one command of one format.

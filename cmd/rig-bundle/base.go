@@ -22,9 +22,12 @@ const noteBaseUnchecked = "base-unchecked"
 // codeImage is exit 2: an image can't be read, so that nothing is known of it.
 const codeImage = "image-unreadable"
 
+// codeRegistry is exit 2: a registry does not take or give what was asked.
+const codeRegistry = "registry-error"
+
 // network is what registries see of this user: the credentials that docker login left.
 func (c *call) network() *image.Network {
-	return &image.Network{Keychain: authn.DefaultKeychain, UserAgent: "rig-bundle/" + version.String(), Now: c.Now}
+	return &image.Network{Keychain: authn.DefaultKeychain, UserAgent: "rig-bundle/" + version.String()}
 }
 
 // openBase opens an image until release.

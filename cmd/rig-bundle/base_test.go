@@ -7,8 +7,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,7 +20,8 @@ func baseLayout(t *testing.T, dir, arch string, files map[string]string) string 
 	t.Helper()
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
-	for name, text := range files {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		text := files[name]
 		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(text))}); err != nil {
 			t.Fatal(err)
 		}

@@ -60,7 +60,8 @@ func registryLocation(s string) (Location, error) {
 	return Location{Ref: ref}, nil
 }
 
-// splitTag takes what follows the last colon for a tag, unless the whole names something that is there.
+// splitTag takes what follows a colon for a tag, NAME:TAG in a docker archive: that behind the first path that is there, or
+// what follows the last colon. A path that is there as a whole has none.
 func splitTag(s string, abs func(string) string) (path, tag string) {
 	if s == "" {
 		return "", ""
@@ -68,8 +69,16 @@ func splitTag(s string, abs func(string) string) (path, tag string) {
 	if _, err := os.Lstat(abs(s)); err == nil {
 		return abs(s), ""
 	}
+	first := len(filepath.VolumeName(s))
+	for i := first; i < len(s); i++ {
+		if s[i] == ':' && i > first {
+			if _, err := os.Lstat(abs(s[:i])); err == nil {
+				return abs(s[:i]), s[i+1:]
+			}
+		}
+	}
 	i := strings.LastIndexByte(s, ':')
-	if i <= 0 || filepath.VolumeName(s) != "" && i == 1 || !tagPattern.MatchString(s[i+1:]) {
+	if i <= first || !tagPattern.MatchString(s[i+1:]) {
 		return abs(s), ""
 	}
 	return abs(s[:i]), s[i+1:]
@@ -83,7 +92,7 @@ func isReference(s string) bool {
 		return err == nil
 	}
 	host, rest, ok := strings.Cut(s, "/")
-	if !ok || host != "localhost" && !strings.ContainsAny(host, ".:") || strings.HasPrefix(host, ".") || !strings.ContainsAny(rest, ":@") {
+	if !ok || host != "localhost" && !strings.ContainsAny(host, ".:") || strings.HasPrefix(host, ".") || strings.HasSuffix(host, ":") || !strings.ContainsAny(rest, ":@") {
 		return false
 	}
 	_, err := name.ParseReference(s, name.StrictValidation)

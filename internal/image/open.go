@@ -27,3 +27,11 @@ func Open(ctx context.Context, name string, at Location, net *Network) (*Base, e
 	b.Digest = b.root.Digest
 	return b, nil
 }
+
+// Keep makes the layers that are read from a registry stay in scratch files in dir ("" for the system's) until Close, so
+// that each is fetched once, however often it is read.
+func (b *Base) Keep(dir string) {
+	if r, ok := b.store.(*registry); ok {
+		r.keep, r.temp = true, dir
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"golang.org/x/net/publicsuffix"
 
+	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -30,13 +32,21 @@ type Network struct {
 	Keychain  authn.Keychain // whose credentials are sent; nil for nobody's
 	UserAgent string
 	Stall     time.Duration // after which a connection that is silent is given up; 0 is a minute
-	Now       func() time.Time
 }
 
 // registry reads one repository of a registry.
 type registry struct {
 	ref    name.Reference
 	puller *remote.Puller
+	keep   bool             // what was read once is not fetched again
+	temp   string           // directory for that
+	kept   map[string]*kept // by digest
+}
+
+// kept is a layer that was read, or is being read.
+type kept struct {
+	f     *os.File
+	whole bool
 }
 
 // options are those of every call to the registry of a repository.
@@ -53,10 +63,34 @@ func (n *Network) options(repo name.Repository) []remote.Option {
 
 func openRegistry(ref name.Reference, n *Network) (*registry, error) {
 	p, err := remote.NewPuller(n.options(ref.Context())...)
-	return &registry{ref, p}, err
+	return &registry{ref: ref, puller: p, kept: map[string]*kept{}}, err
 }
 
-func (r *registry) Close() error { return nil }
+// Close removes what was kept.
+func (r *registry) Close() error {
+	for _, k := range r.kept {
+		k.f.Close()
+		os.Remove(k.f.Name())
+	}
+	return nil
+}
+
+// keeper writes what is read to a file, and says so when all of it was.
+type keeper struct {
+	io.ReadCloser
+	k *kept
+}
+
+func (k *keeper) Read(p []byte) (int, error) {
+	n, err := k.ReadCloser.Read(p)
+	if _, werr := k.k.f.Write(p[:n]); werr != nil {
+		return n, werr
+	}
+	if err == io.EOF {
+		k.k.whole = true
+	}
+	return n, err
+}
 
 func (r *registry) root(ctx context.Context) (v1.Descriptor, []byte, error) {
 	d, err := r.puller.Get(ctx, r.ref)
@@ -84,6 +118,9 @@ func (r *registry) blob(ctx context.Context, d v1.Descriptor) (io.ReadCloser, er
 		}
 		return verify(io.NopCloser(strings.NewReader(string(got.Manifest))), d), nil
 	}
+	if k := r.kept[d.Digest.Hex]; k != nil && k.whole {
+		return io.NopCloser(io.NewSectionReader(k.f, 0, d.Size)), nil
+	}
 	l, err := r.puller.Layer(ctx, at)
 	if err != nil {
 		return nil, err
@@ -92,7 +129,18 @@ func (r *registry) blob(ctx context.Context, d v1.Descriptor) (io.ReadCloser, er
 	if err != nil {
 		return nil, err
 	}
-	return verify(rc, d), nil
+	v := verify(rc, d)
+	if _, err := layerKind(d.MediaType); err != nil || !r.keep || r.kept[d.Digest.Hex] != nil {
+		return v, nil
+	}
+	f, _, err := bundle.Scratch(r.temp)
+	if err != nil {
+		v.Close()
+		return nil, err
+	}
+	k := &kept{f: f}
+	r.kept[d.Digest.Hex] = k
+	return &keeper{v, k}, nil
 }
 
 // guard is the transport of all requests to one registry. A registry may answer with redirects, and with the addresses of
@@ -137,7 +185,7 @@ func (n *Network) guard(host, scheme string) http.RoundTripper {
 			if err != nil {
 				return nil, err
 			}
-			return &impatient{c, stall, n.Now}, nil
+			return &impatient{c, stall}, nil
 		},
 		TLSHandshakeTimeout: min(stall, 30*time.Second), ResponseHeaderTimeout: stall, MaxIdleConnsPerHost: 4, DisableCompression: true,
 	}
@@ -250,12 +298,18 @@ func (a *atMost) Read(p []byte) (int, error) {
 type impatient struct {
 	net.Conn
 	stall time.Duration
-	now   func() time.Time
 }
 
 func (c *impatient) Read(p []byte) (int, error) {
-	if err := c.SetReadDeadline(c.now().Add(c.stall)); err != nil {
-		return 0, err
+	var late atomic.Bool
+	timer := time.AfterFunc(c.stall, func() {
+		late.Store(true)
+		c.Conn.Close()
+	})
+	n, err := c.Conn.Read(p)
+	timer.Stop()
+	if err != nil && late.Load() {
+		err = fmt.Errorf("timeout: nothing came for %s", c.stall)
 	}
-	return c.Conn.Read(p)
+	return n, err
 }

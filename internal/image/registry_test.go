@@ -69,7 +69,7 @@ func judgeAt(t *testing.T, ref string) (*Judgement, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := Open(t.Context(), ref, at, &Network{Keychain: keychain{}, Stall: 2 * time.Second, Now: time.Now})
+	b, err := Open(t.Context(), ref, at, &Network{Keychain: keychain{}, Stall: 2 * time.Second})
 	if err != nil {
 		return nil, err
 	}

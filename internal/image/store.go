@@ -43,14 +43,14 @@ type UnreadableError struct {
 }
 
 func (e *UnreadableError) Error() string {
-	return fmt.Sprintf("the image %s can't be read: %s", finding.QuoteMax(e.Name, 200), why(e.Err))
+	return fmt.Sprintf("the image %s can't be read: %s", finding.QuoteMax(e.Name, 200), Why(e.Err))
 }
 
 // Unwrap returns the cause.
 func (e *UnreadableError) Unwrap() error { return e.Err }
 
-// why is the text of an error that others worded, on one line and of bounded length.
-func why(err error) string {
+// Why is the text of an error that others worded, on one line and of bounded length.
+func Why(err error) string {
 	if f := bundle.AsFinding(err); f != nil {
 		return f.Message
 	}

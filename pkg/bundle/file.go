@@ -117,6 +117,18 @@ func buffered(w io.Writer, write func(io.Writer) error) error {
 	return out.Flush()
 }
 
+// Scratch makes a temporary file in dir, "" for the system's directory; done closes and removes it.
+func Scratch(dir string) (f *os.File, done func(), err error) {
+	f, err = os.CreateTemp(dir, ".rigward-*")
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, func() {
+		f.Close()
+		os.Remove(f.Name())
+	}, nil
+}
+
 // A MissingDirError says that the directory of a file to be written does not
 // exist.
 type MissingDirError struct{ Dir string }

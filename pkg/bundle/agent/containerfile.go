@@ -13,6 +13,9 @@ import (
 // Root is where a runner extracts the bundle (docs/spec/agentbundle.md#stage).
 const Root = "/holon/agent"
 
+// Workspace is the directory in which an agent is started.
+const Workspace = "/holon/workspace"
+
 // A Mount is a directory that the runner mounts.
 type Mount struct {
 	Path     string `json:"path"`
@@ -21,7 +24,7 @@ type Mount struct {
 
 // Mounts returns the three mounts of the runner contract.
 func Mounts() []Mount {
-	return []Mount{{"/holon/input", true}, {"/holon/workspace", false}, {"/holon/output", false}}
+	return []Mount{{"/holon/input", true}, {Workspace, false}, {"/holon/output", false}}
 }
 
 var (

@@ -34,7 +34,7 @@ func Rebuild(ctx context.Context, src, against bundle.Input, f Format, o bundle.
 		src, against = against, bundle.Input{}
 	}
 	out := &Rebuilt{Result: bundle.NewResult("rebuild"), Listed: []Change{}}
-	tmp, done, err := scratch(o.Temp)
+	tmp, done, err := bundle.Scratch(o.Temp)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func packAgain(ctx context.Context, src bundle.Input, tmp *os.File, f Format, o 
 	if err != nil || !r.OK() {
 		return r, bundle.Digest{}, err
 	}
-	entries, err := archiveEntries(ctx, r.Archive, tmp)
+	entries, err := Entries(ctx, r.Archive, tmp)
 	if err != nil {
 		return nil, bundle.Digest{}, err
 	}
@@ -113,10 +113,10 @@ func packTree(ctx context.Context, src bundle.Input, tmp *os.File, f Format, o b
 	return r, a.TarDigest, r.judgeContent(ctx)
 }
 
-// archiveEntries lists an accepted archive as it is packed again: hard links
-// become files, parents that were left out become directories. Contents are
-// copied to tmp, because archive order is not the order of packing.
-func archiveEntries(ctx context.Context, a *bundle.Archive, tmp *os.File) ([]bundle.Entry, error) {
+// Entries lists an accepted archive as it is packed again: hard links become files, parents that were left out become
+// directories. Contents are copied to tmp, an empty file that the entries read from, because archive order is not the
+// order of packing.
+func Entries(ctx context.Context, a *bundle.Archive, tmp *os.File) ([]bundle.Entry, error) {
 	at := make(map[string]int64, len(a.Members))
 	end := int64(0)
 	buf := make([]byte, 64<<10)
@@ -169,18 +169,6 @@ func parents(name string) (dirs []string) {
 		}
 	}
 	return dirs
-}
-
-// scratch makes a temporary file; done removes it.
-func scratch(dir string) (f *os.File, done func(), err error) {
-	f, err = os.CreateTemp(dir, ".rigward-*")
-	if err != nil {
-		return nil, nil, err
-	}
-	return f, func() {
-		f.Close()
-		os.Remove(f.Name())
-	}, nil
 }
 
 func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -85,7 +85,7 @@ func TestThreads(t *testing.T) {
 		if err := json.Unmarshal([]byte(res.Stdout), &told); err != nil || told.Exit != res.Code || len(told.Threads) != 2 {
 			t.Fatal(err, res)
 		}
-		for f, says := range map[string]string{"markdown": "-->|answers|", "html": "diverges from", "sarif": `"version":"2.1.0"`, "junit": "<testsuite ", "text": "check: "} {
+		for f, says := range map[string]string{"markdown": "-->|answers|", "html": "diverges from", "sarif": `"version":"2.1.0"`, "junit": "<testsuite ", "codequality": `"check_name":"divergence"`, "text": "check: "} {
 			data, err := os.ReadFile(filepath.Join(c.Home, "report."+f))
 			if err != nil || !strings.Contains(string(data), says) {
 				t.Errorf("%s: %v, %q", f, err, data)

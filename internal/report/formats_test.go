@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -188,6 +189,55 @@ func TestSARIF(t *testing.T) {
 	}
 }
 
+// TestCodeQuality holds the report to what GitLab reads: keys, words, and
+// fingerprints that are unique in a report and the same from run to run.
+func TestCodeQuality(t *testing.T) {
+	issues := func(t *testing.T, r *Report) (all []qualityIssue) {
+		t.Helper()
+		d := json.NewDecoder(strings.NewReader(render(t, r, "codequality")))
+		if d.DisallowUnknownFields(); d.Decode(&all) != nil {
+			t.Fatal("not a list of issues")
+		}
+		seen := map[string]bool{}
+		for _, i := range all {
+			if i.Description == "" || i.Check == "" || i.Location.Path == "" || i.Location.Lines.Begin < 1 || seen[i.Fingerprint] {
+				t.Errorf("GitLab leaves out %+v", i)
+			}
+			seen[i.Fingerprint] = true
+			if strings.HasPrefix(i.Location.Path, "./") || !slices.Contains([]string{"minor", "critical", "blocker"}, i.Severity) {
+				t.Errorf("%+v", i)
+			}
+		}
+		return all
+	}
+	for name, r := range reports {
+		t.Run(name, func(t *testing.T) {
+			all := issues(t, r)
+			if bad := len(all) > 0; bad != (r.ExitCode() != 0 || len(r.Findings) > 0) {
+				t.Errorf("%d issues with exit code %d", len(all), r.ExitCode())
+			}
+			if r.Problem != nil && all[0].Severity != "blocker" {
+				t.Error("no decision, and no blocker")
+			}
+		})
+	}
+	t.Run("fingerprints stay when lines and commits change", func(t *testing.T) {
+		f := sample()[0]
+		g := f
+		g.Line, g.Commit = 99, strings.Repeat("cd", 20)
+		a, b := issues(t, &Report{Findings: []finding.Finding{f, f}}), issues(t, &Report{Findings: []finding.Finding{g, g}})
+		if a[0].Fingerprint != b[0].Fingerprint || a[1].Fingerprint != b[1].Fingerprint {
+			t.Error("another line is another issue")
+		}
+	})
+	t.Run("thirty thousand findings", func(t *testing.T) {
+		all := issues(t, &Report{Findings: many(30000), More: finding.Counts{Warnings: 2}})
+		if len(all) != maxResults+1 || !strings.HasPrefix(all[maxResults].Description, "25000 errors and 2 warnings more") || all[maxResults].Severity != "critical" {
+			t.Errorf("%d issues, the last is %+v", len(all), all[len(all)-1])
+		}
+	})
+}
+
 func TestSummaryIsCutBetweenRows(t *testing.T) {
 	for _, n := range []int{20000} {
 		r := &Report{Gate: "check", Findings: many(n), Threads: threads(), Bundles: bundles(), Notes: []string{"note"}}
@@ -286,6 +336,16 @@ func FuzzFormats(f *testing.F) {
 				var o sarifLog
 				if err := json.Unmarshal([]byte(out), &o); err != nil || len(o.Runs[0].Results) != 2 {
 					t.Fatal(err)
+				}
+			case "codequality":
+				var o []qualityIssue
+				if err := json.Unmarshal([]byte(out), &o); err != nil || len(o) != 3 {
+					t.Fatalf("%v: %s", err, out)
+				}
+				for _, i := range o {
+					if !strings.HasSuffix(i.Description, finding.Clean(text)) || i.Location.Path == "" || i.Location.Lines.Begin < 1 {
+						t.Fatalf("%+v", i)
+					}
 				}
 			case "junit":
 				junitKeeps(t, out, text)

@@ -64,10 +64,10 @@ func writeJUnit(w io.Writer, r *Report) error {
 	if r.More.Total() > 0 {
 		c := junitCase{Name: "findings that are not listed", Class: r.Gate}
 		if r.More.Worst() >= r.failLevel() {
-			c.Failure = &junitOutcome{r.unlisted(), r.More.Worst().String(), r.unlisted()}
+			c.Failure = &junitOutcome{unlisted(r.More), r.More.Worst().String(), unlisted(r.More)}
 			s.Failures++
 		} else {
-			c.Output = r.unlisted()
+			c.Output = unlisted(r.More)
 		}
 		s.Cases = append(s.Cases, c)
 	}

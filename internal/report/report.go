@@ -1,6 +1,6 @@
 // Package report tells findings: as text for people, in few short lines for
-// the person at the other end of a push, as JSON, JSON Lines, SARIF or JUnit for
-// programs, as annotations and a job summary for GitHub, and as one page of
+// the person at the other end of a push, as JSON, JSON Lines, SARIF, JUnit or code
+// quality for programs, as annotations and a job summary for GitHub, and as one page of
 // HTML. A renderer knows a Report and nothing else; the exit code follows from
 // the Report and never from the format.
 //
@@ -94,12 +94,12 @@ func (r *Report) notes() []string {
 	if r.More.Total() == 0 {
 		return r.Notes
 	}
-	return append(slices.Clip(r.Notes), r.unlisted())
+	return append(slices.Clip(r.Notes), unlisted(r.More))
 }
 
 // unlisted says how many findings are not told one by one.
-func (r *Report) unlisted() string {
-	return fmt.Sprintf("%s and %s more were found than are listed", plural(r.More.Errors, "error"), plural(r.More.Warnings, "warning"))
+func unlisted(n finding.Counts) string {
+	return fmt.Sprintf("%s and %s more were found than are listed", plural(n.Errors, "error"), plural(n.Warnings, "warning"))
 }
 
 // A format is one way to tell a report. A writer must tell the Problem with its
@@ -118,6 +118,7 @@ var formats = [...]format{
 	{"jsonl", writeJSONLines},
 	{"sarif", writeSARIF},
 	{"junit", writeJUnit},
+	{"codequality", writeCodeQuality},
 	{"github", writeGitHub},
 	{"markdown", writeMarkdown},
 	{"html", writeHTML},

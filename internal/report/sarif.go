@@ -121,7 +121,7 @@ func writeSARIF(w io.Writer, r *Report) error {
 		notify("note", finding.Clean(n))
 	}
 	index := map[string]int{}
-	seen := map[string]int{}
+	prints := fingerprints{}
 	for i, f := range worstFirst(r.Findings) {
 		if i == maxResults {
 			notify("warning", fmt.Sprintf("%d of %d findings are left out, the least severe", len(r.Findings)+r.More.Total()-maxResults, len(r.Findings)+r.More.Total()))
@@ -138,9 +138,7 @@ func writeSARIF(w io.Writer, r *Report) error {
 			Message:   message(withHint(f.Message, f.Hint)),
 			Locations: []sarifLocation{location(f)},
 		}
-		print := fingerprint(f)
-		seen[print]++
-		res.Fingerprints = map[string]string{"rigward/v1": print + ":" + strconv.Itoa(seen[print])}
+		res.Fingerprints = map[string]string{"rigward/v1": prints.next(f)}
 		if f.Commit != "" {
 			res.Properties = map[string]string{"commit": f.Commit}
 		}
@@ -237,4 +235,14 @@ func fingerprint(f finding.Finding) string {
 	}
 	sum := sha256.Sum256([]byte(f.Rule + "\x00" + where + "\x00" + f.Message))
 	return hex.EncodeToString(sum[:16])
+}
+
+// fingerprints makes the fingerprints of one report differ: it counts how often
+// each came.
+type fingerprints map[string]int
+
+func (seen fingerprints) next(f finding.Finding) string {
+	print := fingerprint(f)
+	seen[print]++
+	return print + ":" + strconv.Itoa(seen[print])
 }

@@ -21,14 +21,13 @@ import (
 	"github.com/sethvargo/go-githubactions"
 
 	"github.com/rigward/rigward/hooks"
-	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/ci"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/internal/userschema"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
-	"github.com/rigward/rigward/pkg/rules"
 )
 
 // Run judges what the event around it asks for and returns the exit code: 0
@@ -90,7 +89,11 @@ func (s *step) judge(ctx context.Context) error {
 			return &policy.Undecided{Message: "the input bundles is " + finding.QuoteMax(word, 40) + ", expected true or false"}
 		}
 	}
-	span, err := s.span()
+	github, err := ci.Find("github")
+	if err != nil {
+		return err
+	}
+	span, err := s.span(github)
 	if err != nil {
 		return err
 	}
@@ -125,13 +128,11 @@ func (s *step) judge(ctx context.Context) error {
 	defer repo.Close()
 	s.check = hooks.NewChecker(s.env, repo, &s.report)
 	s.check.Draw, s.check.Bundles = true, bundles
-	if span.Branch != "" {
-		s.check.Default = "refs/heads/" + span.Branch
-	}
-	if span.Kind == proposal {
-		s.check.Judge.Gate = rules.PullRequest
-	}
-	return s.lookUp(ctx, repo, span)
+	gate := ci.Gate{Check: s.check, Whole: github.Whole, Before: func(commit string) (err error) {
+		s.check.Judge.Extra, err = s.schema(repo, commit)
+		return err
+	}}
+	return gate.Judge(ctx, span)
 }
 
 // environ is the environment of git: policy and signers of the inputs are told
@@ -154,121 +155,15 @@ func (s *step) environ(tree string) ([]string, error) {
 }
 
 // span is the event's, unless the inputs name base and head.
-func (s *step) span() (eventSpan, error) {
+func (s *step) span(github ci.System) (ci.Span, error) {
 	base, head := s.gh.GetInput("base"), s.gh.GetInput("head")
 	if base != "" || head != "" {
 		if base == "" || head == "" {
-			return eventSpan{}, &policy.Undecided{Message: "only one of the inputs base and head is set, expected both or neither"}
+			return ci.Span{}, &policy.Undecided{Message: "only one of the inputs base and head is set, expected both or neither"}
 		}
-		return eventSpan{Base: base, Head: head}, nil
+		return ci.Span{Base: base, Head: head}, nil
 	}
-	about, err := s.gh.Context()
-	if err != nil {
-		return eventSpan{}, &policy.Undecided{Message: "the event's payload cannot be read", Hint: "GITHUB_EVENT_PATH must name the JSON file of the event", Cause: err}
-	}
-	return spanOf(about.EventName, about.SHA, about.Ref, about.Event)
-}
-
-// lookUp finds the span's commits and has them judged.
-func (s *step) lookUp(ctx context.Context, repo *gitrepo.Repo, span eventSpan) error {
-	c := s.check
-	if span.Kind == deleted {
-		return s.deleted(ctx, repo, span)
-	}
-	head, err := s.commit(ctx, repo, span.Head, "head")
-	if err != nil {
-		return err
-	}
-	r := rules.Range{Ref: span.Ref, New: head, History: true}
-	switch span.Kind {
-	case proposal:
-		base, err := s.commit(ctx, repo, span.Base, "base")
-		if err != nil {
-			return err
-		}
-		// Whether a cut history matters is for the range to say.
-		bases, err := repo.MergeBases(ctx, base, head)
-		if err != nil && !errors.Is(err, gitrepo.ErrCut) {
-			return err
-		}
-		if err == nil && len(bases) == 0 {
-			return &policy.Undecided{Message: "base and head have no common history", Hint: "set fetch-depth: 0 for actions/checkout, and open the pull request against the branch that it came from"}
-		}
-		r.Exclude = []string{base}
-		if span.Ref != "" && span.Ref != span.head() {
-			if r.From, err = s.tip(repo, span); err != nil {
-				return err
-			}
-			if r.Policy, r.Trust, err = c.Loader.AtCommit(r.From); err != nil {
-				return err
-			}
-			if r.From != base {
-				r.Exclude = append(r.Exclude, r.From)
-			}
-		}
-	case moved:
-		from, err := s.commit(ctx, repo, span.Base, "commit before the push")
-		if errors.Is(err, gitrepo.ErrMissing) && span.Ref != span.head() {
-			// A free branch that was forced: no branch has what it was. It is
-			// compared to the default branch, as a new one.
-			if tip, terr := s.tip(repo, span); terr == nil {
-				if p, _, perr := c.Loader.AtCommit(tip); perr == nil && !p.Protected(span.Ref, span.head()) {
-					from, err = tip, nil
-				}
-			}
-		}
-		if err != nil {
-			return err
-		}
-		return s.update(ctx, repo, span, from, head)
-	case created:
-		if span.Ref != span.head() {
-			return s.update(ctx, repo, span, strings.Repeat("0", len(head)), head)
-		}
-		r.First = true // nothing was there before
-	case whole:
-		r.First = true
-	}
-	return s.judgeRange(ctx, repo, r)
-}
-
-// update judges what a ref update brings, through the door of all gates.
-func (s *step) update(ctx context.Context, repo *gitrepo.Repo, span eventSpan, old, after string) error {
-	at := hooks.Receiver{Head: span.head()}
-	u := change.RefUpdate{Ref: span.Ref, Old: old, New: after}
-	var err error
-	if span.Ref == at.Head && !u.Create() {
-		at.HeadID = old
-	} else if at.HeadID, err = s.tip(repo, span); err != nil {
-		return err
-	}
-	known, err := hooks.RemoteReceiver(ctx, repo, "origin")
-	if err != nil {
-		return err
-	}
-	at.Refs, at.After = known.Refs, true
-	d := &hooks.Door{Receiver: at, Repo: repo, Loader: s.check.Loader, Judge: s.check.Judge, Free: true}
-	if err := d.Open([]change.RefUpdate{u}); err != nil {
-		return err
-	}
-	err = d.Each(ctx, []change.RefUpdate{u}, func(r rules.Range) error { return s.judgeRange(ctx, repo, r) })
-	s.report.Refs, s.report.Notes = d.Refs, append(s.report.Notes, d.Notes...)
-	return err
-}
-
-// judgeRange judges a range, its schema being that of the commit before it.
-func (s *step) judgeRange(ctx context.Context, repo *gitrepo.Repo, r rules.Range) (err error) {
-	c := s.check
-	base := r.New
-	if len(r.Exclude) == 0 {
-		c.All = true
-	} else {
-		base = r.Exclude[0]
-	}
-	if c.Judge.Extra, err = s.schema(repo, base); err != nil {
-		return err
-	}
-	return c.Range(ctx, r)
+	return github.Span(s.env.Getenv, "")
 }
 
 // schema reads the user's own schema from the tree of a commit that is trusted:
@@ -302,48 +197,6 @@ func (s *step) schema(repo *gitrepo.Repo, commit string) (func(*envelope.Envelop
 		return nil, undecided(err.Error(), nil)
 	}
 	return schema.Check, nil
-}
-
-// tip is that of the default branch: what new refs are compared to, and whose
-// policy counts where no other commit was before.
-func (s *step) tip(repo *gitrepo.Repo, span eventSpan) (string, error) {
-	id, err := tip(repo, span.Branch)
-	if err == nil && id == "" {
-		err = &policy.Undecided{
-			Message: "the default branch " + finding.QuoteMax(span.Branch, 80) + " is not in this checkout, so nothing says which policy counts for " + finding.QuoteMax(span.Ref, 80),
-			Hint:    "set fetch-depth: 0 for actions/checkout",
-		}
-	}
-	return id, err
-}
-
-// deleted judges that a ref is gone. The last commit of the default branch may
-// be in no checkout any more; then it is as if there had been none.
-func (s *step) deleted(ctx context.Context, repo *gitrepo.Repo, span eventSpan) error {
-	old, err := repo.Resolve(ctx, span.Base)
-	if errors.Is(err, gitrepo.ErrMissing) {
-		old, err = span.Base, nil
-		if span.Ref == span.head() {
-			old, err = s.tip(repo, span)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return s.update(ctx, repo, span, old, strings.Repeat("0", len(span.Base)))
-}
-
-// commit looks up what the event or an input names.
-func (s *step) commit(ctx context.Context, repo *gitrepo.Repo, name, what string) (string, error) {
-	id, err := resolve(ctx, repo, name)
-	if errors.Is(err, gitrepo.ErrMissing) {
-		return "", &policy.Undecided{
-			Message: "the " + what + " " + finding.QuoteMax(name, 64) + " is not in this checkout: the history is cut, or was rewritten",
-			Hint:    "set fetch-depth: 0 for actions/checkout; if the branch was forced or the checkout is of the base: git fetch origin " + finding.QuoteMax(name, 64),
-			Cause:   err,
-		}
-	}
-	return id, err
 }
 
 // tell writes log, annotations, summary, report files and outputs. What cannot

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/ci"
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
@@ -82,6 +83,9 @@ func judgeRange(ctx context.Context, env *hooks.Env, f cli.Line, draw bool, rep 
 	case f.Has("--all") && f.Has("--stdin") || len(f.Words) > 1 || len(f.Words) == 1 && (f.Has("--all") || f.Has("--stdin")):
 		return &policy.Undecided{Message: "expected one of BASE..HEAD, --all and --stdin", Hint: "rig-hook --help"}
 	}
+	if f.Has("--ci") || f.Has("--branch") {
+		return judgeEvent(ctx, env, f, c)
+	}
 	_, head, err := repo.HEAD()
 	if err != nil {
 		return err
@@ -108,6 +112,27 @@ func judgeRange(ctx context.Context, env *hooks.Env, f cli.Line, draw bool, rep 
 		rep.Notes = append(rep.Notes, "what was there before anybody checked can be taken as it is, once somebody has looked at it: rig-hook check --all --baseline "+finding.Short(head)+" judges only what comes after")
 	}
 	return nil
+}
+
+// judgeEvent judges what the event of a CI system asks for.
+func judgeEvent(ctx context.Context, env *hooks.Env, f cli.Line, c *hooks.Checker) error {
+	if !f.Has("--ci") {
+		return &policy.Undecided{Message: "--branch goes with --ci", Hint: "rig-hook check --help"}
+	}
+	for _, other := range []string{"--all", "--stdin", "--policy"} {
+		if len(f.Words) > 0 || f.Has(other) {
+			return &policy.Undecided{Message: "--ci says which commits are judged, and by which policy, expected no range, --all, --stdin or --policy beside it", Hint: "rig-hook check --ci " + finding.Word(f.Get("--ci"))}
+		}
+	}
+	system, err := ci.Find(f.Get("--ci"))
+	if err != nil {
+		return err
+	}
+	span, err := system.Span(env.Getenv, f.Get("--branch"))
+	if err != nil {
+		return err
+	}
+	return (&ci.Gate{Check: c, Whole: system.Whole}).Judge(ctx, span)
 }
 
 // whole is the range of all that HEAD has, but for what is taken as it is: the

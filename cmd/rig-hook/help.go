@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"github.com/rigward/rigward/internal/ci"
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/report"
 )
@@ -18,12 +19,14 @@ func program() *cli.Program {
 		Commands: []*cli.Command{
 			{
 				Name: "check", Short: "judge commits", Words: []cli.Word{{Name: "range"}},
-				Usage: []string{"check [BASE..HEAD | BASE...HEAD]", "check --all | --stdin"},
+				Usage: []string{"check [BASE..HEAD | BASE...HEAD]", "check --all | --stdin | --ci NAME"},
 				Long:  "Judges commits that are in the repository: those of a range, by default those\nthat the upstream does not have.",
 				Flags: []cli.Flag{
 					{Name: "--all", Help: "the whole history of HEAD"},
 					{Name: "--baseline", Value: "COMMIT", Help: "with --all: take what COMMIT has in its history as it is"},
 					{Name: "--stdin", Help: "ref updates on standard input, as pre-receive gets them"},
+					{Name: "--ci", Value: "NAME", Values: ci.Names(), Help: "what the event asks for that this CI system runs for: " + strings.Join(ci.Names(), ", ")},
+					{Name: "--branch", Value: "NAME", Help: "with --ci: the default branch, where the system does not say which it is"},
 					{Name: "--policy", Value: "WHEN", Values: []string{"then", "now"}, Help: "then (default): by policy and signers of the time of each commit; now: by those of HEAD"},
 					{Name: "--format", Value: "NAME", Values: report.Formats(), Help: "text (default), " + strings.Join(report.Formats()[1:], ", ")},
 					{Name: "--report", Value: "NAME=FILE", Many: true, Help: "write the report to a file, too, in one of these formats"},

@@ -47,6 +47,7 @@ var below = map[string][]string{
 	"internal/verdict":      {"internal/files", "pkg/finding", "pkg/sshsign", "internal/history", "pkg/gitrepo", "pkg/policy", "pkg/rules"},
 	"internal/bridge":       {"internal/files", "pkg/finding", "internal/cli", "internal/verdict", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "internal/history", "pkg/gitrepo", "internal/change", "pkg/policy", "pkg/rules", "internal/report", "schemas"},
 	"hooks":                 {"pkg/…", "internal/…", "schemas"},
+	"internal/ci":           {"pkg/finding", "pkg/gitrepo", "pkg/policy", "pkg/rules", "internal/change", "hooks"},
 	"action":                {"pkg/…", "internal/…", "hooks", "schemas"},
 	"cmd/…":                 {"pkg/…", "internal/…", "hooks", "action", "schemas", "cmd/internal/…"},
 	"internal/test/…":       {"pkg/…", "internal/test/…", "schemas"},

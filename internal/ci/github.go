@@ -1,52 +1,45 @@
-package action
+package ci
 
 import (
+	"encoding/json"
+	"os"
 	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
 )
 
-// An eventSpan is what an event of GitHub asks to be judged: ids and names as the
-// payload has them, nothing of it looked up yet.
-type eventSpan struct {
-	Base   string // commit; "" if there is none before Head
-	Head   string // commit, or a tag of one
-	Ref    string // full name of the ref that moved or will; "" if none does
-	Branch string // the default branch's name, whose policy counts, and to which a new ref is compared
-	Kind   spanKind
-}
-
-// head is the full name of the default branch, "" if the payload names none.
-func (s eventSpan) head() string {
-	if s.Branch == "" {
-		return ""
+// gitHub reads the event of a workflow: its name and the payload that
+// GITHUB_EVENT_PATH names.
+func gitHub(e *event) {
+	payload := map[string]any{}
+	if name := e.env("GITHUB_EVENT_PATH"); name != "" {
+		data, err := os.ReadFile(name)
+		if err == nil {
+			err = json.Unmarshal(data, &payload)
+		}
+		if err != nil {
+			e.err = &policy.Undecided{Message: "the event's payload cannot be read", Hint: "GITHUB_EVENT_PATH must name the JSON file of the event", Cause: err}
+			return
+		}
 	}
-	return "refs/heads/" + s.Branch
+	e.Span, e.err = spanOf(e.env("GITHUB_EVENT_NAME"), e.env("GITHUB_SHA"), e.env("GITHUB_REF"), payload)
+	if e.branch != "" && e.branch != e.Branch {
+		e.fail("--branch is "+finding.QuoteMax(e.branch, 80)+", and the payload's repository.default_branch is "+finding.QuoteMax(e.Branch, 80), "leave --branch out")
+	}
 }
-
-// spanKind is how an eventSpan relates to its ref.
-type spanKind int
-
-const (
-	proposal spanKind = iota // Base..Head may become part of Ref: a pull request, a merge group
-	moved                    // Ref went from Base to Head
-	created                  // Ref is new at Head
-	deleted                  // Ref was at Base and is gone
-	whole                    // the whole history of Head
-)
 
 // spanOf is the table of events: what each of GitHub's events asks to be
 // judged. event is the value of GITHUB_EVENT_NAME, sha and ref those of
 // GITHUB_SHA and GITHUB_REF, payload the parsed file at GITHUB_EVENT_PATH. An
 // event that is not in the table, and a payload without what its event must
-// have, is an error: there is nothing to pass.
+// have, is an error.
 //
 // The payload's list of commits is never used: it is capped at 20. Nor is the
 // merge commit that GitHub makes of a pull request: nobody wrote it.
-func spanOf(event, sha, ref string, payload map[string]any) (eventSpan, error) {
+func spanOf(event, sha, ref string, payload map[string]any) (Span, error) {
 	p := reader{event: event, payload: payload}
-	s := eventSpan{Branch: p.optional("repository", "default_branch")}
+	s := Span{Branch: p.optional("repository", "default_branch")}
 	switch event {
 	case "pull_request", "pull_request_target":
 		s.Base, s.Head = p.id("pull_request", "base", "sha"), p.id("pull_request", "head", "sha")
@@ -61,26 +54,26 @@ func spanOf(event, sha, ref string, payload map[string]any) (eventSpan, error) {
 		case zero(s.Base) && zero(s.Head):
 			p.fail("has neither a commit before nor one after")
 		case zero(s.Head):
-			s.Kind, s.Head = deleted, ""
+			s.Kind, s.Head = Deleted, ""
 		case zero(s.Base):
-			s.Kind, s.Base, s.Branch = created, "", p.text("repository", "default_branch")
+			s.Kind, s.Base, s.Branch = Created, "", p.text("repository", "default_branch")
 		default:
-			s.Kind = moved
+			s.Kind = Moved
 		}
 	case "release":
 		p.text("release", "tag_name")
-		s.Kind, s.Head = whole, sha
+		s.Kind, s.Head = Whole, sha
 	case "schedule", "workflow_dispatch":
-		s.Kind, s.Head, s.Ref = whole, sha, ref
+		s.Kind, s.Head, s.Ref = Whole, sha, ref
 	case "":
-		return eventSpan{}, &policy.Undecided{Message: "GITHUB_EVENT_NAME is not set, so there is no event to judge", Hint: "outside a workflow: rig-hook check BASE..HEAD"}
+		return Span{}, &policy.Undecided{Message: "GITHUB_EVENT_NAME is not set, so there is no event to judge", Hint: "outside a workflow: rig-hook check BASE..HEAD"}
 	default:
-		return eventSpan{}, &policy.Undecided{
+		return Span{}, &policy.Undecided{
 			Message: "the event " + finding.QuoteMax(event, 40) + " does not say which commits are to be judged, expected one of " + strings.Join(events(), ", "),
 			Hint:    "set the inputs base and head, or take this event from the workflow's `on:`",
 		}
 	}
-	if s.Kind == whole && !isID(s.Head) {
+	if s.Kind == Whole && !isID(s.Head) {
 		p.fail("comes without a commit in GITHUB_SHA")
 	}
 	return s, p.err
@@ -130,9 +123,3 @@ func (p *reader) id(path ...string) string {
 	}
 	return text
 }
-
-func isID(s string) bool {
-	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
-}
-
-func zero(id string) bool { return id != "" && strings.Trim(id, "0") == "" }

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +207,30 @@ func TestAct(t *testing.T) {
 		r.Run("checkout", "-q", "main")
 		r.Run("merge", "-q", "--no-ff", "-m", "Merge", head)
 		says(t, pull(t, r, base, head), "findings", "envelope-schema")
+	})
+	t.Run("G15 the program of the release", func(t *testing.T) {
+		if runtime.GOARCH != "amd64" {
+			t.Skip("the release that is played is of linux_amd64")
+		}
+		built := filepath.Join(gittest.TempDir(t), "rig-action")
+		if out, err := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", built, "github.com/rigward/rigward/cmd/rig-action").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		program := read(t, built)
+		server := newRunner(t, []byte(program))
+		src.Commit("release", map[string]string{"action/SHA256SUMS": server.digest + "  " + released + "\n"})
+		r := r.Copy(t)
+		head := r.Commit("its releases", map[string]string{".github/workflows/w.yml": strings.Replace(workflow, "        with:\n          formats", "        with:\n          releases: "+server.releases+"\n          formats", 1)})
+		for _, asked := range []int{1, 1} { // the second time it is in the tool cache
+			start := time.Now()
+			log := pull(t, r, base, head)
+			says(t, log, "clean", "rigward: clean")
+			if t.Logf("the job took %v", time.Since(start)); server.asked != asked || strings.Contains(log, "built from its own source") {
+				t.Errorf("%d downloads, expected %d:\n%s", server.asked, asked, log)
+			}
+		}
+		src.Commit("not this one", map[string]string{"action/SHA256SUMS": strings.Repeat("1", 64) + "  " + released + "\n"})
+		says(t, pull(t, r, base, head), "clean", "has not the SHA-256 1111", "built from its own source")
 	})
 }
 

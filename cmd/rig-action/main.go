@@ -1,5 +1,6 @@
-// Command rig-action is the step of the GitHub Action: action.yml builds it
-// from its own checkout and runs it on the event of the workflow.
+// Command rig-action is the step of the GitHub Action: action.yml takes it from
+// its release, or builds it from its own checkout, and runs it on the event of
+// the workflow.
 package main
 
 import (

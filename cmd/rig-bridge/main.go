@@ -21,6 +21,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/rigward/rigward/cmd/internal/handover"
+	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/bridge"
 )
@@ -59,7 +60,8 @@ func run() int {
 	}
 	environ := os.Environ()
 	return bridge.Main(ctx, bridge.Env{
-		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Version: strings.TrimPrefix(version.String(), "v"),
+		Args:    os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ: environ, Dir: dir, Self: self, Now: time.Now, Rand: rand.Reader,
 		Piped: piped, Ask: ask, Rows: rows, Page: pager(second), Unread: unread, HookProgram: hookProgram, InstallHooks: installHooks, Second: second,
 		Control: func(ctx context.Context, dir string, args []string) (stdout, stderr []byte, code int, err error) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rigward/rigward/cmd/internal/version"
 )
 
 // TestWatchUntilReaderLeaves: a watch ends with its reader, even if there is
@@ -46,7 +48,7 @@ func TestRemovedDirectory(t *testing.T) {
 		code   int
 		stdout string
 	}{
-		{"--version", 0, "1.1.0\n"},
+		{"--version", 0, strings.TrimPrefix(version.String(), "v") + "\n"},
 		{"status --help", 0, "usage: rig-bridge status"},
 		{"status --frob", 1, ""},
 		{"status --json", 2, `{"schema_version":"1.0","op":"status","error":{"code":"runtime",`},

@@ -22,11 +22,9 @@ import (
 	"time"
 )
 
-// version of the client, and of the contract that it keeps.
-const version = "1.1.0"
-
 // Env is everything that a run takes from outside.
 type Env struct {
+	Version string   // of the program, without a "v"
 	Args    []string // without the program's name
 	Stdin   io.Reader
 	Stdout  io.Writer
@@ -120,15 +118,15 @@ func Main(ctx context.Context, env Env) int {
 	}
 	if debugging(&env) {
 		fmt.Fprintf(env.Stderr, "rig-bridge: debug version=%s command=%s platform=%s/%s runtime=%s\n",
-			version, token(word), runtime.GOOS, runtime.GOARCH, runtime.Version())
+			env.Version, token(word), runtime.GOOS, runtime.GOARCH, runtime.Version())
 	}
 	switch {
 	case len(env.Args) == 0 || word == "--help" || word == "-h":
 		return writeOut(&env, program().Overview())
 	case word == "--version" || word == "-v": // bare, as the reference client's
-		return writeOut(&env, version+"\n")
+		return writeOut(&env, env.Version+"\n")
 	}
-	if done, err := program().Own(env.Stdout, version, env.Args); err != nil {
+	if done, err := program().Own(env.Stdout, env.Version, env.Args); err != nil {
 		f := asFailure(ctx, usage(err))
 		fmt.Fprintf(env.Stderr, "rig-bridge: %s: %s\nhint: %s\n", token(word), escapeLine(f.message), f.hint)
 		return f.exit

@@ -3,9 +3,16 @@ package version
 
 import "runtime/debug"
 
-// String is the module's version as the go command recorded it, "(devel)" for
-// a build that has none.
+// release is set by the build of a release, -ldflags "-X …version.release=0.1.0":
+// all its programs have one version, and it depends on nothing but what is built.
+var release string
+
+// String is the version of the release, "v0.1.0", else the module's as the go
+// command recorded it, "(devel)" for a build that has none.
 func String() string {
+	if release != "" {
+		return "v" + release
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
 	}

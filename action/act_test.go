@@ -213,7 +213,9 @@ func TestAct(t *testing.T) {
 			t.Skip("the release that is played is of linux_amd64")
 		}
 		built := filepath.Join(gittest.TempDir(t), "rig-action")
-		if out, err := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", built, "github.com/rigward/rigward/cmd/rig-action").CombinedOutput(); err != nil {
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", built, "github.com/rigward/rigward/cmd/rig-action")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		program := read(t, built)

@@ -20,7 +20,7 @@ type Span struct {
 	Branch string // the default branch's name, whose policy counts, and to which a new ref is compared
 	Since  string // commit that Base must have in its history, so that it is not an old state of its branch; "" if any will do
 	Note   string // what a reader of the verdict has to know
-	Kind   Kind
+	Kind   kind
 }
 
 // head is the full name of the default branch, "" if the event names none.
@@ -31,15 +31,15 @@ func (s Span) head() string {
 	return "refs/heads/" + s.Branch
 }
 
-// Kind is how a Span relates to its ref.
-type Kind int
+// kind is how a Span relates to its ref.
+type kind int
 
 const (
-	Proposal Kind = iota // Base..Head may become part of Ref: a pull request, a merge group
-	Moved                // Ref went from Base to Head
-	Created              // Ref is new at Head
-	Deleted              // Ref was at Base and is gone
-	Whole                // the whole history of Head
+	proposal kind = iota // Base..Head may become part of Ref: a pull request, a merge group
+	moved                // Ref went from Base to Head
+	created              // Ref is new at Head
+	deleted              // Ref was at Base and is gone
+	whole                // the whole history of Head
 )
 
 // A System is a CI system whose events are known.
@@ -135,8 +135,8 @@ func (e *event) name(prefix, variable string) string {
 // moved is a ref that went from the commit before to Head, where the system
 // knows it.
 func (e *event) moved(before string) {
-	if e.Kind, e.Base = Moved, before; before == "" || zero(before) {
-		e.Kind, e.Base = Created, ""
+	if e.Kind, e.Base = moved, before; before == "" || zero(before) {
+		e.Kind, e.Base = created, ""
 	}
 }
 
@@ -144,7 +144,7 @@ func (e *event) moved(before string) {
 // remote.
 func (e *event) onto(variable string) {
 	target := e.name("refs/heads/", variable)
-	e.Kind, e.Ref, e.Base = Proposal, "refs/heads/"+target, "refs/remotes/origin/"+target
+	e.Kind, e.Ref, e.Base = proposal, "refs/heads/"+target, "refs/remotes/origin/"+target
 }
 
 // ofUser takes the default branch that the user named.

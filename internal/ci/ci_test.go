@@ -12,7 +12,7 @@ import (
 )
 
 // kinds are the words of the recorded environments.
-var kinds = [...]string{Proposal: "proposal", Moved: "moved", Created: "created", Deleted: "deleted", Whole: "whole"}
+var kinds = [...]string{proposal: "proposal", moved: "moved", created: "created", deleted: "deleted", whole: "whole"}
 
 // A recorded environment, and the span that it has to give.
 type recorded struct {
@@ -152,7 +152,7 @@ func FuzzSpan(f *testing.F) {
 		if err != nil {
 			return
 		}
-		needBase := s.Kind == Proposal || s.Kind == Moved
+		needBase := s.Kind == proposal || s.Kind == moved
 		if !id.MatchString(s.Head) || needBase != base.MatchString(s.Base) || s.Branch == "" || !needBase && s.Base != "" {
 			t.Errorf("%+v", s)
 		}

@@ -54,17 +54,17 @@ func spanOf(event, sha, ref string, payload map[string]any) (Span, error) {
 		case zero(s.Base) && zero(s.Head):
 			p.fail("has neither a commit before nor one after")
 		case zero(s.Head):
-			s.Kind, s.Head = Deleted, ""
+			s.Kind, s.Head = deleted, ""
 		case zero(s.Base):
-			s.Kind, s.Base, s.Branch = Created, "", p.text("repository", "default_branch")
+			s.Kind, s.Base, s.Branch = created, "", p.text("repository", "default_branch")
 		default:
-			s.Kind = Moved
+			s.Kind = moved
 		}
 	case "release":
 		p.text("release", "tag_name")
-		s.Kind, s.Head = Whole, sha
+		s.Kind, s.Head = whole, sha
 	case "schedule", "workflow_dispatch":
-		s.Kind, s.Head, s.Ref = Whole, sha, ref
+		s.Kind, s.Head, s.Ref = whole, sha, ref
 	case "":
 		return Span{}, &policy.Undecided{Message: "GITHUB_EVENT_NAME is not set, so there is no event to judge", Hint: "outside a workflow: rig-hook check BASE..HEAD"}
 	default:
@@ -73,7 +73,7 @@ func spanOf(event, sha, ref string, payload map[string]any) (Span, error) {
 			Hint:    "set the inputs base and head, or take this event from the workflow's `on:`",
 		}
 	}
-	if s.Kind == Whole && !isID(s.Head) {
+	if s.Kind == whole && !isID(s.Head) {
 		p.fail("comes without a commit in GITHUB_SHA")
 	}
 	return s, p.err

@@ -42,8 +42,8 @@ func FuzzEventSpan(f *testing.F) {
 			return
 		}
 		id := regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
-		needBase := s.Kind == Proposal || s.Kind == Moved || s.Kind == Deleted
-		if needBase != id.MatchString(s.Base) || (s.Kind != Deleted) != id.MatchString(s.Head) {
+		needBase := s.Kind == proposal || s.Kind == moved || s.Kind == deleted
+		if needBase != id.MatchString(s.Base) || (s.Kind != deleted) != id.MatchString(s.Head) {
 			t.Errorf("%s: %+v", event, s)
 		}
 	})

@@ -49,7 +49,7 @@ func gitLab(e *event) {
 		}
 		e.moved(e.id("CI_COMMIT_BEFORE_SHA"))
 	case slices.Contains(gitLabWhole, source):
-		e.Kind = Whole
+		e.Kind = whole
 	default:
 		e.fail("a pipeline whose CI_PIPELINE_SOURCE is "+finding.QuoteMax(source, 40)+" does not say which commits are to be judged, expected one of push, webide, merge_request_event, external_pull_request_event, "+strings.Join(gitLabWhole, ", "), "take it from the job's rules")
 	}

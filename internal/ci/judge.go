@@ -37,10 +37,10 @@ func (g *Gate) Judge(ctx context.Context, span Span) error {
 	if span.Note != "" {
 		c.Report.Notes = append(c.Report.Notes, span.Note)
 	}
-	if span.Kind == Proposal {
+	if span.Kind == proposal {
 		c.Judge.Gate = rules.PullRequest
 	}
-	if span.Kind == Deleted {
+	if span.Kind == deleted {
 		return g.deleted(ctx, span)
 	}
 	head, err := g.commit(ctx, span.Head, "head")
@@ -49,7 +49,7 @@ func (g *Gate) Judge(ctx context.Context, span Span) error {
 	}
 	r := rules.Range{Ref: span.Ref, New: head, History: true}
 	switch span.Kind {
-	case Proposal:
+	case proposal:
 		base, err := g.commit(ctx, span.Base, "base")
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func (g *Gate) Judge(ctx context.Context, span Span) error {
 				r.Exclude = append(r.Exclude, r.From)
 			}
 		}
-	case Moved:
+	case moved:
 		from, err := g.commit(ctx, span.Base, "commit before the push")
 		if errors.Is(err, gitrepo.ErrMissing) && span.Ref != span.head() {
 			// A free branch that was forced: no branch has what it was. It is
@@ -92,12 +92,12 @@ func (g *Gate) Judge(ctx context.Context, span Span) error {
 			return err
 		}
 		return g.update(ctx, span, from, head)
-	case Created:
+	case created:
 		if span.Ref != span.head() {
 			return g.update(ctx, span, strings.Repeat("0", len(head)), head)
 		}
 		r.First = true // nothing was there before
-	case Whole:
+	case whole:
 		if span.head() != "" && strings.HasPrefix(span.Ref, "refs/heads/") && span.Ref != span.head() {
 			// Its own history would say by which policy it is judged.
 			return g.update(ctx, span, strings.Repeat("0", len(head)), head)

@@ -21,9 +21,9 @@ func bitbucket(e *event) {
 			e.fail("BITBUCKET_PR_DESTINATION_COMMIT is "+finding.QuoteMax(e.Since, 80)+", expected at least 12 digits of a commit id", "")
 		}
 	case e.env("BITBUCKET_TAG") != "":
-		e.Kind, e.Ref = Created, "refs/tags/"+e.name("refs/tags/", "BITBUCKET_TAG")
+		e.Kind, e.Ref = created, "refs/tags/"+e.name("refs/tags/", "BITBUCKET_TAG")
 	default:
-		e.Kind, e.Ref = Whole, "refs/heads/"+e.name("refs/heads/", "BITBUCKET_BRANCH")
+		e.Kind, e.Ref = whole, "refs/heads/"+e.name("refs/heads/", "BITBUCKET_BRANCH")
 	}
 }
 
@@ -41,10 +41,10 @@ func jenkins(e *event) {
 	case e.env("CHANGE_ID") != "":
 		e.onto("CHANGE_TARGET")
 	case e.env("TAG_NAME") != "":
-		e.Kind, e.Ref = Created, "refs/tags/"+e.name("refs/tags/", "TAG_NAME")
+		e.Kind, e.Ref = created, "refs/tags/"+e.name("refs/tags/", "TAG_NAME")
 	default:
 		e.Ref = "refs/heads/" + e.name("refs/heads/", "BRANCH_NAME")
-		if e.Kind = Whole; e.env("GIT_PREVIOUS_SUCCESSFUL_COMMIT") != "" {
+		if e.Kind = whole; e.env("GIT_PREVIOUS_SUCCESSFUL_COMMIT") != "" {
 			e.moved(e.id("GIT_PREVIOUS_SUCCESSFUL_COMMIT"))
 		}
 	}

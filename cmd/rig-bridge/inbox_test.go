@@ -32,9 +32,10 @@ type inboxed struct {
 		Reason, Hint string
 		Items        []struct{ Path string }
 	}
-	More     bool
-	TimedOut bool `json:"timed_out"`
-	Cursor   string
+	More       bool
+	TimedOut   bool   `json:"timed_out"`
+	NotFetched string `json:"not_fetched"`
+	Cursor     string
 }
 
 func (w *world) box(dir string, args ...string) (in inboxed) {
@@ -279,6 +280,10 @@ func TestWait(t *testing.T) {
 	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), `"path":"t-two/RESULT.md"`) {
 		t.Errorf("%v %s", err, out)
 	}
+	// What is there is told where nothing can be fetched, and that it is not all that is known.
+	if in := w.box("b", "wait", "--timeout", "20"); len(in.Items) != 1 || !strings.Contains(in.NotFetched, "git fetch failed") {
+		t.Errorf("%+v", in)
+	}
 	// What cannot be asked is no silence.
 	w.ok("b", "read", "t-two")
 	w.run("b", "wait", "--timeout", "1").keeps(t, 2, "git fetch failed")
@@ -308,6 +313,61 @@ func TestWait(t *testing.T) {
 	if in := w.box("b", "wait", "--timeout", "20"); in.shown() != "t-one/VERIFY.md unread\n" && in.shown() != "t-one/VERIFY.md unread,turn\n" {
 		t.Errorf("%+v", in)
 	}
+}
+
+// TestWaitFetchesFirst: what is there already does not keep wait from telling what
+// the server has, and a thread that nobody has opened yet is waited for.
+func TestWaitFetchesFirst(t *testing.T) {
+	w := talking(t)
+	w.ok("b", "read", "t-two")
+	w.ok("a", "send", "HANDOFF", "--thread", "t-two", "--to", "rig-b") // one old and one new
+	if in := w.box("b", "wait", "--timeout", "20"); !strings.Contains(in.shown(), "t-two/HANDOFF.md unread") || len(in.Items) != 3 || in.NotFetched != "" {
+		t.Errorf("%+v", in)
+	}
+	w.ok("a", "send", "REQUEST", "--thread", "t-late", "--to", "rig-b", "--open")
+	if in := w.box("b", "wait", "--thread", "t-late", "--timeout", "20"); in.shown() != "t-late/REQUEST.md unread,turn\n" {
+		t.Errorf("%+v", in)
+	}
+	w.run("b", "wait", "--thread", "t-never", "--timeout", "0.5", "--json").says(t, 3, `"timed_out":true`)
+	os.Symlink("..", w.path("b/t-link"))
+	w.run("b", "wait", "--thread", "t-link", "--timeout", "5").keeps(t, 1, "symbolic link")
+	// A server that does not answer keeps back what is there for a time only.
+	w.git("b", "config", "remote.origin.uploadpack", "sleep 30; git-upload-pack")
+	start := time.Now()
+	if in := w.box("b", "wait", "--timeout", "1"); len(in.Items) == 0 || in.NotFetched == "" || in.TimedOut {
+		t.Errorf("%+v", in)
+	}
+	if took := time.Since(start); took > 8*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// TestEmptyServer: where nobody has sent anything yet there is nothing to fetch,
+// which is no failure; a branch that others do not have is one.
+func TestEmptyServer(t *testing.T) {
+	w := newWorld(t)
+	w.git(".", "init", "-q", "--bare", "-b", "main", "origin.git")
+	w.clone("a", "rig-a")
+	w.clone("b", "rig-b")
+	w.ok("b", "sync").says(t, 0, "sync pulled=false fast_forward=true diverged=false new_envelopes=0")
+	w.ok("b", "sync", "--auto", "--json")
+	w.run("b", "wait", "--timeout", "0.7").says(t, 3, "messages=0 timed_out=true")
+	w.ok("b", "inbox").says(t, 0, "unread=0")
+	w.ok("b", "status")
+	cmd := w.command("b", "wait", "--timeout", "60", "--json")
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(300 * time.Millisecond)
+	w.ok("a", "send", "REQUEST", "--thread", "t-first", "--to", "rig-b", "--open", "--tldr", "first").says(t, 0, "file=t-first/REQUEST.md")
+	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), `"path":"t-first/REQUEST.md"`) {
+		t.Errorf("%v %s", err, &out)
+	}
+	w.git("a", "config", "branch.main.merge", "refs/heads/typo")
+	w.run("a", "sync").keeps(t, 2, "git fetch failed")
+	w.run("a", "wait", "--timeout", "1").keeps(t, 2, "git fetch failed")
 }
 
 // TestWaitNothingMissed: messages that come at any moment between two waits, or

@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/rigward/rigward/cmd/internal/handover"
 	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/internal/bridge"
@@ -93,7 +91,7 @@ func run(ctx context.Context) int {
 		}
 		return 2
 	}
-	err = s.protocol().Run(ctx, &mcp.StdioTransport{MaxLineLength: maxRequest})
+	err = s.protocol().Run(ctx, stdio{os.Stdin, os.Stdout, maxRequest})
 	s.busy.Wait() // what is under way is finished or taken back first
 	if err != nil && ctx.Err() == nil {
 		return refuse(err)

@@ -576,8 +576,9 @@ func runWait(s *server, ctx context.Context, raw json.RawMessage) (*reply, *prob
 			Path      string `json:"path"`
 			Signature string `json:"signature"`
 		} `json:"trust_changes,omitempty"`
-		More   bool   `json:"more,omitempty"`
-		Cursor string `json:"cursor,omitempty"`
+		More       bool   `json:"more,omitempty"`
+		Cursor     string `json:"cursor,omitempty"`
+		NotFetched string `json:"not_fetched,omitempty"` // why it is not known whether more has come
 	}
 	var words struct {
 		Items   []tldr

@@ -76,7 +76,7 @@ func commands() []*cli.Command {
 		{Name: "wait", Short: "wait until something comes for this rig", Flags: []cli.Flag{
 			{Name: "--timeout", Value: "SECONDS", Help: "how long at the most, a number of seconds or 90s, 10m (default: for ever)"}, only, after,
 			{Name: "--watch", Help: "print a JSON line for what comes, again and again"},
-		}, Long: "Returns at once if unread messages wait; with --after CURSOR only new ones count. Fetches at\nlonger and longer intervals and takes what `rig-bridge sync --auto` takes. Exit code 3 if nothing came."},
+		}, Long: "Fetches, then returns if unread messages wait; with --after CURSOR only new ones count. Fetches\nagain at longer and longer intervals, and takes what `rig-bridge sync --auto` takes. Exit code 3 if nothing came."},
 		{Name: "status", Short: "list the threads", Flags: []cli.Flag{
 			{Name: "--wide", Help: "more columns"},
 			{Name: "--watch", Help: "print a JSON line now and whenever something changes"},

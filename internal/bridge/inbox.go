@@ -186,7 +186,8 @@ func (r *run) lookIn(after string, wanted func(*message) bool) (*box, error) {
 	}
 	defer w.close()
 	if one {
-		if err := w.threadDir(r.ctx, thread, listing, false); err != nil {
+		err := w.threadDir(r.ctx, thread, listing, false)
+		if err != nil && !(r.cmd.Name == "wait" && errors.Is(err, errNoThread)) { // it may come
 			return nil, err
 		}
 	} else if err := w.threadsOnTop(); err != nil {

@@ -196,8 +196,19 @@ func hookLine(stderr []byte) string {
 	return "no message"
 }
 
+// emptyRemote tells whether the remote has no branch at all: nobody has sent
+// anything yet.
+func (w *work) emptyRemote(ctx context.Context, t target) (bool, error) {
+	if seen, err := w.ref(t.tracking); seen != "" || err != nil {
+		return false, err
+	}
+	res, err := w.gitRemote(ctx, "ls-remote", "--heads", "--", t.remote)
+	return err == nil && res.Code == 0 && len(bytes.TrimSpace(res.Stdout)) == 0, err
+}
+
 // fetch brings the target's branch, without moving the tracking ref backwards,
-// and returns the id that came.
+// and returns the id that came, "" where
+// the remote is empty.
 func (w *work) fetch(ctx context.Context, t target) (string, error) {
 	spec := t.ref
 	if t.tracking != "" && t.remote != "." {
@@ -212,6 +223,11 @@ func (w *work) fetch(ctx context.Context, t target) (string, error) {
 		return w.ref(t.tracking)
 	}
 	if res.Code != 0 && !bytes.Contains(res.Stderr, []byte("[rejected]")) {
+		if bytes.Contains(res.Stderr, []byte("find remote ref")) {
+			if empty, err := w.emptyRemote(ctx, t); empty || err != nil {
+				return "", err
+			}
+		}
 		f := gitFailed("git fetch", res)
 		f.code, f.exit = codeRuntime, 2
 		return "", f

@@ -482,7 +482,7 @@ func (r *run) compare(w *work, t target, head, seen, theirs string) (*comparison
 			return nil, err
 		}
 	}
-	if head != "" {
+	if head != "" && theirs != "" {
 		bases, err := w.repo.MergeBases(ctx, head, theirs)
 		if err != nil {
 			return nil, gitProblem(err)

@@ -13,6 +13,10 @@ import (
 	"github.com/rigward/rigward/internal/verdict"
 )
 
+// longestHold is how long what is there already is held back for the first fetch,
+// which may bring more.
+const longestHold = 10 * time.Second
+
 // Pauses of wait: between two looks at the clone's files, and between two
 // fetches. The first fetches come soon after each other, because answers often do;
 // then the pauses grow by half to the longest. They start anew when something has
@@ -49,6 +53,8 @@ type waitObject struct {
 	TrustChanges []trustChange `json:"trust_changes,omitempty"`
 	Cursor       string        `json:"cursor,omitempty"`
 	Judged       judgedState   `json:"judged"`
+	// NotFetched is why it is not known whether more has come.
+	NotFetched string `json:"not_fetched,omitempty"`
 }
 
 func (o *waitObject) stamp(event string, seq int, at string) { o.Event, o.Seq, o.At = event, seq, at }
@@ -66,7 +72,7 @@ type waiter struct {
 	trust    []trustChange
 	shown    map[string]bool // with --watch
 	seq      int
-	told     string // the last error of --watch
+	lastErr  string // of --watch
 }
 
 // runWait is `rig-bridge wait` (docs/spec/client.md#wait).
@@ -167,6 +173,10 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 	}
 	look := time.NewTicker(lookPause)
 	defer look.Stop()
+	hold := time.NewTimer(longestHold)
+	defer hold.Stop()
+	var held *waitObject // what was there before the first fetch came back
+	holding := x.upstream && !r.opts.Has("--watch")
 	pause, fetched := firstFetch, 0
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -181,12 +191,15 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 			}
 		case o != nil:
 			pause, fetched = firstFetch, 0
-			if !r.opts.Has("--watch") {
-				return o, nil
+			if held = o; r.opts.Has("--watch") {
+				if err := x.print("change", o); err != nil {
+					return nil, err
+				}
+				held = nil
 			}
-			if err := x.print("change", o); err != nil {
-				return nil, err
-			}
+		}
+		if held != nil && !holding {
+			return x.told(held), nil
 		}
 		select {
 		case <-look.C:
@@ -196,7 +209,7 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 				go func() { fetches <- fetchNow(ctx, w) }()
 			}
 		case f := <-fetches:
-			running = false
+			running, holding = false, false
 			x.fetched, x.failed = x.fetched || f.err == nil, f.err
 			if f.err == nil {
 				if f.came {
@@ -208,7 +221,12 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 			if fetched++; fetched > soon || f.err != nil {
 				pause = min(pause*3/2, longestFetch)
 			}
+		case <-hold.C:
+			holding = false
 		case <-over:
+			if held != nil {
+				return x.told(held), nil
+			}
 			return x.timeOver()
 		case <-gone:
 			return nil, nil
@@ -216,6 +234,19 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 			return nil, context.Cause(r.ctx)
 		}
 	}
+}
+
+// told adds to what there is to tell why more is not known.
+func (x *waiter) told(o *waitObject) *waitObject {
+	if x.upstream && x.failed != nil {
+		o.NotFetched = asFailure(x.r.ctx, x.failed).message
+	} else if x.upstream && !x.fetched {
+		o.NotFetched = "the remote has not answered yet"
+	}
+	if o.NotFetched != "" {
+		x.r.note("whether more has come is not known: %s", o.NotFetched)
+	}
+	return o
 }
 
 // timeOver is the answer where nothing came in time. What could not be fetched
@@ -432,10 +463,10 @@ func (x *waiter) print(event string, o watched) error {
 // printError prints an error of --watch, once; the waiting goes on.
 func (x *waiter) printError(err error) error {
 	f := asFailure(x.r.ctx, err)
-	if f.message == x.told {
+	if f.message == x.lastErr {
 		return nil
 	}
-	x.told = f.message
+	x.lastErr = f.message
 	return x.print("error", &watchError{jsonError: jsonError{schemaVersion, x.r.cmd.Name, x.r.errorBody(f)}})
 }
 

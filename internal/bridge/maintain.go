@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Below these `git maintenance run --auto`, which `git commit` starts when it
-// is done, finds nothing to do (git-gc: gc.auto is 6700 loose objects, told
+// Below these `git maintenance run --auto`, which commit, fetch and merge start
+// when they are done, finds nothing to do (git-gc: gc.auto is 6700 loose objects, told
 // from the 256th part of them; gc.autoPackLimit is 50).
 const (
 	fewLoose = 20 // objects in one of 256 directories
@@ -39,4 +39,14 @@ func (w *work) nothingToMaintain() (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// untended is what comes before a git command that would start maintenance: nothing,
+// or what keeps it from that where there is nothing to maintain.
+func (w *work) untended() ([]string, error) {
+	idle, err := w.nothingToMaintain()
+	if !idle || err != nil {
+		return nil, err
+	}
+	return []string{"-c", "maintenance.auto=false"}, nil
 }

@@ -214,8 +214,12 @@ func (w *work) fetch(ctx context.Context, t target) (string, error) {
 	if t.tracking != "" && t.remote != "." {
 		spec += ":" + t.tracking
 	}
+	untended, err := w.untended()
+	if err != nil {
+		return "", err
+	}
 	// Not --quiet: with it git does not say that it rejected a rewritten branch.
-	res, err := w.gitRemote(ctx, "fetch", "--no-tags", "--no-recurse-submodules", "--refmap=", "--", t.remote, spec)
+	res, err := w.gitRemote(ctx, append(untended, "fetch", "--no-tags", "--no-recurse-submodules", "--refmap=", "--", t.remote, spec)...)
 	if err != nil {
 		return "", err
 	}

@@ -610,7 +610,11 @@ func (r *run) pull(w *work, t target, o *syncObject, head, theirs string) error 
 		return err
 	}
 	if len(blocked) == 0 {
-		res, err := w.git(r.ctx, "merge", "--ff-only", "--no-squash", "--quiet", "--no-autostash", "--no-overwrite-ignore", theirs)
+		untended, err := w.untended()
+		if err != nil {
+			return err
+		}
+		res, err := w.git(r.ctx, append(untended, "merge", "--ff-only", "--no-squash", "--quiet", "--no-autostash", "--no-overwrite-ignore", theirs)...)
 		if err != nil {
 			return err
 		}

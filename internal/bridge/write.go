@@ -535,7 +535,7 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 		}
 		return "", f
 	}
-	idle, err := w.nothingToMaintain()
+	untended, err := w.untended()
 	if err != nil {
 		return "", err
 	}
@@ -543,10 +543,7 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 	if err != nil {
 		return "", err
 	}
-	if idle {
-		args = append(args, "-c", "maintenance.auto=false")
-	}
-	args = append(args, safe...)
+	args = append(append(args, untended...), safe...)
 	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--cleanup=verbatim", "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n"), Timeout: localTime}
 	if d.signed {
 		c.Args = append(c.Args, "-S")

@@ -46,6 +46,14 @@ const (
 func (r *Repo) RevList(ctx context.Context, include, exclude []ID, opt RevListOptions) iter.Seq2[Rev, error] {
 	return func(yield func(Rev, error) bool) {
 		begun := false
+		if revs, ok := r.shortLine(ctx, include, exclude, opt); ok {
+			for _, rev := range revs {
+				if !yield(rev, nil) {
+					return
+				}
+			}
+			return
+		}
 		for rev, err := range r.revList(ctx, include, exclude, opt, nil) {
 			if err != nil && !begun && len(exclude) > 0 && errors.Is(err, ErrCut) {
 				// Dates say which side git reads first, and so whether it meets
@@ -175,6 +183,33 @@ func (r *Repo) Line(new, old ID) (revs []Rev, ok bool) {
 	return revs, true
 }
 
+// shortLine is RevList where Line says it and commits are read without a process.
+func (r *Repo) shortLine(ctx context.Context, include, exclude []ID, opt RevListOptions) (revs []Rev, ok bool) {
+	if len(include) != 1 || len(exclude) != 1 || ctx.Err() != nil || !r.readCommits(include[0], exclude[0]) {
+		return nil, false
+	}
+	if revs, ok = r.Line(include[0], exclude[0]); !ok {
+		return nil, false
+	}
+	if opt.Max > 0 && opt.Max < len(revs) {
+		revs = revs[len(revs)-opt.Max:] // the newest, as git counts
+	}
+	if !opt.Reverse {
+		slices.Reverse(revs)
+	}
+	return revs, true
+}
+
+// readCommits reports whether objects are commits, which can be read without a
+// process.
+func (r *Repo) readCommits(ids ...ID) bool {
+	if !r.knownGit() {
+		return false
+	}
+	heads, all := r.stored.info(ids)
+	return all && !slices.ContainsFunc(heads, func(h header) bool { return h.typ != "commit" })
+}
+
 // parseRev parses `<id> (SP <parent>)* LF`.
 func (r *Repo) parseRev(line string) (Rev, bool) {
 	line, ok := strings.CutSuffix(line, "\n")
@@ -193,6 +228,9 @@ func (r *Repo) parseRev(line string) (Rev, bool) {
 // IsAncestor reports whether a is b or can be reached from b. "No" in a history
 // that is cut is ErrCut instead.
 func (r *Repo) IsAncestor(ctx context.Context, a, b ID) (bool, error) {
+	if _, ok := r.shortLine(ctx, []ID{b}, []ID{a}, RevListOptions{}); ok {
+		return true, nil
+	}
 	for _, err := range r.RevList(ctx, []ID{a}, []ID{b}, RevListOptions{Max: 1}) {
 		if err != nil {
 			return false, err
@@ -215,6 +253,11 @@ func (r *Repo) MergeBases(ctx context.Context, a, b ID) ([]ID, error) {
 	for _, id := range []ID{a, b} {
 		if err := r.checkID(id); err != nil {
 			return nil, err
+		}
+	}
+	for _, pair := range [][2]ID{{a, b}, {b, a}} {
+		if _, ok := r.shortLine(ctx, pair[:1], pair[1:], RevListOptions{}); ok {
+			return []ID{pair[1]}, nil // one of the two
 		}
 	}
 	ids, err := r.mergeBases(ctx, a, b, false)

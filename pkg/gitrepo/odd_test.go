@@ -562,7 +562,7 @@ func listRefs(r *Repo) (list []Ref, err error) {
 // agree reports whether both have an answer. Where git has one, it is to be had;
 // where git has none, there must be none, too.
 func (o *odd) agree(what string, err, askedErr error) bool {
-	if err == nil && askedErr != nil && strings.Contains(askedErr.Error(), "/packed-refs: ") {
+	if err == nil && askedErr != nil && strings.Contains(askedErr.Error(), "/packed-refs:") {
 		o.tally["loose refs beside a broken packed-refs"]++ // which git reads to list refs, and not to read one
 	} else if (err == nil) != (askedErr == nil) {
 		o.t.Errorf("%s: error %v, git says %v", what, err, askedErr)

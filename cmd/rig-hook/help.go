@@ -47,6 +47,10 @@ func program() *cli.Program {
 				Long: "Tells whether git runs the hooks, which refs they guard, and why, and tries a\nbad commit and a good one in a scratch repository.",
 			},
 			{
+				Name: "self-check", Short: "tell which versions are installed where", Flags: []cli.Flag{server},
+				Long: "Tells which versions of rigward's programs are beside this one, on PATH, in the\nhooks of a repository and in pre-commit's cache. It runs none of them.",
+			},
+			{
 				Name: "accept", Short: "take as judged what a guarded ref has", Words: []cli.Word{{Name: "ref", Required: true}},
 				Usage: []string{"accept --server DIR REF"},
 				Long: "Takes as judged what a guarded ref of the bare repository DIR has now. So a ref\nthat became guarded, and has what breaks a rule or was signed by keys that are\n" +

@@ -62,7 +62,7 @@ func formats() []bundle.Format {
 // is taken where nothing tells which is meant.
 func verbs() []*verb {
 	return slices.Concat(createVerbs(), inspectVerbs(), verifyVerbs(), lsVerbs(), diffVerbs(), rebuildVerbs(), installVerbs(), uninstallVerbs(),
-		upVerbs(), checkVerbs(), configurationsVerbs(), signVerbs(), stageVerbs(), imageVerbs(), listVerbs(), trustVerbs())
+		upVerbs(), checkVerbs(), configurationsVerbs(), signVerbs(), stageVerbs(), imageVerbs(), registryVerbs(), listVerbs(), trustVerbs())
 }
 
 // A verb is one command of one format.
@@ -81,6 +81,7 @@ type verb struct {
 type call struct {
 	Env
 	cli.Line
+	ctx     context.Context // of the run
 	verb    *verb
 	json    bool
 	subject string // the argument that is being worked on
@@ -269,7 +270,7 @@ func (o *output) Write(p []byte) (int, error) {
 func run(ctx context.Context, env Env) int {
 	all := verbs()
 	p := program(all)
-	c := &call{Env: env, verb: &verb{}, json: slices.Contains(env.Args, "--json")}
+	c := &call{Env: env, ctx: ctx, verb: &verb{}, json: slices.Contains(env.Args, "--json")}
 	if len(env.Args) == 0 {
 		fmt.Fprint(env.Stderr, p.Overview())
 		return exitUnknown
@@ -365,7 +366,7 @@ func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*ver
 	}
 	if len(words) > 0 {
 		w := words[0]
-		if v := ofFormat(fitting, "agent"); v != nil && agent.HasScheme(w) { // only agent bundles have references
+		if v := ofFormat(fitting, "agent"); v != nil && (agent.HasScheme(w) || (&call{Env: env}).isReference(w)) { // only agent bundles have references
 			return v, args, nil
 		}
 		probe, done, err := probePath(ctx, (&call{Env: env}).path(w))

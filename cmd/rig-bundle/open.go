@@ -31,16 +31,27 @@ func (c *call) open(f bundle.Format, arg string) (in bundle.Input, err error) {
 	case !ok:
 		return c.openFile(arg)
 	}
+	if c.isReference(arg) {
+		o, err := c.options()
+		if err == nil {
+			_, in, err = c.openReference(c.ctx, arg, o)
+		}
+		return in, err
+	}
 	ref, fault := agent.ParseRef(arg)
 	if fault != nil {
 		return in, fault
 	}
 	name, fault, err := ref.Resolve(c.path(c.Get("--mirror")), a.Target)
-	if fault != nil {
-		return in, fault
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return in, err
+	case fault != nil && fault.Code == agent.RefNotFound && ref.Asset != "" && ref.SHA256 != "": // pinned, so that it does not matter who sends it
+		if name, err = c.fetchAsset(ref); err != nil {
+			return in, err
+		}
+	case fault != nil:
+		return in, fault
 	}
 	if _, err := os.Stat(c.path(name)); errors.Is(err, fs.ErrNotExist) {
 		return in, bundle.Faultf(agent.RefNotFound, "", "there is no file %s", finding.QuoteMax(arg, 200))

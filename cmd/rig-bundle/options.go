@@ -106,6 +106,13 @@ func (c *call) options() (o bundle.Options, err error) {
 		if err != nil {
 			return o, err
 		}
+		words := c.Words
+		if c.verb.name == "push" {
+			words = words[:min(len(words), 1)]
+		}
+		if slices.ContainsFunc(words, c.isReference) { // a registry that leaves the signature out is not to be believed
+			o.Signed.Require = true
+		}
 		o.Signed.Signers, err = sshsign.ParseSigners(data)
 		return o, err
 	case c.Has("--signer"), c.Has("--require-signature"), c.Has("--signature"):

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rye"
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -16,7 +17,7 @@ func verifyVerbs() []*verb {
 	proof := join(common, signatureFlags, digestFlags)
 	return []*verb{
 		{name: "verify", format: "rig", args: "FILE…", short: short, run: verify, flags: join(proof, []cli.Flag{strictFlag})},
-		{name: "verify", format: "agent", args: "REF…", short: short, run: verify, flags: join(proof, refFlags, []cli.Flag{runtimeFlag})},
+		{name: "verify", format: "agent", args: "REF…", short: short, run: verify, flags: join(proof, refFlags, []cli.Flag{runtimeFlag, provenanceFlag})},
 		{name: "verify", format: "rye", args: "[ROOT]", short: "judge a bundle, an item or an installed bundle by all rules", run: verifyRye,
 			flags: join(trustFlags, []cli.Flag{jsonFlag, idFlag, extraFlag, spaceFlag, typeFlag, {Name: "--item", Value: "FILE", Help: "judge this one file"}})},
 	}
@@ -51,6 +52,16 @@ func verify(ctx context.Context, c *call) (int, error) {
 }
 
 func (c *call) verifyOne(ctx context.Context, f bundle.Format, arg string, o bundle.Options) (int, error) {
+	if a, ok := f.(agent.Format); ok && c.isReference(arg) {
+		_, _, r, err := c.judgeReference(ctx, a, arg, o)
+		if err != nil {
+			return 0, err
+		}
+		return c.tell(&r.Result, nil)
+	}
+	if c.Has("--require-provenance") {
+		return 0, usagef("--require-provenance goes with a bundle in a registry")
+	}
 	in, err := c.open(f, arg)
 	if err != nil {
 		return 0, err

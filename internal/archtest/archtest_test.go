@@ -33,7 +33,7 @@ var below = map[string][]string{
 	"pkg/bundle/…":          {"pkg/finding", "internal/portable", "pkg/sshsign", "pkg/yamlprofile", "pkg/bundle", "schemas"},
 	"pkg/gitrepo":           {"pkg/finding", "internal/portable"},
 	"internal/gittree":      {"pkg/bundle", "pkg/gitrepo"},
-	"internal/image":        {"pkg/finding", "pkg/bundle", "pkg/bundle/agent"},
+	"internal/image":        {"pkg/finding", "pkg/bundle", "pkg/bundle/agent", "pkg/sshsign"},
 	"internal/cli":          {"pkg/finding"},
 	"internal/files":        {},
 	"internal/change":       {"pkg/finding"},

@@ -329,7 +329,7 @@ func FuzzParseLocation(f *testing.F) {
 		if err == nil && (l.Ref == nil) == (l.Layout == "" && l.Archive == "") {
 			t.Fatalf("%q: %+v", s, l)
 		}
-		if isReference(s) && (err != nil || l.Ref == nil) {
+		if IsReference(s) && (err != nil || l.Ref == nil) {
 			t.Fatalf("%q is a reference and not a location: %v", s, err)
 		}
 	})

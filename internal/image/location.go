@@ -84,9 +84,9 @@ func splitTag(s string, abs func(string) string) (path, tag string) {
 	return abs(s[:i]), s[i+1:]
 }
 
-// isReference reports whether s can only be the reference of a registry: it begins with oci://, or its host has a dot, a
+// IsReference reports whether s can only be the reference of a registry: it begins with oci://, or its host has a dot, a
 // port or is localhost, and it ends in a tag or digest.
-func isReference(s string) bool {
+func IsReference(s string) bool {
 	if rest, ok := strings.CutPrefix(s, registryScheme); ok {
 		_, err := name.ParseReference(rest)
 		return err == nil

@@ -303,7 +303,7 @@ func TestLocations(t *testing.T) {
 		"localhost:5000/a:1": true, "ghcr.io/a/b:1": true, "ghcr.io/a/b@" + digestOf(nil): true, "oci://alpine": true,
 		"alpine:3": false, "a/b:1": false, "ghcr.io/a/b": false, "./x.y/b:1": false, "../a/b:1": false, "dist/demo.tar.gz": false, "file:x.y/z:1": false, "gh:a/b@v1": false, "C:/x:1": false,
 	} {
-		if isReference(s) != want {
+		if IsReference(s) != want {
 			t.Errorf("%q: %v", s, !want)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // A Ref says where a bundle is (docs/spec/agentbundle.md#references): a file, or an
-// asset of a release, which is looked up in a mirror and never fetched.
+// asset of a release, which is looked up in a mirror; Resolve fetches nothing.
 type Ref struct {
 	Path string // of a file; empty for an asset
 
@@ -179,8 +179,8 @@ func (r Ref) Resolve(mirror string, target *Target) (string, *bundle.Finding, er
 	}
 	if mirror == "" {
 		return "", &bundle.Finding{Code: RefNotFound,
-			Message: fmt.Sprintf("%s is looked up in a mirror only, and none is given", finding.QuoteMax(r.String(), 200)),
-			Hint:    "--mirror DIR, with the release's files in DIR/" + finding.Path(r.Owner+"/"+r.Repo+"/"+r.Tag) + "/"}, nil
+			Message: fmt.Sprintf("%s is looked up in a mirror, and none is given", finding.QuoteMax(r.String(), 200)),
+			Hint:    "--mirror DIR, with the release's files in DIR/" + finding.Path(r.Owner+"/"+r.Repo+"/"+r.Tag) + "/, or name an asset and pin it with #sha256=, and it is fetched"}, nil
 	}
 	dir := filepath.Join(mirror, r.Owner, r.Repo, filepath.FromSlash(r.Tag))
 	if r.Asset != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
 )
 
 // A pushLog tells the outbox of a server what became of a push
@@ -213,4 +214,15 @@ func openLog(ctx context.Context, env *Env, hook string) (*pushLog, error) {
 	l := &pushLog{env: env, began: env.Now()}
 	l.open(repo, hook)
 	return l, nil
+}
+
+// Configure runs git config with these words in the repository's own
+// configuration.
+func Configure(ctx context.Context, r *gitrepo.Repo, words ...string) error {
+	run := gitrepo.Runner{Env: r.Env().Foreign(r.GitDir())}
+	res, err := run.Run(ctx, gitrepo.Command{Args: append([]string{"config"}, words...)})
+	if err == nil && res.Code != 0 {
+		err = &policy.Undecided{Message: "git config " + strings.Join(words, " ") + " failed: " + finding.QuoteMax(strings.TrimSpace(string(res.Stderr)), 200)}
+	}
+	return err
 }

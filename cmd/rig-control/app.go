@@ -34,6 +34,8 @@ func program() *cli.Program {
 				Long:  "Without --once it goes on until it is ended. DIR are repositories, the one here if\nnone is named. Any number of it may run at once.\n",
 				Words: []cli.Word{{Name: "dir", Many: true}},
 				Flags: []cli.Flag{{Name: "--once", Help: "do what there is to do, and end"}, {Name: "--every", Value: "D", Help: "how often to look for what is new (1s)"}}},
+			{Name: "rename", Short: "give a repository another name in the database", Words: []cli.Word{{Name: "old", Required: true}, {Name: "new", Required: true}}},
+			{Name: "move", Short: "let this repository take the place of the one that the database has under its name"},
 			{Name: "record", Short: "after a client's command"},
 			{Name: "last-seen", Short: "whether the last row is of HEAD"},
 		},
@@ -76,6 +78,10 @@ func Main(ctx context.Context, env *hooks.Env) int {
 	switch c.Name {
 	case "ship":
 		return a.ship(ctx, line)
+	case "rename":
+		return a.rename(ctx, line.Words)
+	case "move":
+		return a.move(ctx)
 	case "record":
 		return a.record(ctx)
 	case "last-seen":
@@ -213,6 +219,10 @@ func (a *app) index(ctx context.Context, line cli.Line) int {
 		fmt.Fprintf(a.env.Stdout, "%s: index check differences=0\n", a.program)
 		return report.ExitClean
 	}
+	if err := p.marked(ctx); err != nil {
+		return a.fail(err)
+	}
+	x = p.indexer(db, a.env.Now)
 	run := x.Update
 	if all {
 		run = x.Rebuild

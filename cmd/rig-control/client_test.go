@@ -97,6 +97,7 @@ func TestWriteThrough(t *testing.T) {
 		clone := func(id string) *rig {
 			r := &rig{bare.Clone(), bin}
 			r.ok(t, "init", "--rig-id", id, "--no-hooks")
+			r.Run("config", "rigward.repository", "team")
 			d := database()
 			if d == "" {
 				d = "control.db"
@@ -152,7 +153,7 @@ func TestWriteThrough(t *testing.T) {
 		// The operator relays.
 		op.ok(t, "sync", "--auto")
 		op.ok(t, "relay", "DECISIONS", "--thread", "build", "--to", "rig-b", "--in-reply-to", hash)
-		op.rows(t, 1, "from_rig=op-relay answers=REQUEST.md attested_by="+key.Fingerprint()+" verified=true", "relays")
+		op.rows(t, 1, "from_rig=op-relay answers=REQUEST.md attested_by="+key.Fingerprint()+" verdict=verified rules= signature_good=true", "relays")
 
 		// And the first one closes.
 		a.ok(t, "sync", "--auto")

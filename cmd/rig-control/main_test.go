@@ -223,6 +223,7 @@ func TestKilled(t *testing.T) {
 			d = "control.db"
 		}
 		bare.Run("config", "rigward.controlPlane", d)
+		bare.Run("config", "rigward.repository", "team")
 		rnd := rand.New(rand.NewPCG(1, 2))
 		cut := 0
 		for i := range rounds {
@@ -389,6 +390,7 @@ func TestConnectionLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	bare.Run("config", "rigward.controlPlane", database)
+	bare.Run("config", "rigward.repository", "team")
 	done := make(chan result, 1)
 	go func() { done <- control(bare, "index") }()
 	lost := false
@@ -410,7 +412,7 @@ func TestConnectionLost(t *testing.T) {
 func TestQuery(t *testing.T) {
 	bare, clone := server(t, "team", "")
 	must(t, bare, "index")
-	if got := must(t, bare, "query", "turn"); !strings.HasPrefix(got, "rig-hook: query turn rows=1 more=false\nthread=build turn=rig-b from_rig=rig-a message_type=REQUEST ") {
+	if got := must(t, bare, "query", "turn"); !strings.HasPrefix(got, "rig-hook: query turn rows=1 more=false as_of="+bare.Ref("refs/heads/main")[:12]+" at=20") || !strings.Contains(got, "\nthread=build turn=rig-b from_rig=rig-a message_type=REQUEST ") {
 		t.Error(got)
 	}
 	clone.Commit("x", map[string]string{"build/ACK.md": say("ACK", "build", "rig-b", "rig-a", "Seen"), "build/RESULT.md": say("RESULT", "build", "rig-b", "rig-a", "Done")})

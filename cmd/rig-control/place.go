@@ -37,6 +37,7 @@ type place struct {
 	name   string
 	rig    string // of a clone
 	server bool
+	uuid   string // that was given to it just now
 }
 
 func (p *place) close() { p.repo.Close() }
@@ -101,6 +102,9 @@ func (p *place) configure(r role) error {
 	if err != nil {
 		return err
 	}
+	if own == "" && p.target.Postgres() {
+		return &policy.Undecided{Message: "a PostgreSQL database is for several repositories, and rigward.repository does not say what this one is called", Hint: "git config rigward.repository NAME"}
+	}
 	origin, _, err := p.repo.ConfigLast("remote.origin.url")
 	p.name = controlplane.RepositoryName(own, origin, dir)
 	return err
@@ -129,7 +133,17 @@ func (p *place) untracked() error {
 func (p *place) indexer(db *controlplane.DB, now func() time.Time) *controlplane.Indexer {
 	l := hooks.NewLoader(p.repo)
 	signers, _, err := p.repo.ConfigLast("rigward.allowedSigners")
-	x := &controlplane.Indexer{DB: db, Repo: p.repo, Name: p.name, At: l.At, Strict: signers != "" || err != nil, Rig: p.rig, Now: now}
+	x := &controlplane.Indexer{DB: db, Repo: p.repo, Name: p.name, At: l.At, Accepted: l.Accepted, Strict: signers != "" || err != nil, Rig: p.rig, Now: now}
+	if x.Main, _, err = p.repo.HEAD(); err != nil {
+		x.Strict = true // told when the refs are read
+	}
+	x.Is.Place = filepath.ToSlash(p.repo.CommonDir())
+	if p.server {
+		if x.Is.UUID = p.uuid; x.Is.UUID == "" {
+			x.Is.UUID, _, err = p.repo.ConfigLast("rigward.uuid")
+			x.Strict = x.Strict || err != nil
+		}
+	}
 	x.Refs = p.branches
 	if p.server {
 		x.Refs = func(ctx context.Context, _ []string) (map[string]string, error) { return p.protected(ctx, l) }

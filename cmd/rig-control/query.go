@@ -39,6 +39,8 @@ type answer struct {
 	Repo  string           `json:"repo"`
 	Rows  []map[string]any `json:"rows"`
 	More  bool             `json:"more"`
+	// AsOf is the commit of the main ref that was indexed last, and when.
+	AsOf controlplane.AsOf `json:"as_of"`
 }
 
 type statement struct {
@@ -97,10 +99,14 @@ func (a *app) query(ctx context.Context, line cli.Line, err error) int {
 	defer db.Close()
 	q.p.Repo = p.name
 	rows, more, err := db.Ask(ctx, q.query, q.p)
+	var of controlplane.AsOf
+	if err == nil {
+		of, err = db.AsOf(ctx, p.name)
+	}
 	if err != nil {
 		return a.refuse(q, "runtime", 2, err)
 	}
-	return a.print(a.answer(q, rows, more))
+	return a.print(a.answer(q, rows, more, of))
 }
 
 // questions lists what can be asked.
@@ -189,9 +195,9 @@ func (a *app) statement(q question) (string, error) {
 	return b.String() + "\n", nil
 }
 
-func (a *app) answer(q question, rows [][]any, more bool) (string, error) {
+func (a *app) answer(q question, rows [][]any, more bool, of controlplane.AsOf) (string, error) {
 	if q.json {
-		out := answer{head, q.query.Name, q.p.Repo, []map[string]any{}, more}
+		out := answer{head, q.query.Name, q.p.Repo, []map[string]any{}, more, of}
 		for _, row := range rows {
 			m := map[string]any{}
 			for i, name := range q.query.Columns {
@@ -203,7 +209,7 @@ func (a *app) answer(q question, rows [][]any, more bool) (string, error) {
 		return string(line) + "\n", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: query %s rows=%d more=%t\n", a.program, q.query.Name, len(rows), more)
+	fmt.Fprintf(&b, "%s: query %s rows=%d more=%t as_of=%s at=%s\n", a.program, q.query.Name, len(rows), more, bridge.Token(short(of.Commit)), bridge.Token(of.At))
 	for _, row := range rows {
 		for i, name := range q.query.Columns {
 			if i > 0 {

@@ -200,6 +200,9 @@ func (s *shipper) work(ctx context.Context, state *outbox.State) error {
 			return err
 		}
 	}
+	if err := s.place.marked(ctx); err != nil {
+		return err
+	}
 	res, err := s.place.indexer(db, s.env.Now).Update(ctx)
 	if err != nil && res.Left > 0 {
 		err = fmt.Errorf("%w, %d commits are not in the control plane yet", err, res.Left)

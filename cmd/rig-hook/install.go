@@ -114,7 +114,7 @@ func install(ctx context.Context, env *hooks.Env, f cli.Line) int {
 		return fail(env, "install", unwritable(dir, err))
 	}
 	if f.Has("--bootstrap") {
-		if err := configure(ctx, r, "rigward.bootstrap", "true"); err != nil {
+		if err := hooks.Configure(ctx, r, "rigward.bootstrap", "true"); err != nil {
 			return fail(env, "install", err)
 		}
 	}
@@ -239,16 +239,6 @@ func indexNonces(ctx context.Context, r *gitrepo.Repo, tips []string) error {
 	return x.Save()
 }
 
-// configure changes the server's configuration with git's own command.
-func configure(ctx context.Context, r *gitrepo.Repo, words ...string) error {
-	run := gitrepo.Runner{Env: r.Env().Foreign(r.GitDir())}
-	res, err := run.Run(ctx, gitrepo.Command{Args: append([]string{"config"}, words...)})
-	if err == nil && res.Code != 0 {
-		err = &policy.Undecided{Message: "git config " + strings.Join(words, " ") + " failed: " + finding.QuoteMax(strings.TrimSpace(string(res.Stderr)), 200)}
-	}
-	return err
-}
-
 func uninstall(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	r, names, err := openAt(ctx, env, f)
 	if err != nil {
@@ -272,7 +262,7 @@ func uninstall(ctx context.Context, env *hooks.Env, f cli.Line) int {
 		}
 	}
 	if _, set, err := r.ConfigBool("rigward.bootstrap"); err == nil && set && f.Has("--server") {
-		if err := configure(ctx, r, "--unset-all", "rigward.bootstrap"); err != nil {
+		if err := hooks.Configure(ctx, r, "--unset-all", "rigward.bootstrap"); err != nil {
 			return fail(env, "uninstall", err)
 		}
 		fmt.Fprintln(env.Stdout, "rigward.bootstrap: unset")

@@ -404,7 +404,7 @@ func (k *keyring) revokeAtServer() error {
 	}
 	files.Share(file)
 	if name == "" {
-		if err := configure(k.ctx, k.repo, option, own); err != nil {
+		if err := hooks.Configure(k.ctx, k.repo, option, own); err != nil {
 			return err
 		}
 	}

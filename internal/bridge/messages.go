@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/internal/order"
 	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/internal/verdict"
 	"github.com/rigward/rigward/pkg/envelope"
@@ -41,7 +42,7 @@ type message struct {
 	why      []string        // it waits for this clone's rig
 }
 
-const noDay = -1 << 31
+const noDay = order.NoDay
 
 func (m *message) path() string { return m.thread + "/" + m.file }
 
@@ -97,15 +98,9 @@ func meansToBe(data []byte) bool {
 }
 
 func (m *message) dated(date string) {
-	t, _, err := envelope.ParseTime(date)
-	if err != nil {
-		return
-	}
-	m.when = t.UTC()
-	m.day = int(m.when.Unix() / 86400)
-	if m.when.Unix() < 0 && m.when.Unix()%86400 != 0 {
-		m.day--
-	}
+	var o order.Message
+	o.Dated(date)
+	m.day, m.when = o.Day, o.When
 }
 
 // unreadable is a file that could not be looked into.

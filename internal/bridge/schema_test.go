@@ -130,7 +130,7 @@ func published() ([]byte, error) {
 		properties["schema_version"] = words["schema_version"]
 		return op(schema{"type": "object", "required": append([]any{"schema_version", "op"}, required...), "properties": properties}, schema{"const": "query"})
 	}
-	add("query", object([]any{"query", "repo", "rows", "more"}, schema{"query": text, "repo": text, "more": schema{"type": "boolean"},
+	add("query", object([]any{"query", "repo", "rows", "more", "as_of"}, schema{"query": text, "repo": text, "as_of": object([]any{"commit", "at"}, schema{"commit": text, "at": text}), "more": schema{"type": "boolean"},
 		"rows": schema{"type": "array", "items": schema{"type": "object"}, "description": "their keys are the columns of docs/spec/controlplane.md#messages"}}))
 	add("query-sql", object([]any{"query", "sql", "parameters"}, schema{"query": text, "sql": text, "parameters": list}))
 	names := []any{"query"}

@@ -216,20 +216,9 @@ func (r *run) verdictLine(v verdict.Verdict, from string) string {
 	return r.paint(by, stateColour(v.State)) + reason
 }
 
-// ofContent are the rules that a file breaks by itself, whoever brings it.
-var ofContent = []string{"envelope-parse", "envelope-schema", "envelope-date", "envelope-path", "body-hash"}
-
-// apart tells whether a message is not shown among what was said: it is
-// refused, and claims to be a relay, or breaks a rule that is not about its own
-// content.
+// apart tells whether a message is not shown among what was said.
 func (m *message) apart() bool {
-	switch {
-	case m.verdict.State != verdict.Refused:
-		return false
-	case m.env != nil && m.env.IsRelay() || m.verdict.Relay:
-		return true
-	}
-	return slices.ContainsFunc(m.verdict.Rules, func(rule string) bool { return !slices.Contains(ofContent, rule) })
+	return m.verdict.State == verdict.Refused && verdict.Apart(m.verdict.Rules, m.env != nil && m.env.IsRelay() || m.verdict.Relay)
 }
 
 // judged gives the messages of a thread their verdicts. It adds what was

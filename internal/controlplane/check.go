@@ -13,7 +13,7 @@ import (
 // messageColumns and eventColumns are what is compared: all but keys and the
 // time at which a row was written.
 var (
-	messageColumns = strings.Fields("thread filename message_type from_rig to_rig lifecycle_state status_class status_text tldr envelope_date commit_sha parent_refs run_id body_hash in_reply_to nonce attested_by attested_at signer signer_principal verified commit_time")
+	messageColumns = strings.Fields("thread filename message_type from_rig to_rig lifecycle_state status_class status_text tldr envelope_date commit_sha parent_refs run_id body_hash in_reply_to nonce attested_by attested_at path blob verdict rules signature_good signer signer_principal commit_time")
 	eventColumns   = strings.Fields("thread filename to_rig message_commit event_type rig notes commit_sha")
 )
 
@@ -50,12 +50,17 @@ func (x *Indexer) Check(ctx context.Context, limit int) (found []Difference, n i
 	if err != nil {
 		return nil, 0, err
 	}
-	reachable, err := x.reachable(ctx, tips)
+	reachable, err := x.reachable(ctx, slices.Compact(slices.Sorted(maps.Values(tips))))
 	if err != nil {
 		return nil, 0, err
 	}
 	if err = x.compareMessages(ctx, c, reachable, add); err == nil {
 		err = x.compareEvents(ctx, c, reachable, add)
+	}
+	for _, t := range derived {
+		if err == nil {
+			err = x.compareTable(ctx, c, t, add)
+		}
 	}
 	return found, n, told(ctx, x.DB.target, err)
 }
@@ -72,10 +77,10 @@ func dump(ctx context.Context, c conn, name string, events bool) (map[string][]s
 		values := make([]string, len(columns))
 		into := make([]any, len(columns))
 		cells := make([]*string, len(columns))
-		var verified *bool
+		var signed *bool
 		for i, name := range columns {
-			if into[i] = &cells[i]; name == "verified" {
-				into[i] = &verified
+			if into[i] = &cells[i]; name == "signature_good" {
+				into[i] = &signed
 			}
 		}
 		if err := r.Scan(into...); err != nil {
@@ -83,9 +88,9 @@ func dump(ctx context.Context, c conn, name string, events bool) (map[string][]s
 		}
 		for i, name := range columns {
 			switch {
-			case name == "verified" && verified != nil:
-				values[i] = fmt.Sprint(*verified)
-			case name == "verified" || cells[i] == nil:
+			case name == "signature_good" && signed != nil:
+				values[i] = fmt.Sprint(*signed)
+			case name == "signature_good" || cells[i] == nil:
 				values[i] = "NULL"
 			default:
 				values[i] = "'" + *cells[i] + "'"
@@ -171,6 +176,79 @@ func (x *Indexer) compareEvents(ctx context.Context, c conn, reachable map[strin
 			// of the other side, where both share the database
 		default:
 			add(what(h), "nothing in the history is the cause of this event")
+		}
+	}
+	return nil
+}
+
+// A table is one that is the same whatever was in it before.
+type table struct{ what, statement string }
+
+var derived = []table{
+	{"thread", `SELECT t.thread, t.last_time, t.closed, l.filename, l.commit_sha, u.filename, u.commit_sha FROM rigward_threads t
+JOIN bridge_messages l ON l.id = t.last_id LEFT JOIN bridge_messages u ON u.id = t.turn_id WHERE t.repo = $1`},
+	{"refusal", "SELECT commit_sha, path, thread, filename, committer, rules, commit_time FROM rigward_refused WHERE repo = $1"},
+	{"recorded ref", "SELECT ref, commit_sha FROM rigward_tips WHERE repo = $1"},
+	{"judgement", "SELECT judged FROM rigward_repositories WHERE repo = $1"},
+}
+
+// lines reads the rows of a table, each as one text.
+func (t table) lines(ctx context.Context, c conn, name string) (map[string]bool, error) {
+	all := map[string]bool{}
+	r, err := c.query(ctx, t.statement, name)
+	if err != nil {
+		return nil, err
+	}
+	columns := strings.Count(strings.SplitN(t.statement, " FROM ", 2)[0], ",") + 1
+	for r.Next() {
+		values, into := make([]any, columns), make([]any, columns)
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := r.Scan(into...); err != nil {
+			r.Close()
+			return nil, err
+		}
+		var b strings.Builder
+		for i, v := range values {
+			if n, ok := v.(int64); ok && t.what == "thread" { // SQLite has no booleans of its own
+				v = n != 0
+			}
+			if i > 0 {
+				b.WriteByte(' ')
+			}
+			if v == nil {
+				b.WriteString("NULL")
+			} else {
+				fmt.Fprint(&b, v)
+			}
+		}
+		all[b.String()] = true
+	}
+	err = driver(r.Err())
+	if closeErr := r.Close(); err == nil {
+		err = driver(closeErr)
+	}
+	return all, err
+}
+
+func (x *Indexer) compareTable(ctx context.Context, c conn, t table, add func(what, message string)) error {
+	want, err := t.lines(ctx, c, x.Name)
+	if err != nil {
+		return err
+	}
+	have, err := t.lines(ctx, x.DB.conn, x.Name)
+	if err != nil {
+		return err
+	}
+	for _, line := range slices.Sorted(maps.Keys(want)) {
+		if !have[line] {
+			add(t.what+" "+finding.QuoteMax(line, 120), "the row is missing")
+		}
+	}
+	for _, line := range slices.Sorted(maps.Keys(have)) {
+		if !want[line] {
+			add(t.what+" "+finding.QuoteMax(line, 120), "nothing in the history is the cause of this row")
 		}
 	}
 	return nil

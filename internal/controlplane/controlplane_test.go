@@ -77,7 +77,7 @@ func indexer(t testing.TB, r *gittest.Repo, db *DB) *Indexer {
 	t.Cleanup(func() { repo.Close() })
 	l := &policy.Loader{Repo: repo, ReadFile: func(string) ([]byte, error) { return nil, fmt.Errorf("none") }}
 	return &Indexer{
-		DB: db, Repo: repo, Name: "team", At: l.At,
+		DB: db, Repo: repo, Name: "team", At: l.At, Accepted: l.Accepted, Main: "refs/heads/main",
 		Now: func() time.Time { return time.Unix(gittest.Epoch, 0) },
 		Refs: func(ctx context.Context, _ []string) (map[string]string, error) {
 			tips := map[string]string{}
@@ -126,6 +126,19 @@ func same(t testing.TB, a, b *DB) {
 				if n++; n < 10 {
 					t.Errorf("only the other has %q", two[k])
 				}
+			}
+		}
+		for _, table := range derived {
+			one, err := table.lines(context.Background(), a.conn, "team")
+			if err != nil {
+				t.Fatal(err)
+			}
+			two, err := table.lines(context.Background(), b.conn, "team")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !maps.Equal(one, two) {
+				t.Errorf("%s: one has %d rows, the other %d, and they differ", table.what, len(one), len(two))
 			}
 		}
 		if len(one) == 0 && events {

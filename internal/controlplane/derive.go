@@ -10,7 +10,6 @@ import (
 // message that it happens to, and whether one is in the history of the other:
 //
 //	received, sent  the message's own commit
-//	refused         the same: a gate's rules refuse what came past it
 //	acked           an ACK that names the message by in_reply_to or references,
 //	                or, if it names nothing, the first one of a recipient who
 //	                has not acked before: the message is in the ACK's history
@@ -165,9 +164,6 @@ func (d *deriver) message(l *landed, m *message) error {
 			who = f.from
 		}
 		d.events = append(d.events, event{row: r, kind: state, rig: who, time: l.time, commit: l.id})
-		if m.refused != "" {
-			d.events = append(d.events, event{row: r, kind: "refused", rig: f.from, notes: m.refused, time: l.time, commit: l.id})
-		}
 	}
 	// What closed the thread before, or beside, this message.
 	if t.closed {

@@ -205,7 +205,7 @@ func TestIncrementalIsRebuild(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, kind := range []string{"received", "acked", "resolved", "frozen", "diverged", "refused"} {
+			for _, kind := range []string{"received", "acked", "resolved", "frozen", "diverged"} {
 				if kinds[kind] == 0 {
 					t.Errorf("the history has no %s event", kind)
 				}
@@ -251,11 +251,14 @@ func TestCheckFinds(t *testing.T) {
 	both(t, func(t *testing.T, target func() Target) {
 		ctx := context.Background()
 		for name, statement := range map[string]string{
-			"a changed row":     "UPDATE bridge_messages SET from_rig = 'mallory' WHERE id = 1",
-			"a changed verdict": "UPDATE bridge_messages SET verified = true WHERE id = 1",
-			"a changed state":   "UPDATE bridge_messages SET lifecycle_state = 'sent' WHERE id = 1",
-			"an invented row":   "INSERT INTO bridge_messages (repo, thread, filename, message_type, from_rig, to_rig, lifecycle_state, status_class, status_text, envelope_date, commit_sha, body_hash, commit_time, created_at) SELECT repo, thread, 'X.md', message_type, from_rig, to_rig, lifecycle_state, status_class, status_text, envelope_date, commit_sha, body_hash, commit_time, created_at FROM bridge_messages WHERE id = 1",
-			"an invented event": "INSERT INTO bridge_message_events (message_id, event_type, rig, created_at, commit_sha) SELECT id, 'acked', 'mallory', commit_time, commit_sha FROM bridge_messages WHERE id = 1",
+			"a changed row":       "UPDATE bridge_messages SET from_rig = 'mallory' WHERE id = 1",
+			"a changed verdict":   "UPDATE bridge_messages SET signature_good = true WHERE id = 1",
+			"a changed state":     "UPDATE bridge_messages SET lifecycle_state = 'sent' WHERE id = 1",
+			"a changed thread":    "UPDATE rigward_threads SET closed = NOT closed WHERE last_id = (SELECT max(last_id) FROM rigward_threads)",
+			"a changed ref":       "UPDATE rigward_repositories SET judged = NULL",
+			"an invented refusal": "INSERT INTO rigward_refused (repo, commit_sha, path, thread, filename, rules, commit_time) VALUES ('team', 'x', 'a/b.md', 'a', 'b.md', 'append-only', '2026')",
+			"an invented row":     "INSERT INTO bridge_messages (repo, thread, filename, message_type, from_rig, to_rig, lifecycle_state, status_class, status_text, envelope_date, commit_sha, body_hash, path, blob, verdict, commit_time, created_at) SELECT repo, thread, 'X.md', message_type, from_rig, to_rig, lifecycle_state, status_class, status_text, envelope_date, commit_sha, body_hash, path, blob, verdict, commit_time, created_at FROM bridge_messages WHERE id = 1",
+			"an invented event":   "INSERT INTO bridge_message_events (message_id, event_type, rig, created_at, commit_sha) SELECT id, 'acked', 'mallory', commit_time, commit_sha FROM bridge_messages WHERE id = 1",
 		} {
 			db := open(t, target())
 			x := indexer(t, r, db)
@@ -265,14 +268,15 @@ func TestCheckFinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			found, n, err := x.Check(ctx, 5)
-			if err != nil || n != 1 {
+			if err != nil || n < 1 || n > 2 {
 				t.Errorf("%s: %d differences, %v: %v", name, n, err, found)
 			}
-			if strings.HasPrefix(name, "a ") && !strings.Contains(name, "state") {
-				if _, err := x.Rebuild(ctx); err != nil {
-					t.Fatal(err)
-				}
-				clean(t, x)
+			if _, err := x.Rebuild(ctx); err != nil {
+				t.Fatal(err)
+			}
+			clean(t, x)
+			if err := db.conn.exec(ctx, "DELETE FROM bridge_message_events"); err == nil {
+				t.Error("events can be deleted")
 			}
 			if db.conn.postgres() {
 				break // the comparison is the same; one is enough
@@ -293,9 +297,15 @@ func hasRows(t *testing.T, got, want *DB) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n := 0
 	for k := range two {
 		if !slices.Equal(one[k], two[k]) {
-			t.Errorf("%q, expected %q", one[k], two[k])
+			if n++; n <= 3 {
+				t.Errorf("%q, expected %q", one[k], two[k])
+			}
 		}
+	}
+	if n > 3 {
+		t.Errorf("and %d more", n-3)
 	}
 }

@@ -190,27 +190,59 @@ func TestDeletedRef(t *testing.T) {
 	})
 }
 
-// TestOneNameForTwo gives two repositories that know nothing of each other the
-// same name: the rows of both are kept, and a comparison tells.
+// TestOneNameForTwo gives two repositories the same name: the second one is
+// refused, with both named, until one of them has another name, or takes the
+// other's place. A clone of the first is none of them.
 func TestOneNameForTwo(t *testing.T) {
 	one, two := gittest.New(t, gittest.Options{Bare: true}), gittest.New(t, gittest.Options{Bare: true})
 	raw(t, one, []rawCommit{{files: [][2]string{{"aa/REQUEST.md", say("REQUEST", "aa", "rig-a", "rig-b", "1", nil)}}}})
 	raw(t, two, []rawCommit{{files: [][2]string{{"bb/REQUEST.md", say("REQUEST", "bb", "rig-a", "rig-b", "2", nil)}}}})
+	ctx := context.Background()
 	both(t, func(t *testing.T, target func() Target) {
 		db := open(t, target())
 		x, y := indexer(t, one, db), indexer(t, two, db)
-		for range 2 {
-			update(t, x)
-			update(t, y)
-		}
-		if n, err := number(context.Background(), db.conn, "SELECT count(*) FROM bridge_messages WHERE lifecycle_state = 'received'"); err != nil || n != 2 {
-			t.Errorf("%d rows, %v", n, err)
-		}
-		for _, x := range []*Indexer{x, y} {
-			if found, n, err := x.Check(context.Background(), 5); err != nil || n != 1 || !strings.Contains(found[0].Message, "not reachable") {
-				t.Errorf("%d differences, %v: %v", n, err, found)
+		x.Is, y.Is = Identity{UUID: "u-one", Place: "/srv/one"}, Identity{UUID: "u-two", Place: "/srv/two"}
+		update(t, x)
+		refused := func(x *Indexer, words ...string) {
+			t.Helper()
+			_, err := x.Update(ctx)
+			var u *policy.Undecided
+			if !errors.As(err, &u) || !strings.Contains(u.Hint, "rigward.repository") {
+				t.Fatalf("%v", err)
+			}
+			for _, word := range words {
+				if !strings.Contains(u.Message, word) {
+					t.Errorf("%q is not in %s", word, u.Message)
+				}
 			}
 		}
+		refused(y, one.Ref("refs/heads/main")[:12], two.Ref("refs/heads/main")[:12], "u-one", "u-two", "/srv/one", "/srv/two")
+		// Another one with the same history, a fork, say.
+		fork := indexer(t, one, db)
+		fork.Is = Identity{UUID: "u-fork"}
+		refused(fork, "u-one", "u-fork")
+		clean(t, x)
+		// Controls: a clone has no UUID; a name of its own; a move; a rename.
+		update(t, indexer(t, one, db))
+		if err := db.Rename(ctx, "team", "first"); err != nil {
+			t.Fatal(err)
+		}
+		update(t, y)
+		clean(t, y)
+		x.Name = "first"
+		clean(t, x)
+		if err := db.Rename(ctx, "first", "team"); err == nil || !strings.Contains(err.Error(), "already") {
+			t.Errorf("%v", err)
+		}
+		if err := db.Rename(ctx, "nobody", "somebody"); err == nil || !strings.Contains(err.Error(), "has no repository") {
+			t.Errorf("%v", err)
+		}
+		if err := db.Move(ctx, "first"); err != nil {
+			t.Fatal(err)
+		}
+		fork.Name = "first"
+		update(t, fork)
+		refused(x, "u-one", "u-fork")
 	})
 }
 

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/rules"
-	"github.com/rigward/rigward/pkg/sshsign"
 )
 
 // An Indexer writes what the refs of one repository hold. Make one for each
@@ -30,6 +30,13 @@ type Indexer struct {
 	// At returns the policy and the trust of a tree, "" for no tree. A commit
 	// is read by those of its first parent.
 	At func(tree string) (*policy.Policy, *policy.Trust, error)
+	// Accepted is At for what the history before a commit accepted; see
+	// rules.Judge.OfTheTime.
+	Accepted func(policy.Accepted) (*policy.Policy, *policy.Trust, error)
+	// Main is the ref whose policy and signers count, by full name.
+	Main string
+	// Is tells this repository from others of its name; its root is found.
+	Is Identity
 	// Strict makes signers that cannot be read an error: they come from a file
 	// of the server, not from the history.
 	Strict bool
@@ -41,6 +48,7 @@ type Indexer struct {
 	Chunk int
 
 	remember int // messages in memory; 0: remembered
+	piece    int // commits that are judged together; 0: as many as take about a second
 
 	rules map[string]ruleSet // that the trees of commits hold
 	trees map[string]string  // of the latest commits of the range
@@ -68,41 +76,74 @@ var errMoved = errors.New("another writer recorded its progress")
 // cut off leaves less for the next one. On an error the Result says how far it
 // came.
 func (x *Indexer) Update(ctx context.Context) (Result, error) {
-	return x.run(ctx, false)
+	return x.run(ctx)
 }
 
-// Rebuild reads everything anew, whatever is recorded, repairs the rows that
-// differ, and marks those whose commits are no longer reachable.
+// Rebuild throws away all that is derived for the repository, and reads everything
+// anew.
 func (x *Indexer) Rebuild(ctx context.Context) (Result, error) {
-	total, err := x.run(ctx, true)
-	if err != nil {
-		return total, err
+	if err := x.wipe(ctx); err != nil {
+		return Result{}, told(ctx, x.DB.target, err)
 	}
-	more, err := x.run(ctx, false)
-	total.Commits, total.Messages = total.Commits+more.Commits, total.Messages+more.Messages
-	if err != nil {
-		return total, err
-	}
-	err = x.locked(ctx, func(map[string][]string) error {
-		tips, err := x.Refs(ctx, nil)
-		if err != nil {
+	return x.run(ctx)
+}
+
+// wipe throws away all that is derived.
+func (x *Indexer) wipe(ctx context.Context) error {
+	c := x.DB.conn
+	return x.locked(ctx, func(map[string][]string) error {
+		// The history decides, and events that somebody invented go as well.
+		before, after := "SET LOCAL rigward.rebuild = 'on'", "SET LOCAL rigward.rebuild = 'off'"
+		if !c.postgres() {
+			before, after = "DROP TRIGGER bridge_message_events_no_delete", noDelete("bridge_message_events")
+		}
+		if err := c.exec(ctx, before); err != nil {
 			return err
 		}
-		n, err := x.sweep(ctx, tips)
-		total.Superseded += n
-		return err
+		for _, statement := range []string{
+			"DELETE FROM bridge_message_events WHERE message_id IN (SELECT id FROM bridge_messages WHERE repo = $1)",
+			"DELETE FROM rigward_threads WHERE repo = $1", "DELETE FROM rigward_refused WHERE repo = $1", "DELETE FROM rigward_tips WHERE repo = $1",
+			"DELETE FROM bridge_messages WHERE repo = $1", "UPDATE rigward_repositories SET judged = NULL WHERE repo = $1",
+		} {
+			if err := c.exec(ctx, statement, x.Name); err != nil {
+				return err
+			}
+		}
+		return c.exec(ctx, after)
 	})
-	return total, told(ctx, x.DB.target, err)
 }
 
-func (x *Indexer) run(ctx context.Context, all bool) (total Result, err error) {
+// A long history is judged and written in pieces, each of which ends at a commit
+// of the main ref's line and is kept: of as many commits as take about a second.
+const (
+	pieceTime  = time.Second
+	firstPiece = 512
+	maxPiece   = 1 << 13
+)
+
+func (x *Indexer) run(ctx context.Context) (total Result, err error) {
+	piece := cmp.Or(x.piece, firstPiece)
 	for {
-		r, err := x.once(ctx, all)
+		began := x.Now()
+		r, more, err := x.once(ctx, piece)
 		total.Commits, total.Messages, total.Superseded, total.Left = total.Commits+r.Commits, total.Messages+r.Messages, total.Superseded+r.Superseded, r.Left
-		if errors.Is(err, errMoved) && ctx.Err() == nil {
+		switch {
+		case errors.Is(err, errMoved) && ctx.Err() == nil:
 			continue
+		case errors.Is(err, errStrayed):
+			if err := x.wipe(ctx); err != nil {
+				return total, told(ctx, x.DB.target, err)
+			}
+			piece = 0 // all of it, and at once
+			continue
+		case err != nil || !more:
+			return total, told(ctx, x.DB.target, err)
 		}
-		return total, told(ctx, x.DB.target, err)
+		if took := x.Now().Sub(began); x.piece == 0 && took < pieceTime/2 {
+			piece = min(2*piece, maxPiece)
+		} else if x.piece == 0 && took > 2*pieceTime {
+			piece = max(piece/2, firstPiece/4)
+		}
 	}
 }
 
@@ -185,18 +226,61 @@ type span struct {
 	lost  []string // recorded commits that are not
 	revs  []gitrepo.Rev
 	fresh bool // nothing that is in the database counts
+	part  bool // there is more to do when it is done
 }
 
-func (x *Indexer) span(ctx context.Context, recorded map[string][]string, all bool) (*span, error) {
+// cut makes a long span one that ends earlier: at a commit of the main ref's
+// line, about so many commits from its beginning. All other refs come at the end.
+func (x *Indexer) cut(s *span, recorded map[string][]string, piece int) {
+	at := map[string]int{}
+	for i, rev := range s.revs {
+		at[rev.ID] = i
+	}
+	way := ""
+	for id := s.tips[x.Main]; ; {
+		i, inside := at[id]
+		if !inside || i < piece/2 && way != "" {
+			break
+		}
+		if way = id; i < piece || len(s.revs[i].Parents) == 0 {
+			break
+		}
+		id = s.revs[i].Parents[0]
+	}
+	if way == "" || way == s.tips[x.Main] {
+		return
+	}
+	tips := map[string]string{}
+	for ref, list := range recorded {
+		if ref != "" && len(list) == 1 && s.tips[ref] != "" {
+			tips[ref] = list[0]
+		}
+	}
+	tips[x.Main] = way
+	inside := map[string]bool{way: true}
+	var revs []gitrepo.Rev
+	for i := at[way]; i >= 0; i-- {
+		if rev := s.revs[i]; inside[rev.ID] {
+			revs = append(revs, rev)
+			for _, id := range rev.Parents {
+				inside[id] = true
+			}
+		}
+	}
+	slices.Reverse(revs)
+	s.tips, s.revs, s.part = tips, revs, true
+}
+
+func (x *Indexer) span(ctx context.Context, recorded map[string][]string) (*span, error) {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(recorded)), func(ref string) bool { return ref == "" })
 	tips, err := x.Refs(ctx, names)
 	if err != nil {
 		return nil, err
 	}
-	s := &span{tips: tips, fresh: all}
+	s := &span{tips: tips}
 	heads := slices.Compact(slices.Sorted(maps.Values(tips)))
 	old := ids(recorded)
-	if !all && len(old) > 0 {
+	if len(old) > 0 {
 		types, err := x.Repo.Has(old)
 		if err != nil {
 			return nil, err
@@ -217,11 +301,8 @@ func (x *Indexer) span(ctx context.Context, recorded map[string][]string, all bo
 			s.revs, line = x.Repo.Line(heads[0], s.known[0])
 		}
 		if !line {
-			for rev, err := range x.Repo.RevList(ctx, heads, s.known, gitrepo.RevListOptions{Reverse: true}) {
-				if err != nil {
-					return nil, err
-				}
-				s.revs = append(s.revs, rev)
+			if s.revs, err = x.beyond(ctx, heads, s.known); err != nil {
+				return nil, err
 			}
 		}
 		if err := x.Repo.CutIn(s.revs, s.known); err != nil {
@@ -248,10 +329,11 @@ func (x *Indexer) leave(ctx context.Context, s *span, heads []string) error {
 	}
 	gone := map[string]bool{}
 	var parents []string
-	for rev, err := range x.Repo.RevList(ctx, s.known, heads, gitrepo.RevListOptions{}) {
-		if err != nil {
-			return err
-		}
+	left, err := x.beyond(ctx, s.known, heads)
+	if err != nil {
+		return err
+	}
+	for _, rev := range left {
 		gone[rev.ID] = true
 		s.lost = append(s.lost, rev.ID)
 		parents = append(parents, rev.Parents...)
@@ -266,7 +348,7 @@ func (x *Indexer) leave(ctx context.Context, s *span, heads []string) error {
 
 // once does one run, which ends with errMoved if another writer recorded
 // something between two of its transactions.
-func (x *Indexer) once(ctx context.Context, all bool) (res Result, err error) {
+func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, err error) {
 	var s *span
 	var expected map[string][]string // what is recorded when the next transaction begins
 	done, finished := 0, false
@@ -275,11 +357,13 @@ func (x *Indexer) once(ctx context.Context, all bool) (res Result, err error) {
 		chunk = 1000
 	}
 	var d *deriver
+	var c *court
+	var from judged
 	x.rules, x.trees = map[string]ruleSet{}, map[string]string{}
 	// step makes one transaction of a portion of the commits.
 	step := func(batch []*landed, upTo int) error {
 		return x.locked(ctx, func(recorded map[string][]string) error {
-			if !all && !equalRecord(recorded, expected) {
+			if !equalRecord(recorded, expected) {
 				return errMoved
 			}
 			if done == 0 && len(s.lost) > 0 {
@@ -287,14 +371,19 @@ func (x *Indexer) once(ctx context.Context, all bool) (res Result, err error) {
 					return err
 				}
 			}
-			if err := x.write(ctx, s, d, batch); err != nil {
+			if err := x.write(ctx, s, d, c, batch); err != nil {
 				return err
+			}
+			if upTo == len(s.revs) {
+				if err := x.writeRefused(ctx, s, c); err != nil {
+					return err
+				}
+				if err := x.writeJudged(ctx, c.state); err != nil {
+					return err
+				}
 			}
 			next := map[string][]string{}
 			if upTo < len(s.revs) {
-				if all {
-					maps.Copy(next, recorded)
-				}
 				next[""] = append(frontier(s.revs, upTo), s.known...)
 				slices.Sort(next[""])
 				next[""] = slices.Compact(next[""])
@@ -314,13 +403,31 @@ func (x *Indexer) once(ctx context.Context, all bool) (res Result, err error) {
 	// writers the first does it all.
 	err = x.locked(ctx, func(recorded map[string][]string) (err error) {
 		expected = recorded
-		s, err = x.span(ctx, recorded, all)
+		if s, err = x.span(ctx, recorded); err != nil {
+			return err
+		}
+		if err := x.identify(ctx, s); err != nil {
+			return err
+		}
+		if piece > 0 && len(s.revs) > piece && len(s.lost) == 0 {
+			x.cut(s, recorded, piece)
+		}
+		if err == nil {
+			from, err = x.readJudged(ctx)
+		}
 		return err
 	})
 	if err != nil {
-		return res, err
+		return res, false, err
 	}
 	res.Left = len(s.revs)
+	nothing := len(s.revs) == 0 && len(s.lost) == 0 && equalRecord(record(s.tips), expected)
+	if nothing && from.Tip == s.tips[x.Main] {
+		return res, false, nil
+	}
+	if c, err = x.judge(ctx, s, from); err != nil {
+		return res, false, err
+	}
 	d = x.deriver(ctx, s)
 	err = x.scan(ctx, s, chunk, func(batch []*landed, upTo int) error {
 		if err := step(batch, upTo); err != nil {
@@ -338,12 +445,12 @@ func (x *Indexer) once(ctx context.Context, all bool) (res Result, err error) {
 		d.forget(s.fresh)
 		return nil
 	})
-	if err == nil && !finished && !(len(s.revs) == 0 && len(s.lost) == 0 && equalRecord(record(s.tips), expected)) {
+	if err == nil && !finished && !nothing {
 		if err = step(nil, len(s.revs)); err == nil {
 			res.Superseded = len(s.lost)
 		}
 	}
-	return res, err
+	return res, s.part, err
 }
 
 // remembered is how many messages a run keeps in memory at the most, besides
@@ -373,10 +480,11 @@ func (x *Indexer) deriver(ctx context.Context, s *span) *deriver {
 		not, asked := beside[key]
 		if !asked {
 			not = map[string]bool{}
-			for rev, err := range x.Repo.RevList(ctx, s.known, below, gitrepo.RevListOptions{}) {
-				if err != nil {
-					return false, err
-				}
+			revs, err := x.beyond(ctx, s.known, below)
+			if err != nil {
+				return false, err
+			}
+			for _, rev := range revs {
 				not[rev.ID] = true
 			}
 			beside[key] = not
@@ -392,34 +500,15 @@ func (x *Indexer) scan(ctx context.Context, s *span, chunk int, fn func(batch []
 	if len(s.revs) == 0 {
 		return nil
 	}
-	format := sshsign.SHA1
-	if x.Repo.ObjectFormat() == "sha256" {
-		format = sshsign.SHA256
-	}
 	var batch []*landed
 	at := 0
 	flush := func() error {
-		type keys struct {
-			s *sshsign.Signers
-			r *sshsign.Revocations
-		}
-		trusted := make([]keys, len(batch))
-		for i, l := range batch {
+		for _, l := range batch {
 			if err := l.settle(x.Repo); err != nil {
 				return err
 			}
-			if len(l.found) == 0 {
-				continue
-			}
-			signers, revoked, err := l.trust.Signers()
-			if err != nil && x.Strict {
-				return err
-			}
-			if err == nil {
-				trusted[i] = keys{signers, revoked}
-			}
 		}
-		rules.Parallel(len(batch), func(i int) { batch[i].read(format, trusted[i].s, trusted[i].r) })
+		rules.Parallel(len(batch), func(i int) { batch[i].read() })
 		err := fn(batch, at)
 		batch = nil
 		return err
@@ -432,7 +521,7 @@ func (x *Indexer) scan(ctx context.Context, s *span, chunk int, fn func(batch []
 		if err != nil {
 			return err
 		}
-		if l := land(c, at, set.policy, set.trust); len(l.found) > 0 || l.missed != nil {
+		if l := land(c, at, set.policy); len(l.found) > 0 || l.missed != nil {
 			batch = append(batch, l)
 		}
 		if at++; at%chunk == 0 {
@@ -504,7 +593,7 @@ func (x *Indexer) at(tree string) (ruleSet, error) {
 }
 
 // write derives and writes what a portion of commits brings.
-func (x *Indexer) write(ctx context.Context, s *span, d *deriver, batch []*landed) error {
+func (x *Indexer) write(ctx context.Context, s *span, d *deriver, c *court, batch []*landed) error {
 	if !s.fresh || d.forgot {
 		if err := x.load(ctx, s, d, batch); err != nil {
 			return err
@@ -516,7 +605,7 @@ func (x *Indexer) write(ctx context.Context, s *span, d *deriver, batch []*lande
 			return err
 		}
 	}
-	if err := x.writeRows(ctx, d.rows); err != nil {
+	if err := x.writeRows(ctx, c, d.rows); err != nil {
 		return err
 	}
 	if s.fresh {
@@ -594,12 +683,11 @@ func (x *Indexer) load(ctx context.Context, s *span, d *deriver, batch []*landed
 
 // writeRows inserts the rows of messages, and learns their keys. A row that is
 // there is made what it should be.
-func (x *Indexer) writeRows(ctx context.Context, news []newRow) error {
+func (x *Indexer) writeRows(ctx context.Context, c *court, news []newRow) error {
 	now := stamp(x.Now())
 	type key struct{ commit, thread, file, to string }
 	byKey := map[key]*row{}
 	var args []any
-	latest := map[string]*threadState{}
 	var names []string
 	for _, n := range news {
 		k := key{n.from.id, n.m.thread, n.m.file, n.row.to}
@@ -609,20 +697,21 @@ func (x *Indexer) writeRows(ctx context.Context, news []newRow) error {
 		if r := references(e.References); r != nil {
 			refs = *r
 		}
-		var signer, by, verified any
-		if v := n.from.verdict; v != nil && v.Reason != sshsign.Unsigned {
-			signer, by, verified = optional(v.Fingerprint), optional(n.from.by), v.Good()
-		}
+		v := c.of(n.from.id, n.m.path)
 		args = append(args, x.Name, k.thread, k.file, e.Type, name(e.From), k.to, n.state, envelope.StatusClass(e.Status), text(e.Status), optional(e.TLDR), text(e.Date),
-			n.from.id, refs, e.Hash, optional(e.InReplyTo), optional(e.Nonce), optional(e.AttestedBy), optional(e.AttestedAt), signer, by, verified, n.from.time, now)
+			n.from.id, refs, e.Hash, optional(e.InReplyTo), optional(e.Nonce), optional(e.AttestedBy), optional(e.AttestedAt),
+			name(n.m.path), n.m.blob, v.state, optional(v.rules), v.good, optional(v.signer), optional(v.by), n.from.time, now)
+		if !slices.Contains(names, k.thread) {
+			names = append(names, k.thread)
+		}
 	}
 	err := insert(ctx, x.DB.conn, `INSERT INTO bridge_messages (repo, thread, filename, message_type, from_rig, to_rig, lifecycle_state, status_class, status_text, tldr, envelope_date,
-  commit_sha, parent_refs, body_hash, in_reply_to, nonce, attested_by, attested_at, signer, signer_principal, verified, commit_time, created_at)`, 23, args,
+  commit_sha, parent_refs, body_hash, in_reply_to, nonce, attested_by, attested_at, path, blob, verdict, rules, signature_good, signer, signer_principal, commit_time, created_at)`, 27, args,
 		`ON CONFLICT (repo, commit_sha, thread, filename, to_rig) DO UPDATE SET message_type = excluded.message_type, from_rig = excluded.from_rig,
   status_class = excluded.status_class, status_text = excluded.status_text, tldr = excluded.tldr, envelope_date = excluded.envelope_date,
   parent_refs = excluded.parent_refs, run_id = NULL, body_hash = excluded.body_hash, in_reply_to = excluded.in_reply_to, nonce = excluded.nonce,
-  attested_by = excluded.attested_by, attested_at = excluded.attested_at, signer = excluded.signer, signer_principal = excluded.signer_principal,
-  verified = excluded.verified, commit_time = excluded.commit_time,
+  attested_by = excluded.attested_by, attested_at = excluded.attested_at, path = excluded.path, blob = excluded.blob, verdict = excluded.verdict, rules = excluded.rules,
+  signature_good = excluded.signature_good, signer = excluded.signer, signer_principal = excluded.signer_principal, commit_time = excluded.commit_time,
   lifecycle_state = CASE WHEN bridge_messages.lifecycle_state IN ('superseded', 'drafted', 'sent') THEN excluded.lifecycle_state ELSE bridge_messages.lifecycle_state END
 RETURNING id, commit_sha, thread, filename, to_rig`, func(r rows) error {
 			var k key
@@ -640,44 +729,7 @@ RETURNING id, commit_sha, thread, filename, to_rig`, func(r rows) error {
 	if err != nil {
 		return err
 	}
-	for _, n := range news {
-		s := latest[n.m.thread]
-		if s == nil {
-			s = &threadState{}
-			latest[n.m.thread] = s
-			names = append(names, n.m.thread)
-		}
-		if n.row.id > s.last {
-			s.last, s.time = n.row.id, n.from.time
-		}
-		if n.m.env.Type != "ACK" {
-			s.turn = max(s.turn, n.row.id)
-		}
-		s.closed = s.closed || n.m.env.Type == "RESOLUTION"
-	}
-	args = nil
-	for _, name := range names {
-		s := latest[name]
-		var turn any
-		if s.turn > 0 {
-			turn = s.turn
-		}
-		args = append(args, x.Name, name, s.last, turn, s.time, s.closed)
-	}
-	return insert(ctx, x.DB.conn, "INSERT INTO rigward_threads (repo, thread, last_id, turn_id, last_time, closed)", 6, args,
-		`ON CONFLICT (repo, thread) DO UPDATE SET
-  last_time = CASE WHEN excluded.last_id >= rigward_threads.last_id THEN excluded.last_time ELSE rigward_threads.last_time END,
-  last_id = CASE WHEN excluded.last_id >= rigward_threads.last_id THEN excluded.last_id ELSE rigward_threads.last_id END,
-  turn_id = CASE WHEN rigward_threads.turn_id IS NULL OR excluded.turn_id >= rigward_threads.turn_id THEN excluded.turn_id ELSE rigward_threads.turn_id END,
-  closed = rigward_threads.closed OR excluded.closed`, nil)
-}
-
-// A threadState is the row of rigward_threads. Keys count up in the order in
-// which messages were taken, which no history contradicts.
-type threadState struct {
-	last, turn int64
-	time       string
-	closed     bool
+	return x.writeThreads(ctx, names)
 }
 
 // states are the states that an event of another message leads to; later ones

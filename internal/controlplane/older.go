@@ -3,7 +3,6 @@ package controlplane
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"slices"
 
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -107,51 +106,53 @@ func (x *Indexer) supersede(ctx context.Context, commits []string) error {
   WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.event_type = 'received') THEN 'received'
   ELSE 'sent' END
 WHERE repo = $1 AND lifecycle_state IN ('acked', 'resolved') AND thread IN (SELECT thread FROM bridge_messages WHERE ` + in + ")",
-			"DELETE FROM rigward_threads WHERE repo = $1 AND thread IN (SELECT thread FROM bridge_messages WHERE " + in + ")",
-			`INSERT INTO rigward_threads (repo, thread, last_id, turn_id, last_time, closed)
-SELECT t.repo, t.thread, t.last_id, t.turn_id, l.commit_time, t.resolutions > 0 FROM (
-  SELECT repo, thread, max(id) AS last_id, max(CASE WHEN message_type <> 'ACK' THEN id END) AS turn_id, sum(CASE WHEN message_type = 'RESOLUTION' THEN 1 ELSE 0 END) AS resolutions
-  FROM bridge_messages WHERE lifecycle_state <> 'superseded' AND repo = $1 AND thread IN (SELECT thread FROM bridge_messages WHERE ` + in + `) GROUP BY repo, thread) t
-JOIN bridge_messages l ON l.id = t.last_id WHERE true ON CONFLICT DO NOTHING`,
+			"DELETE FROM rigward_refused WHERE " + in,
 		} {
 			if err := c.exec(ctx, statement, args...); err != nil {
 				return err
 			}
 		}
+		var names []string
+		err = each(ctx, c, "SELECT DISTINCT thread FROM bridge_messages WHERE "+in, args, func(r rows) error {
+			var name string
+			err := r.Scan(&name)
+			names = append(names, name)
+			return err
+		})
+		if err == nil {
+			err = x.writeThreads(ctx, names)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// sweep marks every row whose commit the refs do not reach, and returns how
-// many commits that concerns.
-func (x *Indexer) sweep(ctx context.Context, tips map[string]string) (int, error) {
-	reachable, err := x.reachable(ctx, tips)
-	if err != nil {
-		return 0, err
-	}
-	var lost []string
-	err = each(ctx, x.DB.conn, "SELECT DISTINCT commit_sha FROM bridge_messages WHERE repo = $1 AND lifecycle_state <> 'superseded'", []any{x.Name}, func(r rows) error {
-		var id string
-		if err := r.Scan(&id); err != nil {
-			return err
+// beyond returns the commits in the history of some that are not in that of
+// others, parents first. git leaves out what it meets in time, by dates that may be anything: so
+// what it gives is held against the whole history of the others.
+func (x *Indexer) beyond(ctx context.Context, of, others []string) (revs []gitrepo.Rev, err error) {
+	for rev, err := range x.Repo.RevList(ctx, of, others, gitrepo.RevListOptions{Reverse: true}) {
+		if err != nil {
+			return nil, err
 		}
-		if !reachable[id] {
-			lost = append(lost, id)
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, err
+		revs = append(revs, rev)
 	}
-	return len(lost), x.supersede(ctx, lost)
+	if len(revs) == 0 || len(others) == 0 {
+		return revs, nil
+	}
+	all, err := x.reachable(ctx, others)
+	return slices.DeleteFunc(revs, func(rev gitrepo.Rev) bool { return all[rev.ID] }), err
 }
 
-func (x *Indexer) reachable(ctx context.Context, tips map[string]string) (map[string]bool, error) {
+// reachable returns the commits of a history.
+func (x *Indexer) reachable(ctx context.Context, tips []string) (map[string]bool, error) {
 	all := map[string]bool{}
 	if len(tips) == 0 {
 		return all, nil
 	}
-	for rev, err := range x.Repo.RevList(ctx, slices.Compact(slices.Sorted(maps.Values(tips))), nil, gitrepo.RevListOptions{}) {
+	for rev, err := range x.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{}) {
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ import (
 // those with a time come in its order, so that a limit ends them early.
 func TestPlans(t *testing.T) {
 	db := open(t, parse(t, t.TempDir()+"/control.db"))
-	ordered := []string{"rigward_threads_last_time", "bridge_messages_relays", "bridge_messages_unverified", "rigward_pushes_at"}
+	ordered := []string{"rigward_threads_last_time", "bridge_messages_relays", "bridge_messages_unverified", "rigward_pushes_at", "rigward_refused_time"}
 	for _, q := range Queries() {
 		statement, names := q.Statement()
 		args := make([]any, len(names))

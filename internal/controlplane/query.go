@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,12 +38,12 @@ func Queries() []Query {
 		theirs = "(:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo = t.repo AND r.thread = t.thread AND r.to_rig = :to))"
 		last   = "SELECT t.thread, l.message_type, l.from_rig, l.status_class, l.filename, l.commit_time FROM rigward_threads t JOIN bridge_messages l ON l.id = t.last_id WHERE "
 		// The condition of the index, word for word: SQLite does not conclude.
-		rare  = "e.event_type IN ('diverged', 'frozen', 'refused')"
+		rare  = "e.event_type IN ('diverged', 'frozen')"
 		cause = " FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id WHERE m.repo = :repo AND m.lifecycle_state <> 'superseded' AND " + to + " AND " + rare + " AND "
 	)
 	columns := func(list string) []string { return strings.Fields(list) }
 	threads := columns("thread message_type from_rig status_class filename commit_time")
-	message := columns("thread filename message_type from_rig to_rig lifecycle_state status_class status_text tldr envelope_date commit_sha body_hash in_reply_to nonce attested_by signer signer_principal verified commit_time")
+	message := columns("thread filename message_type from_rig to_rig lifecycle_state status_class status_text tldr envelope_date commit_sha body_hash in_reply_to nonce attested_by verdict rules signature_good signer signer_principal commit_time")
 	pushes := columns("at push pusher outcome hook exit_code duration_ms rules refs places problem")
 	// A push is shown by its judgement, and without one by what there is of it.
 	const push = `SELECT p.at, p.push, coalesce(p.pusher, r.pusher) AS pusher, CASE
@@ -72,20 +73,24 @@ AND (:since = '' OR e.created_at >= :since)
 ORDER BY e.created_at DESC, m.thread, m.filename LIMIT :limit`},
 		{Name: "diverged", Help: "messages that were written without knowledge of each other, and merged", Columns: columns("thread filename from_rig other_rig other_filename commit_sha created_at"),
 			named: "SELECT DISTINCT m.thread, m.filename, m.from_rig, e.rig AS other_rig, e.notes AS other_filename, e.commit_sha, e.created_at" + cause + "e.event_type = 'diverged' AND (:since = '' OR e.created_at >= :since)\nORDER BY e.created_at DESC, m.thread, m.filename, e.rig LIMIT :limit"},
-		{Name: "refused", Help: "messages in the history that a gate would refuse, with the rules", Columns: columns("thread filename from_rig rules commit_sha created_at"),
-			named: "SELECT DISTINCT m.thread, m.filename, m.from_rig, e.notes AS rules, e.commit_sha, e.created_at" + cause + "e.event_type = 'refused' AND (:since = '' OR e.created_at >= :since)\nORDER BY e.created_at DESC, m.thread, m.filename LIMIT :limit"},
+		{Name: "refused", Help: "commits in the history that a gate would refuse, with the rules", Columns: columns("thread filename path from_rig rules committer commit_sha created_at"),
+			named: `SELECT f.thread, f.filename, f.path, (SELECT min(m.from_rig) FROM bridge_messages m WHERE m.repo = f.repo AND m.commit_sha = f.commit_sha AND m.thread = f.thread AND m.filename = f.filename) AS from_rig,
+  f.rules, f.committer, f.commit_sha, f.commit_time AS created_at
+FROM rigward_refused f WHERE f.repo = :repo AND (:since = '' OR f.commit_time >= :since)
+AND (:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo = f.repo AND r.thread = f.thread AND r.to_rig = :to))
+ORDER BY f.commit_time DESC, f.commit_sha DESC, f.path DESC LIMIT :limit`},
 		{Name: "pushes", Help: "what was pushed, and what became of it, the newest first", Columns: pushes,
 			named: push + "\nORDER BY p.at DESC, p.id DESC LIMIT :limit"},
 		{Name: "refused-pushes", Help: "pushes that a gate refused or could not judge, and those that never ended", Columns: pushes,
 			named: push + " AND (p.stage = 'judged' AND p.exit_code <> 0 OR p.stage = 'received')\nORDER BY p.at DESC, p.id DESC LIMIT :limit"},
-		{Name: "relays", Help: "who relayed what, for whom, with which key", Columns: columns("thread filename message_type from_rig to_rig answers attested_by signer signer_principal verified attested_at nonce commit_sha commit_time"),
+		{Name: "relays", Help: "who relayed what, for whom, with which key", Columns: columns("thread filename message_type from_rig to_rig answers attested_by verdict rules signature_good signer signer_principal attested_at nonce commit_sha commit_time"),
 			named: `SELECT m.thread, m.filename, m.message_type, m.from_rig, m.to_rig,
   (SELECT min(a.filename) FROM bridge_messages a WHERE a.repo = m.repo AND a.thread = m.thread AND a.body_hash = m.in_reply_to) AS answers,
-  m.attested_by, m.signer, m.signer_principal, m.verified, m.attested_at, m.nonce, m.commit_sha, m.commit_time
+  m.attested_by, m.verdict, m.rules, m.signature_good, m.signer, m.signer_principal, m.attested_at, m.nonce, m.commit_sha, m.commit_time
 FROM bridge_messages m WHERE m.repo = :repo AND m.attested_by IS NOT NULL AND m.lifecycle_state <> 'superseded' AND ` + to + " AND " + since + "\nORDER BY m.commit_time DESC, m.thread, m.filename, m.to_rig LIMIT :limit"},
-		{Name: "unverified", Help: "messages whose commit carries no good signature", Columns: columns("thread filename message_type from_rig to_rig signer verified commit_sha commit_time"),
-			named: `SELECT m.thread, m.filename, m.message_type, m.from_rig, m.to_rig, m.signer, m.verified, m.commit_sha, m.commit_time
-FROM bridge_messages m WHERE m.repo = :repo AND (m.verified IS NULL OR NOT m.verified) AND m.lifecycle_state <> 'superseded' AND ` + to + " AND " + since + "\nORDER BY m.commit_time DESC, m.thread, m.filename, m.to_rig LIMIT :limit"},
+		{Name: "unverified", Help: "messages whose commit carries no good signature", Columns: columns("thread filename message_type from_rig to_rig verdict signer signature_good commit_sha commit_time"),
+			named: `SELECT m.thread, m.filename, m.message_type, m.from_rig, m.to_rig, m.verdict, m.signer, m.signature_good, m.commit_sha, m.commit_time
+FROM bridge_messages m WHERE m.repo = :repo AND (m.signature_good IS NULL OR NOT m.signature_good) AND m.lifecycle_state <> 'superseded' AND ` + to + " AND " + since + "\nORDER BY m.commit_time DESC, m.thread, m.filename, m.to_rig LIMIT :limit"},
 		{Name: "message", Help: "the messages of a body hash", Hash: true, Columns: message,
 			named: "SELECT m." + strings.Join(message, ", m.") + "\nFROM bridge_messages m WHERE m.repo = :repo AND m.body_hash = :hash AND " + to + " AND " + since + "\nORDER BY m.id LIMIT :limit"},
 		{Name: "events", Help: "what happened to the messages of a body hash", Hash: true, Columns: columns("thread filename to_rig event_type rig notes commit_sha created_at"),
@@ -137,7 +142,7 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (result [][]any, mo
 			return err
 		}
 		for i, v := range row { // SQLite has no booleans of its own
-			if n, ok := v.(int64); ok && q.Columns[i] == "verified" {
+			if n, ok := v.(int64); ok && q.Columns[i] == "signature_good" {
 				row[i] = n != 0
 			}
 		}
@@ -148,6 +153,25 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (result [][]any, mo
 		result, more = result[:p.Limit], true
 	}
 	return result, more, told(ctx, d.target, err)
+}
+
+// An AsOf says of which commit of the main ref answers are, and when that was
+// written; both are "" where nothing was.
+type AsOf struct {
+	Commit string `json:"commit"`
+	At     string `json:"at"`
+}
+
+// AsOf returns as of what the answers about a repository are.
+func (d *DB) AsOf(ctx context.Context, repo string) (a AsOf, err error) {
+	var data string
+	err = each(ctx, d.conn, "SELECT coalesce(judged, ''), coalesce(indexed_at, '') FROM rigward_repositories WHERE repo = $1", []any{repo}, func(r rows) error { return r.Scan(&data, &a.At) })
+	var j judged
+	if err == nil && data != "" {
+		err = json.Unmarshal([]byte(data), &j)
+	}
+	a.Commit = j.Tip
+	return a, told(ctx, d.target, err)
 }
 
 // LastSeen returns the commit that is recorded for a ref, "" if none is.

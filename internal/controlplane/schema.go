@@ -15,10 +15,18 @@ func itoa(n int) string { return strconv.Itoa(n) }
 // reached by the first n. {id} stands for the column of a key that the system
 // counts up, {ref} for one that refers to it.
 //
+// What is derived is made anew from the history, so version 2 throws away the
+// tables of version 1, and the next run fills those that it makes.
+//
 // The repository comes first only in indexes that are read in their order, so
 // that no other one looks as good to SQLite, which knows nothing of how many
 // rows have the same repository.
-var migrations = []string{`
+var migrations = []string{"", `
+DROP TABLE IF EXISTS rigward_threads;
+DROP TABLE IF EXISTS bridge_message_events;
+DROP TABLE IF EXISTS bridge_messages;
+DROP TABLE IF EXISTS rigward_tips;
+DROP TABLE IF EXISTS rigward_repositories;
 CREATE TABLE bridge_messages (
   id {id},
   repo TEXT NOT NULL,
@@ -40,9 +48,13 @@ CREATE TABLE bridge_messages (
   nonce TEXT,
   attested_by TEXT,
   attested_at TEXT,
+  path TEXT NOT NULL,
+  blob TEXT NOT NULL,
+  verdict TEXT NOT NULL CHECK (verdict IN ('pending', 'verified', 'unsigned', 'refused', 'unknown')),
+  rules TEXT,
+  signature_good BOOLEAN,
   signer TEXT,
   signer_principal TEXT,
-  verified BOOLEAN,
   commit_time TEXT NOT NULL,
   created_at TEXT NOT NULL,
   UNIQUE (commit_sha, repo, thread, filename, to_rig)
@@ -53,20 +65,32 @@ CREATE INDEX bridge_messages_lifecycle_state ON bridge_messages (lifecycle_state
 CREATE INDEX bridge_messages_to_rig ON bridge_messages (to_rig);
 CREATE INDEX bridge_messages_body_hash ON bridge_messages (body_hash);
 CREATE INDEX bridge_messages_nonce ON bridge_messages (nonce) WHERE nonce IS NOT NULL;
-CREATE INDEX bridge_messages_unverified ON bridge_messages (repo, commit_time) WHERE verified IS NULL OR NOT verified;
+CREATE INDEX bridge_messages_unverified ON bridge_messages (repo, commit_time) WHERE signature_good IS NULL OR NOT signature_good;
 CREATE INDEX bridge_messages_relays ON bridge_messages (repo, commit_time) WHERE attested_by IS NOT NULL;
 CREATE TABLE bridge_message_events (
   id {id},
   message_id {ref} NOT NULL REFERENCES bridge_messages (id),
-  event_type TEXT NOT NULL CHECK (event_type IN ('drafted', 'sent', 'received', 'acked', 'resolved', 'superseded', 'diverged', 'frozen', 'refused')),
+  event_type TEXT NOT NULL CHECK (event_type IN ('drafted', 'sent', 'received', 'acked', 'resolved', 'superseded', 'diverged', 'frozen')),
   rig TEXT NOT NULL,
   notes TEXT,
   created_at TEXT NOT NULL,
   commit_sha TEXT NOT NULL,
   UNIQUE (message_id, event_type, rig, commit_sha)
 );
-CREATE INDEX bridge_message_events_rare ON bridge_message_events (event_type, created_at) WHERE event_type IN ('diverged', 'frozen', 'refused');
-CREATE TABLE rigward_repositories (repo TEXT PRIMARY KEY);
+CREATE INDEX bridge_message_events_rare ON bridge_message_events (event_type, created_at) WHERE event_type IN ('diverged', 'frozen');
+CREATE TABLE rigward_repositories (repo TEXT PRIMARY KEY, root TEXT, uuid TEXT, place TEXT, judged TEXT, indexed_at TEXT);
+CREATE TABLE rigward_refused (
+  repo TEXT NOT NULL,
+  commit_sha TEXT NOT NULL,
+  path TEXT NOT NULL,
+  thread TEXT NOT NULL,
+  filename TEXT NOT NULL,
+  committer TEXT,
+  rules TEXT NOT NULL,
+  commit_time TEXT NOT NULL,
+  PRIMARY KEY (repo, commit_sha, path)
+);
+CREATE INDEX rigward_refused_time ON rigward_refused (repo, commit_time, commit_sha, path);
 CREATE TABLE rigward_tips (repo TEXT NOT NULL, ref TEXT NOT NULL, commit_sha TEXT NOT NULL, PRIMARY KEY (repo, ref, commit_sha));
 CREATE TABLE rigward_threads (
   repo TEXT NOT NULL,
@@ -79,7 +103,7 @@ CREATE TABLE rigward_threads (
 );
 CREATE INDEX rigward_threads_last_time ON rigward_threads (repo, last_time);
 {append-only bridge_message_events}
-`, `
+
 CREATE TABLE rigward_pushes (
   repo TEXT NOT NULL,
   id TEXT NOT NULL,
@@ -110,8 +134,11 @@ const schemaVersion = 2
 func appendOnly(postgres bool, table string) string {
 	if postgres {
 		return fmt.Sprintf(`
-CREATE FUNCTION %[1]s_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN RAISE EXCEPTION '%[1]s is append-only'; END $$;
+CREATE OR REPLACE FUNCTION %[1]s_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'DELETE' AND current_setting('rigward.rebuild', true) = 'on' THEN RETURN OLD; END IF;
+  RAISE EXCEPTION '%[1]s is append-only';
+END $$;
 CREATE TRIGGER %[1]s_no_change BEFORE UPDATE OR DELETE ON %[1]s FOR EACH ROW EXECUTE FUNCTION %[1]s_append_only();
 CREATE TRIGGER %[1]s_no_truncate BEFORE TRUNCATE ON %[1]s FOR EACH STATEMENT EXECUTE FUNCTION %[1]s_append_only();`, table)
 	}
@@ -119,11 +146,16 @@ CREATE TRIGGER %[1]s_no_truncate BEFORE TRUNCATE ON %[1]s FOR EACH STATEMENT EXE
 	// a row that is there keeps its place.
 	return fmt.Sprintf(`
 CREATE TRIGGER %[1]s_no_update BEFORE UPDATE ON %[1]s BEGIN SELECT RAISE(ABORT, '%[1]s is append-only'); END;
-CREATE TRIGGER %[1]s_no_delete BEFORE DELETE ON %[1]s BEGIN SELECT RAISE(ABORT, '%[1]s is append-only'); END;
+`+noDelete(table)+`
 CREATE TRIGGER %[1]s_no_replace BEFORE INSERT ON %[1]s
 WHEN EXISTS (SELECT 1 FROM %[1]s WHERE id = NEW.id)
   OR EXISTS (SELECT 1 FROM %[1]s WHERE message_id = NEW.message_id AND event_type = NEW.event_type AND rig = NEW.rig AND commit_sha = NEW.commit_sha)
 BEGIN SELECT RAISE(IGNORE); END;`, table)
+}
+
+// noDelete makes an SQLite table refuse deletions.
+func noDelete(table string) string {
+	return fmt.Sprintf("CREATE TRIGGER %[1]s_no_delete BEFORE DELETE ON %[1]s BEGIN SELECT RAISE(ABORT, '%[1]s is append-only'); END;", table)
 }
 
 // dialect puts a migration into the words of a system.
@@ -244,8 +276,10 @@ func migrate(ctx context.Context, c conn, t Target, steps []string) error {
 			}
 		}
 		for have < len(steps) {
-			if err := c.exec(ctx, dialect(c.postgres(), steps[have])); err != nil {
-				return err
+			if steps[have] != "" {
+				if err := c.exec(ctx, dialect(c.postgres(), steps[have])); err != nil {
+					return err
+				}
 			}
 			have++
 		}

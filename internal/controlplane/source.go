@@ -2,12 +2,10 @@ package controlplane
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -16,28 +14,17 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
-	"github.com/rigward/rigward/pkg/relay"
-	"github.com/rigward/rigward/pkg/sshsign"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // Repo is what is needed of a repository. *gitrepo.Repo is one.
-type Repo interface {
-	ObjectFormat() string
-	Objects(ids []string, limit int64, fn func(gitrepo.Object) error) error
-	Heads(ids []string, most int64, fn func(gitrepo.Object) error) error
-	Commit(id string) (*gitrepo.Commit, error)
-	RevList(ctx context.Context, include, exclude []string, o gitrepo.RevListOptions) iter.Seq2[gitrepo.Rev, error]
-	ScanCommits(ctx context.Context, walk iter.Seq2[gitrepo.Rev, error], o gitrepo.ScanOptions, fn func(*gitrepo.Scanned) error) error
-	Line(new, old string) (revs []gitrepo.Rev, ok bool)
-	CutIn(walk []gitrepo.Rev, exclude []string) error
-	Has(ids []string) (types []string, err error)
-}
+type Repo interface{ rules.Repo }
 
 // A message is an envelope as a commit brought it.
 type message struct {
 	thread, file string // as the database has them
 	env          *envelope.Envelope
-	refused      string // the rules by which a gate refuses it, "" if it passes
+	path, blob   string // raw, below the repository's root
 	freeze       string // until when it freezes its thread, "" if it doesn't
 }
 
@@ -47,15 +34,11 @@ type landed struct {
 	index    int // in the range
 	time     string
 	messages []message
-	verdict  *sshsign.Verdict // nil if it brings no message, or is unsigned
-	by       string           // the principal that signed
 	// missed has, of a merge, thread and file of the envelopes that are new
 	// against each parent but not to the history.
 	missed [][][2]string
 
-	obj    *gitrepo.Commit
 	policy *policy.Policy
-	trust  *policy.Trust
 	found  []found
 }
 
@@ -103,8 +86,8 @@ func name(s string) string {
 
 // land finds what a commit brings: paths that differ from every parent. A
 // merge brings only what no side had.
-func land(s *gitrepo.Scanned, index int, p *policy.Policy, t *policy.Trust) *landed {
-	l := &landed{id: s.ID, index: index, time: stamp(time.Unix(s.Committer.When, 0)), obj: s.Commit, policy: p, trust: t}
+func land(s *gitrepo.Scanned, index int, p *policy.Policy) *landed {
+	l := &landed{id: s.ID, index: index, time: stamp(time.Unix(s.Committer.When, 0)), policy: p}
 	for _, ch := range s.Diffs[0].Changes {
 		if !ch.NewMode.IsFile() || !p.Candidate(ch.Path) {
 			continue
@@ -198,8 +181,8 @@ func (l *landed) settle(repo Repo) error {
 	return err
 }
 
-// read parses the messages of a commit and judges its signature. It is pure.
-func (l *landed) read(f sshsign.ObjectFormat, s *sshsign.Signers, r *sshsign.Revocations) {
+// read parses the messages of a commit. It is pure.
+func (l *landed) read() {
 	for _, x := range l.found {
 		if x.large || !envelope.HasFence(x.data) {
 			continue
@@ -209,36 +192,16 @@ func (l *landed) read(f sshsign.ObjectFormat, s *sshsign.Signers, r *sshsign.Rev
 			continue // two names that differ only in bytes that are not text
 		}
 		limits := envelope.Limits{File: l.policy.MaxFile, Frontmatter: l.policy.MaxFrontmatter}
-		e, fs := envelope.Parse(x.data, envelope.Options{Limits: limits, Path: x.path, Mode: uint32(x.change.NewMode)})
+		e, _ := envelope.Parse(x.data, envelope.Options{Limits: limits, Path: x.path, Mode: uint32(x.change.NewMode)})
 		if e == nil || !e.Valid() {
 			continue
 		}
-		m := message{thread: thread, file: file, env: e}
-		var rules []string
-		for _, f := range append(fs, relay.CheckContent(e, l.policy.RelayTypes...)...) {
-			if f.Severity == finding.Error && l.policy.Level(f.Rule) == finding.Error && !slices.Contains(rules, f.Rule) {
-				rules = append(rules, f.Rule)
-			}
-		}
-		if l.verdict == nil {
-			v := sshsign.VerifyCommit(l.obj.Raw, f, s, r, sshsign.Options{MinRSABits: l.policy.MinRSABits})
-			l.verdict = &v
-			if email := l.obj.Committer.Email; v.Speaks(email) {
-				l.by = email
-			} else {
-				l.by = strings.Join(v.Principals, " ")
-			}
-		}
-		if e.IsRelay() && !l.verdict.Good() {
-			rules = append(rules, "commit-signed")
-		}
-		slices.Sort(rules)
-		m.refused = strings.Join(rules, " ")
+		m := message{thread: thread, file: file, path: x.change.Path, blob: x.change.NewID, env: e}
 		m.freeze = freezes(e, l.policy)
 		e.Body, e.Frontmatter = nil, nil
 		l.messages = append(l.messages, m)
 	}
-	l.found, l.obj = nil, nil
+	l.found = nil
 }
 
 // freezes returns until when a message freezes its thread (docs/spec/relay.md#freeze),

@@ -531,17 +531,12 @@ func (t *Thread) verdict(r record) Verdict {
 			v.Rules = append(v.Rules, rule.ID)
 		}
 	}
+	v.State = state(r.rules != 0, why != "" && r.flags&flagSigned == 0, r.flags&flagSpeaks != 0)
 	switch {
-	case r.rules != 0:
-		v.State = Refused
-	case why != "" && r.flags&flagSigned == 0:
-		v.State, v.Reason = Unknown, why
-	case !v.Pushed:
+	case v.State == Unknown:
+		v.Reason = why
+	case v.State != Refused && !v.Pushed:
 		v.State = NotPushed
-	case r.flags&flagSpeaks != 0:
-		v.State = Verified
-	default:
-		v.State = Unsigned
 	}
 	switch {
 	case r.flags&flagSpeaks != 0 || v.State == Unknown || v.State == Refused:
@@ -551,4 +546,34 @@ func (t *Thread) verdict(r record) Verdict {
 		v.Reason = "its signer may not speak for the sender"
 	}
 	return v
+}
+
+// state is the verdict on an envelope whose commit a remote has.
+func state(refused, undecided, speaks bool) State {
+	switch {
+	case refused:
+		return Refused
+	case undecided:
+		return Unknown
+	case speaks:
+		return Verified
+	}
+	return Unsigned
+}
+
+// Of is the verdict on an envelope, as the rules tell it of a commit that a
+// remote has.
+func Of(v rules.Verdict) State {
+	signed := v.Signature != "" && v.Signature != sshsign.Good && v.Signature != sshsign.Unsigned
+	return state(len(v.Rules) > 0, v.Undecided != "" && !signed, v.Speaks)
+}
+
+// ofContent are the rules that a file breaks by itself, whoever brings it.
+var ofContent = []string{"envelope-parse", "envelope-schema", "envelope-date", "envelope-path", "body-hash"}
+
+// Apart reports whether a message that the gates refuse by these rules does not
+// count among what was said: it claims to be a relay, or breaks a rule that is not
+// about its own content.
+func Apart(broken []string, relay bool) bool {
+	return relay || slices.ContainsFunc(broken, func(rule string) bool { return !slices.Contains(ofContent, rule) })
 }

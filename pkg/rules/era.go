@@ -282,6 +282,26 @@ func (ps *pass) latest() int {
 	return 0
 }
 
+// Strayed reports whether the history that was judged last follows another line
+// than that of the commit which its range excludes: a merge follows a side that
+// knows more eras. Commits that were judged before are then to be judged anew.
+func (j *Judge) Strayed() bool { return j.strayed }
+
+func (ps *pass) strays() bool {
+	if len(ps.eras.list) < 2 || len(ps.rng.Exclude) != 1 || ps.walk.len() == 0 {
+		return false
+	}
+	n := int32(ps.walk.len() - 1)
+	for n >= 0 {
+		parents := ps.walk.parents(n)
+		if len(parents) == 0 {
+			return true
+		}
+		n = parents[ps.eras.main[n]]
+	}
+	return ps.walk.bounds[^n].id != ps.rng.Exclude[0]
+}
+
 // agreed tells whether everybody who is trusted in one of the eras trusts who
 // signed a commit.
 func (ps *pass) agreed(c *commit, torn []int) (bool, error) {

@@ -65,6 +65,9 @@ type Judge struct {
 	Told func(Verdict)
 	// Used, if set, is asked for older envelopes by nonce where Nonces is nil.
 	Used func(nonces []string) (map[string][]history.Hit, error)
+	// Said, if set, is asked for the commits that brought an envelope with a body
+	// hash to a directory before the range, where the trees before it have none.
+	Said func(dir, hash string) (commits []string, err error)
 	// Bootstrap says that a server takes the first policy and signers files
 	// though nobody is trusted yet who could sign for them.
 	Bootstrap bool
@@ -85,6 +88,7 @@ type Judge struct {
 	claims  []claim           // of all ranges
 	senders map[string]string // rig ids that were seen, each once
 	latest  int               // see Latest
+	strayed bool              // see Strayed
 }
 
 // An Outcome is what a Judge has come to so far.
@@ -139,7 +143,7 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 	if err != nil {
 		return err
 	}
-	j.Eras, j.latest = ps.eras.list, ps.latest()
+	j.Eras, j.latest, j.strayed = ps.eras.list, ps.latest(), ps.strays()
 	if j.Told != nil {
 		ps.tellVerdicts(j.Findings[len(before.Findings):])
 	}

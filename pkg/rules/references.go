@@ -23,7 +23,7 @@ type reference struct {
 
 // collect notes the references of an envelope, and judges in_reply_to if it is
 // no relay.
-func (ps *pass) collect(_ context.Context, c *commit, e *entry) error {
+func (ps *pass) collect(ctx context.Context, c *commit, e *entry) error {
 	if c.obj == nil || e.env == nil || !e.judged || !e.added {
 		return nil
 	}
@@ -36,7 +36,7 @@ func (ps *pass) collect(_ context.Context, c *commit, e *entry) error {
 	if e.env.IsRelay() || !e.env.Conforms("in_reply_to") {
 		return nil
 	}
-	found, err := ps.answered(c, e)
+	found, err := ps.answered(ctx, c, e)
 	if found || err != nil {
 		return err
 	}

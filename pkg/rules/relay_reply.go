@@ -9,7 +9,7 @@ import (
 
 // answered tells whether in_reply_to is the body hash of an envelope of the
 // same thread in the history of the commit (docs/spec/relay.md#reply).
-func (ps *pass) answered(c *commit, e *entry) (bool, error) {
+func (ps *pass) answered(ctx context.Context, c *commit, e *entry) (bool, error) {
 	t, err := ps.thread(c.policy, e.thread)
 	if err != nil {
 		return false, err
@@ -22,15 +22,33 @@ func (ps *pass) answered(c *commit, e *entry) (bool, error) {
 			return true, nil
 		}
 	}
+	return ps.said(ctx, c, e)
+}
+
+// said asks whether the history before the range had the turn that a relay
+// answers, though its trees have it no more: what was said stays said.
+func (ps *pass) said(ctx context.Context, c *commit, e *entry) (bool, error) {
+	if ps.Said == nil || c.obj == nil {
+		return false, nil
+	}
+	commits, err := ps.Said(c.policy.Under(e.thread), e.env.InReplyTo)
+	if err != nil {
+		return false, err
+	}
+	for _, id := range commits {
+		if known, err := ps.Repo.IsAncestor(ctx, id, c.id); known || err != nil {
+			return known, err
+		}
+	}
 	return false, nil
 }
 
 // relayReply judges that a relay answers an earlier turn of its thread.
-func (ps *pass) relayReply(_ context.Context, c *commit, e *entry) error {
+func (ps *pass) relayReply(ctx context.Context, c *commit, e *entry) error {
 	if !e.relay || !e.env.Conforms("in_reply_to") {
 		return nil // absent or malformed: told by relay-fields, envelope-schema
 	}
-	found, err := ps.answered(c, e)
+	found, err := ps.answered(ctx, c, e)
 	if found || err != nil {
 		return err
 	}

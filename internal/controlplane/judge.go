@@ -1,0 +1,286 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/internal/history"
+	"github.com/rigward/rigward/internal/verdict"
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
+)
+
+// What the gates say of a commit is said by the judge of the gates, of the time:
+// by the policy and the trust that were accepted before the commit. The history
+// of the main ref is judged once, from where it was judged before; what other
+// refs have beyond it, whenever they or it have moved.
+
+// A judged is up to where the main ref was judged, as the database keeps it.
+type judged struct {
+	Tip  string
+	Eras []rules.Era
+	Now  int // the era after Tip
+}
+
+// A court is what the judge says of the commits of one run.
+type court struct {
+	state   judged
+	paths   map[string]map[string]*rules.Verdict // by commit and path
+	refused map[string]map[string][]string       // rules by commit and path, "" where they are about no path
+}
+
+// errStrayed says that what was judged before is to be judged anew.
+var errStrayed = errors.New("the history follows another line than before")
+
+// judge judges what a span brings. A malformed commit and what else nobody can
+// decide leave the commits without a verdict, and are judged again next time.
+func (x *Indexer) judge(ctx context.Context, s *span, from judged) (*court, error) {
+	c := &court{state: from, paths: map[string]map[string]*rules.Verdict{}, refused: map[string]map[string][]string{}}
+	main := s.tips[x.Main]
+	if from.Tip != "" {
+		known := false
+		if types, err := x.Repo.Has([]string{from.Tip}); err != nil {
+			return nil, err
+		} else if types[0] == "commit" && main != "" {
+			if known, err = x.Repo.IsAncestor(ctx, from.Tip, main); err != nil {
+				return nil, err
+			}
+		}
+		if !known {
+			from = judged{}
+		}
+	}
+	if main == "" {
+		c.state = judged{}
+	} else if main != from.Tip {
+		r := rules.Range{Ref: x.Main, Old: from.Tip, New: main, History: true, First: from.Tip == "", Policy: policy.Default(), Trust: policy.Untrusting("")}
+		if from.Tip != "" {
+			r.Exclude = []string{from.Tip}
+		}
+		j, err := x.try(ctx, c, r, from.Eras)
+		if err != nil || j == nil {
+			return c, err
+		}
+		if j.Strayed() {
+			return nil, errStrayed
+		}
+		c.state = judged{Tip: main, Eras: j.Eras, Now: j.Latest()}
+	}
+	for _, ref := range slices.Sorted(maps.Keys(s.tips)) {
+		if ref == x.Main {
+			continue
+		}
+		r := rules.Range{Ref: ref, New: s.tips[ref], Policy: policy.Default(), Trust: policy.Untrusting("")}
+		if main != "" {
+			r.Exclude = []string{main}
+		}
+		if _, err := x.try(ctx, c, r, c.state.Eras); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// try judges one range; nil if it cannot be decided.
+func (x *Indexer) try(ctx context.Context, c *court, r rules.Range, eras []rules.Era) (*rules.Judge, error) {
+	j := &rules.Judge{Repo: x.Repo, Gate: rules.Check, OfTheTime: x.Accepted, Eras: eras}
+	j.Used = func(nonces []string) (map[string][]history.Hit, error) { return x.used(ctx, nonces) }
+	j.Said = func(dir, hash string) ([]string, error) { return x.said(ctx, dir, hash) }
+	var told []*rules.Verdict
+	j.Told = func(v rules.Verdict) { told = append(told, &v) }
+	err := j.Range(ctx, r)
+	var undecided *policy.Undecided
+	if errors.As(err, &undecided) && !x.Strict {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if j.Commits < j.Total { // behind a malformed commit nothing is decided
+		return nil, nil
+	}
+	for _, v := range told {
+		if c.paths[v.Commit] == nil {
+			c.paths[v.Commit] = map[string]*rules.Verdict{}
+		}
+		c.paths[v.Commit][v.Path] = v
+	}
+	for _, f := range j.Findings {
+		if f.Severity != finding.Error || f.Commit == "" {
+			continue
+		}
+		if c.refused[f.Commit] == nil {
+			c.refused[f.Commit] = map[string][]string{}
+		}
+		if of := c.refused[f.Commit]; !slices.Contains(of[f.Path], f.Rule) {
+			of[f.Path] = append(of[f.Path], f.Rule)
+		}
+	}
+	return j, nil
+}
+
+// used finds the envelopes with nonces that are written already.
+func (x *Indexer) used(ctx context.Context, nonces []string) (map[string][]history.Hit, error) {
+	found := map[string][]history.Hit{}
+	for part := range slices.Chunk(nonces, 500) {
+		keys, err := listed(part)
+		if err != nil {
+			return nil, err
+		}
+		err = each(ctx, x.DB.conn, "SELECT DISTINCT nonce, path, blob, commit_sha, commit_time FROM bridge_messages WHERE repo = $1 AND nonce IN "+list(x.DB.conn, 2, "text")+
+			" AND lifecycle_state <> 'superseded' ORDER BY commit_time, commit_sha, path", []any{x.Name, keys}, func(r rows) error {
+			var nonce, at string
+			var hit history.Hit
+			err := r.Scan(&nonce, &hit.Path, &hit.Blob, &hit.Commit, &at)
+			found[nonce] = append(found[nonce], hit)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// said finds the commits that brought an envelope with a body hash to a directory.
+func (x *Indexer) said(ctx context.Context, dir, hash string) (commits []string, err error) {
+	err = each(ctx, x.DB.conn, "SELECT DISTINCT path, commit_sha FROM bridge_messages WHERE repo = $1 AND body_hash = $2 AND lifecycle_state <> 'superseded' ORDER BY 2", []any{x.Name, hash},
+		func(r rows) error {
+			var file, commit string
+			err := r.Scan(&file, &commit)
+			if path.Dir(file) == dir {
+				commits = append(commits, commit)
+			}
+			return err
+		})
+	return commits, err
+}
+
+// A ruling is what is kept of the verdict on a message.
+type ruling struct {
+	state  string // "pending" where there is no verdict
+	rules  string
+	good   any // whether the signature is good; nil if there is none
+	signer string
+	by     string
+}
+
+// of returns the ruling on what a commit brings at a path.
+func (c *court) of(commit, path string) ruling {
+	v := c.paths[commit][path]
+	if v == nil {
+		return ruling{state: "pending"}
+	}
+	r := ruling{state: string(verdict.Of(*v)), rules: strings.Join(v.Rules, " "), signer: v.Fingerprint, by: v.Principal}
+	if v.Signature != "" && v.Signature != "unsigned" {
+		r.good = v.Signature == "good"
+	}
+	return r
+}
+
+// writeRefused writes which commits of a run the gates refuse, and gives what was
+// written before of commits that are judged anew its new verdict.
+func (x *Indexer) writeRefused(ctx context.Context, s *span, c *court) error {
+	db := x.DB.conn
+	inside := map[string]bool{}
+	for _, rev := range s.revs {
+		inside[rev.ID] = true
+	}
+	again := map[string]bool{}
+	for id := range c.paths {
+		again[id] = true
+	}
+	for id := range c.refused {
+		again[id] = true
+	}
+	for part := range slices.Chunk(slices.Sorted(maps.Keys(again)), 500) {
+		keys, err := listed(part)
+		if err != nil {
+			return err
+		}
+		if err := db.exec(ctx, "DELETE FROM rigward_refused WHERE repo = $1 AND commit_sha IN "+list(db, 2, "text"), x.Name, keys); err != nil {
+			return err
+		}
+	}
+	root := ""
+	if n := len(c.state.Eras); n > 0 {
+		if p, _, err := c.state.Eras[n-1].Read(x.Accepted); err == nil {
+			root = rootOf(p)
+		}
+	}
+	var args []any
+	for _, id := range slices.Sorted(maps.Keys(c.refused)) {
+		obj, err := x.Repo.Commit(id)
+		if err != nil {
+			return err
+		}
+		paths := c.refused[id]
+		if all := paths[""]; len(paths) > 1 { // what the commit breaks, it breaks for each of its paths
+			for path := range paths {
+				for _, rule := range all {
+					if path != "" && !slices.Contains(paths[path], rule) {
+						paths[path] = append(paths[path], rule)
+					}
+				}
+			}
+			delete(paths, "")
+		} else if len(all) > 0 && len(c.paths[id]) > 0 {
+			for path := range c.paths[id] {
+				paths[path] = all
+			}
+			delete(paths, "")
+		}
+		for _, path := range slices.Sorted(maps.Keys(paths)) {
+			thread, file := split(strings.TrimPrefix(path, root))
+			slices.Sort(paths[path])
+			args = append(args, x.Name, id, name(path), thread, file, optional(obj.Committer.Email), strings.Join(paths[path], " "), stamp(time.Unix(obj.Committer.When, 0)))
+		}
+	}
+	err := insert(ctx, db, "INSERT INTO rigward_refused (repo, commit_sha, path, thread, filename, committer, rules, commit_time)", 8, args, "ON CONFLICT DO NOTHING", nil)
+	if err != nil {
+		return err
+	}
+	for id, paths := range c.paths {
+		if inside[id] {
+			continue
+		}
+		for path := range paths {
+			r := c.of(id, path)
+			err := db.exec(ctx, "UPDATE bridge_messages SET verdict = $1, rules = $2, signature_good = $3, signer = $4, signer_principal = $5 WHERE repo = $6 AND commit_sha = $7 AND path = $8",
+				r.state, optional(r.rules), r.good, optional(r.signer), optional(r.by), x.Name, id, name(path))
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readJudged and writeJudged keep up to where the main ref was judged.
+func (x *Indexer) readJudged(ctx context.Context) (j judged, err error) {
+	var data string
+	err = each(ctx, x.DB.conn, "SELECT coalesce(judged, '') FROM rigward_repositories WHERE repo = $1", []any{x.Name}, func(r rows) error { return r.Scan(&data) })
+	if err != nil || data == "" || json.Unmarshal([]byte(data), &j) != nil {
+		return judged{}, err
+	}
+	return j, nil
+}
+
+func (x *Indexer) writeJudged(ctx context.Context, j judged) error {
+	var text any
+	if j.Tip != "" {
+		data, err := json.Marshal(j)
+		if err != nil {
+			return err
+		}
+		text = string(data)
+	}
+	return x.DB.conn.exec(ctx, "UPDATE rigward_repositories SET judged = $1, indexed_at = $2 WHERE repo = $3", text, stamp(x.Now()), x.Name)
+}

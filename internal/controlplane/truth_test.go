@@ -1,0 +1,201 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/testkeys"
+	"github.com/rigward/rigward/pkg/envelope"
+)
+
+// signer lets a repository sign with a key, as its committer.
+func signer(t testing.TB, r *gittest.Repo, key *testkeys.Key, email string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, key.PEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.Setenv("GIT_AUTHOR_EMAIL", email)
+	r.Setenv("GIT_COMMITTER_EMAIL", email)
+	r.Run("config", "gpg.format", "ssh")
+	r.Run("config", "user.signingkey", file)
+}
+
+// refusals asks which paths the gates refuse, with the rules.
+func refusals(t testing.TB, db *DB, commit string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, q := range Queries() {
+		if q.Name != "refused" {
+			continue
+		}
+		all, _, err := db.Ask(context.Background(), q, Parameters{Repo: "team"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range all {
+			if row[6] == commit {
+				out[row[2].(string)] = row[4].(string)
+			}
+		}
+	}
+	return out
+}
+
+// TestFaultsPastTheGate is J14: what came past the gate is found, whichever rule
+// it breaks, and its lawful neighbour is not. A relay counts as verified where the
+// gates say so and nowhere else.
+func TestFaultsPastTheGate(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	op, mallory := testkeys.Ed25519("op"), testkeys.Ed25519("mallory")
+	signer(t, r, op, "op@example.com")
+	const request = "build/REQUEST.md"
+	r.Commit("begin", map[string]string{
+		".bridge/allowed_signers": op.Line("op@example.com,op-relay", ""),
+		request:                   say("REQUEST", "build", "rig-a", "rig-b", "Please build", nil),
+		"build/STATE.md":          say("STATE", "build", "rig-b", "rig-a", "Going on", nil),
+	}, "-S")
+	n := 0
+	relay := func(key *testkeys.Key, nonce, reply string) (path, text string) {
+		n++
+		if nonce == "" {
+			nonce = fmt.Sprintf("01ARZ3NDEKTSV4RR%010d", n)
+		}
+		return fmt.Sprintf("build/RELAY-%s-%d.md", nonce, n), say("DECISIONS", "build", "op-relay", "rig-a", fmt.Sprint("Decided ", n), func(f *envelope.Fields) {
+			f.Nonce, f.InReplyTo, f.AttestedBy = nonce, hash(reply), key.Fingerprint()
+			f.AttestedAt = r.Run("log", "-1", "--format=%cd", "--date=format:%Y-%m-%dT%H:%M:%S.000Z")
+		})
+	}
+	good, text := relay(op, "", "Please build")
+	lawful := r.Commit("a lawful relay", map[string]string{good: text}, "-S")
+	want := map[string][2]string{} // by commit: path and a rule
+	add := func(id, path, rule string) { want[id] = [2]string{path, rule} }
+	path, text := relay(op, "01ARZ3NDEKTSV4RR0000000001", "Please build")
+	add(r.Commit("a replayed nonce", map[string]string{path: text}, "-S"), path, "relay-nonce")
+	path, text = relay(op, "", "Nobody said this")
+	add(r.Commit("a relay to no turn", map[string]string{path: text}, "-S"), path, "relay-reply")
+	path, text = relay(op, "", "Please build")
+	add(r.Commit("an unsigned relay", map[string]string{path: text}), path, "commit-signed")
+	add(r.Commit("an edit", map[string]string{request: say("REQUEST", "build", "rig-a", "rig-b", "Something else", nil)}), request, "append-only")
+	r.Run("rm", "-q", "build/STATE.md")
+	add(r.Commit("a deletion", nil), "build/STATE.md", "append-only")
+	add(r.Commit("a malformed one", map[string]string{"build/BAD.md": strings.Replace(say("STATE", "build", "rig-b", "rig-a", "Bad", nil), "type: STATE", "type: GOSSIP", 1)}), "build/BAD.md", "envelope-schema")
+	signer(t, r, mallory, "mallory@example.com")
+	path, text = relay(mallory, "", "Please build")
+	add(r.Commit("a relay by another's key", map[string]string{path: text}, "-S"), path, "commit-signed")
+	add(r.Commit("a swap of the signers", map[string]string{".bridge/allowed_signers": mallory.Line("mallory@example.com,op-relay", "")}, "-S"), "", "signers-change")
+	path, text = relay(mallory, "", "Please build")
+	add(r.Commit("a relay by who was swapped in", map[string]string{path: text}, "-S"), path, "commit-signed")
+	signer(t, r, op, "op@example.com")
+	last, text := relay(op, "", "Please build")
+	after := r.Commit("a lawful relay after all that", map[string]string{last: text}, "-S")
+	both(t, func(t *testing.T, target func() Target) {
+		portions, whole := open(t, target()), open(t, target())
+		x := indexer(t, r, portions)
+		x.piece = 3
+		update(t, x)
+		update(t, indexer(t, r, whole))
+		same(t, portions, whole)
+		clean(t, x)
+		for id, w := range want {
+			if got := refusals(t, portions, id); !strings.Contains(got[w[0]], w[1]) {
+				t.Errorf("%s: got %v, expected %s at %s", r.Run("log", "-1", "--format=%s", id), got, w[1], w[0])
+			}
+		}
+		for _, id := range []string{lawful, after} {
+			if got := refusals(t, portions, id); len(got) != 0 {
+				t.Errorf("%s: %v", r.Run("log", "-1", "--format=%s", id), got)
+			}
+		}
+		var verified []string
+		err := each(t.Context(), portions.conn, "SELECT path FROM bridge_messages WHERE attested_by IS NOT NULL AND verdict = 'verified' ORDER BY path", nil, func(r rows) error {
+			var path string
+			err := r.Scan(&path)
+			verified = append(verified, path)
+			return err
+		})
+		if want := []string{good, last}; err != nil || !slices.Equal(verified, want) {
+			t.Errorf("verified are %v, expected %v, %v", verified, want, err)
+		}
+	})
+}
+
+// TestAnyHistory reads random histories with merges of two and more, several
+// refs, rewrites and both object formats in portions, beside each other and at
+// once, and wants all tables to be the same.
+func TestAnyHistory(t *testing.T) {
+	seeds := 12
+	if full() {
+		seeds = 200
+	}
+	kinds := map[string]int{}
+	for seed := range seeds {
+		rnd := rand.New(rand.NewPCG(uint64(seed), 77))
+		o := gittest.Options{Bare: true}
+		if seed%2 == 1 {
+			o.ObjectFormat = "sha256"
+		}
+		r := gittest.New(t, o)
+		line := tangled(t, r, 20+rnd.IntN(60), uint64(1000+seed))
+		sides := strings.Fields(r.Run("for-each-ref", "--format=%(refname)", "refs/gen/"))
+		main := r.Ref("refs/heads/main")
+		if len(sides) > 1 { // an octopus, with the files of main alone
+			args := []string{"-p", main}
+			for _, side := range sides[:min(3, len(sides))] {
+				args = append(args, "-p", side)
+			}
+			main = r.Run(append([]string{"commit-tree", "-m", "octopus", main + "^{tree}"}, args...)...)
+			kinds["octopus"]++
+		}
+		line = append(line, main)
+		target := func() Target { return parse(t, filepath.Join(t.TempDir(), "control.db")) }
+		portions := open(t, target())
+		x := indexer(t, r, portions)
+		x.piece, x.Chunk = 1+rnd.IntN(12), 1+rnd.IntN(12)
+		for at := 0; at < len(line); {
+			r.Run("update-ref", "refs/heads/main", line[at])
+			for i, side := range sides {
+				ref := fmt.Sprintf("refs/heads/side-%d", i)
+				switch rnd.IntN(6) {
+				case 0:
+					r.Run("update-ref", ref, side)
+				case 1:
+					r.Run("update-ref", "-d", ref)
+					kinds["deleted ref"]++
+				case 2:
+					r.Run("update-ref", ref, line[rnd.IntN(at+1)])
+				}
+			}
+			update(t, x)
+			if at > 2 && rnd.IntN(5) == 0 { // a rewrite past the gate
+				at -= 2
+				kinds["rewrite"]++
+				continue
+			}
+			at += 1 + rnd.IntN(1+len(line)/4)
+			if at >= len(line) && r.Ref("refs/heads/main") != main {
+				at = len(line) - 1
+			}
+		}
+		clean(t, x)
+		rebuilt := open(t, target())
+		y := indexer(t, r, rebuilt)
+		update(t, y)
+		hasRows(t, portions, rebuilt)
+		if _, err := x.Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		same(t, portions, rebuilt)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	t.Logf("%d histories, %v", seeds, kinds)
+}

@@ -1,0 +1,154 @@
+// Package order puts the messages of a thread in the order in which people read
+// them (docs/spec/client.md#order). It follows from the messages alone, so that it
+// is the same in every clone and needs no look at the history.
+package order
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/pkg/envelope"
+)
+
+// A Message is what the order needs of one.
+type Message struct {
+	Day     int       // in UTC, since 1970; NoDay where the date cannot be read
+	When    time.Time // UTC
+	Type    string    // "" if it has none
+	File    string
+	Hash    string // of its body, "" if it has none
+	ReplyTo string // in_reply_to
+}
+
+// NoDay comes before all days.
+const NoDay = -1 << 31
+
+// Dated puts a date as an envelope has it into a message.
+func (m *Message) Dated(date string) {
+	m.Day, m.When = NoDay, time.Time{}
+	t, _, err := envelope.ParseTime(date)
+	if err != nil {
+		return
+	}
+	m.When = t.UTC()
+	m.Day = int(m.When.Unix() / 86400)
+	if m.When.Unix() < 0 && m.When.Unix()%86400 != 0 {
+		m.Day--
+	}
+}
+
+// compare is the order as far as two messages alone decide it: UTC day of the
+// date, none first; instant; REQUEST first and RESOLUTION last; file name with
+// numbers as numbers.
+func compare(a, b *Message) int {
+	return cmp.Or(
+		cmp.Compare(a.Day, b.Day),
+		a.When.Compare(b.When),
+		cmp.Compare(rank(a), rank(b)),
+		Names(a.File, b.File),
+	)
+}
+
+func rank(m *Message) int {
+	switch m.Type {
+	case "REQUEST":
+		return 0
+	case "RESOLUTION":
+		return 2
+	}
+	return 1
+}
+
+// Sort puts the messages of a thread in order; of tells what counts of one.
+// Within a day an answer never comes before what it answers by its hash.
+func Sort[T any](all []T, of func(T) Message) {
+	type item struct {
+		Message
+		value T
+	}
+	items := make([]*item, len(all))
+	for i, v := range all {
+		items[i] = &item{of(v), v}
+	}
+	slices.SortStableFunc(items, func(a, b *item) int { return compare(&a.Message, &b.Message) })
+	for start := 0; start < len(items); {
+		end := start + 1
+		for end < len(items) && items[end].Day == items[start].Day {
+			end++
+		}
+		answersLast(items[start:end], func(m *item) *Message { return &m.Message })
+		start = end
+	}
+	for i, m := range items {
+		all[i] = m.value
+	}
+}
+
+// answersLast moves what is answered before its first answer.
+func answersLast[T comparable](day []T, of func(T) *Message) {
+	byHash := map[string]T{}
+	answers := false
+	for _, m := range slices.Backward(day) {
+		if hash := of(m).Hash; hash != "" {
+			byHash[hash] = m // the first one that has it
+		}
+		answers = answers || of(m).ReplyTo != ""
+	}
+	if !answers {
+		return
+	}
+	done := make(map[T]bool, len(day))
+	next := 0
+	for _, m := range slices.Clone(day) {
+		// What m answers, what that answers, and so on; forged hashes that
+		// answer each other in a ring end it, too.
+		var chain []T
+		for there := true; there && !done[m]; {
+			done[m] = true
+			chain = append(chain, m)
+			reply := of(m).ReplyTo
+			if reply == "" {
+				break
+			}
+			m, there = byHash[reply]
+		}
+		for _, c := range slices.Backward(chain) {
+			day[next] = c
+			next++
+		}
+	}
+}
+
+// Names compares file names with numbers as numbers: HANDOFF before
+// HANDOFF-2 before HANDOFF-10.
+func Names(a, b string) int {
+	full := cmp.Compare(a, b)
+	a, b = strings.TrimSuffix(a, ".md"), strings.TrimSuffix(b, ".md")
+	for a != "" && b != "" {
+		na, nb := digits(a), digits(b)
+		if na > 0 && nb > 0 {
+			x, y := strings.TrimLeft(a[:na], "0"), strings.TrimLeft(b[:nb], "0")
+			if c := cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)); c != 0 {
+				return c
+			}
+			a, b = a[na:], b[nb:]
+			continue
+		}
+		if a[0] != b[0] {
+			return cmp.Compare(a[0], b[0])
+		}
+		a, b = a[1:], b[1:]
+	}
+	return cmp.Or(cmp.Compare(len(a), len(b)), full)
+}
+
+// digits counts the digits at the start of s.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
+	}
+	return n
+}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -360,7 +361,7 @@ func (d *demonstration) try(a attempt) (bool, error) {
 	return ok, err
 }
 
-var ruleInBrackets = regexp.MustCompile(`\[([a-z-]+)\]`)
+var ruleInBrackets = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[([a-z-]+)\]`) })
 
 // outcome says what became of a push, in words.
 func outcome(res gitrepo.Result, rule string) string {
@@ -368,7 +369,7 @@ func outcome(res gitrepo.Result, rule string) string {
 		return "accepted"
 	}
 	first := ""
-	for _, m := range ruleInBrackets.FindAllStringSubmatch(string(res.Stderr), -1) {
+	for _, m := range ruleInBrackets().FindAllStringSubmatch(string(res.Stderr), -1) {
 		if m[1] == rule {
 			return "refused: " + rule
 		}

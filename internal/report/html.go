@@ -2,10 +2,9 @@ package report
 
 import (
 	"crypto/sha256"
-	_ "embed" // the page and its style
+	_ "embed" // the style of the page
 	"encoding/base64"
 	"fmt"
-	"html/template"
 	"io"
 	"path"
 	"slices"
@@ -14,12 +13,8 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-var (
-	//go:embed page.html.tmpl
-	pageTemplate string
-	//go:embed page.css
-	pageStyle string
-)
+//go:embed page.css
+var pageStyle string
 
 // Limits of the page.
 const (
@@ -29,11 +24,11 @@ const (
 	maxPageText      = 500 // characters of one field of a turn
 )
 
-// What the template is given. All texts are clean; it escapes them for HTML.
+// What the page is made of. All texts are clean; they are escaped for HTML when it
+// is written.
 type (
 	page struct {
 		Policy   string // Content-Security-Policy
-		Style    template.CSS
 		Gate     string
 		Result   string // clean, findings, undecided
 		Verdict  string
@@ -86,15 +81,10 @@ type (
 // from anywhere, and a Content-Security-Policy that allows its own style and
 // nothing else.
 func writeHTML(w io.Writer, r *Report) error {
-	t, err := template.New("page").Parse(pageTemplate)
-	if err != nil {
-		return err
-	}
 	sum := sha256.Sum256([]byte(pageStyle))
 	verdict, checked, _ := strings.Cut(r.summary(), ": ")
 	p := page{
 		Policy: "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'",
-		Style:  template.CSS(pageStyle),
 		Gate:   r.Gate, Result: r.result(), Exit: r.ExitCode(),
 		Verdict: strings.ToUpper(verdict[:1]) + strings.Replace(verdict[1:], ", ", ": ", 1), Checked: checked,
 		Hint: finding.Clean(r.Hint),
@@ -118,7 +108,7 @@ func writeHTML(w io.Writer, r *Report) error {
 	for _, x := range r.Bundles {
 		p.Bundles = append(p.Bundles, bundleOf(x))
 	}
-	return t.Execute(w, p)
+	return p.write(w)
 }
 
 func threadOf(number int, t Thread) pageThread {

@@ -202,9 +202,6 @@ func (r *Repo) plainRefs(prefixes []string) (list []Ref, ok bool) {
 		return nil, false
 	}
 	values := map[string]string{}
-	if packedRefs(filepath.Join(r.gitDir, "packed-refs"), r.HashLen(), func(name string, id ID) { values[name] = id }) == refUnclear {
-		return nil, false
-	}
 	count := 0
 	err := filepath.WalkDir(filepath.Join(r.gitDir, "refs"), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -219,6 +216,15 @@ func (r *Repo) plainRefs(prefixes []string) (list []Ref, ok bool) {
 		return nil
 	})
 	if err != nil {
+		return nil, false
+	}
+	// git writes a ref there before it takes its file away, so this comes second.
+	state := packedRefs(filepath.Join(r.gitDir, "packed-refs"), r.HashLen(), func(name string, id ID) {
+		if _, loose := values[name]; !loose {
+			values[name] = id
+		}
+	})
+	if state == refUnclear {
 		return nil, false
 	}
 	for name, id := range values {

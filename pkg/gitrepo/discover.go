@@ -120,7 +120,7 @@ func plainCore(text string) (k kind, ok bool) {
 		}
 	}
 	_, said := once["core.bare"]
-	return k, said
+	return k, said && version != "" // without a version git does not heed core.bare
 }
 
 // askPlace asks git, in one process.

@@ -21,14 +21,14 @@ import (
 
 // What is read without git is what git says, in repositories of odd shapes: the
 // oracle is the same package that asks git for everything. GITREPO_ODD=10000 makes
-// so many of them; GITREPO_ODD_SEED repeats one.
+// so many of them; GITREPO_ODD_SEED is the first one, and alone it repeats that one.
 func TestOddShapes(t *testing.T) {
 	count, first := 60, uint64(1)
-	if n, err := strconv.Atoi(os.Getenv("GITREPO_ODD")); err == nil {
-		count = n
-	}
 	if n, err := strconv.ParseUint(os.Getenv("GITREPO_ODD_SEED"), 10, 64); err == nil {
 		count, first = 1, n
+	}
+	if n, err := strconv.Atoi(os.Getenv("GITREPO_ODD")); err == nil {
+		count = n
 	}
 	bases := oddBases(t)
 	tally := map[string]int{}
@@ -484,7 +484,8 @@ func (o *odd) compare() {
 	}
 	a.plain, b.plain = false, false
 	if a != b {
-		t.Errorf("place %+v, git says %+v", a, b)
+		text, _ := os.ReadFile(filepath.Join(o.git, "config"))
+		t.Errorf("place %+v, git says %+v of %q", a, b, text)
 	}
 	if ours.knownGit() {
 		o.tally["configuration without git"]++

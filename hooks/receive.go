@@ -43,7 +43,9 @@ func (g *gate) update(ctx context.Context) error {
 
 // receive judges ref updates at a server.
 func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
-	g.log.receive(updates)
+	if g.log != nil { // git runs the hook, not Gerrit
+		g.log.receive(updates)
+	}
 	own, err := OwnReceiver(g.repo)
 	if err != nil {
 		return err

@@ -41,6 +41,7 @@ type agents struct {
 	files, size, runs int
 	stick, missed     int
 	tmp, tool, only   string
+	clean             func() // before each run, nil for nothing
 }
 
 func (b *agents) run() (err error) {
@@ -104,6 +105,9 @@ func (b *agents) row(name string, ours []string, theirs string, bar float64) err
 	var here, there []time.Duration
 	var memory int64
 	for range b.runs {
+		if b.clean != nil {
+			b.clean()
+		}
 		took, peak, err := measured(exec.Command(ours[0], ours[1:]...))
 		if err != nil {
 			return err

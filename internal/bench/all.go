@@ -22,6 +22,7 @@ type part struct {
 func parts(dir, reference string, quick bool) []part {
 	gates, control := []string{"gates", "-dir", dir}, []string{"control", "-dir", dir}
 	action, bundles, agents, rye := []string{"action"}, []string{"bundles"}, []string{"agentbundle"}, []string{"ryebundle"}
+	image := []string{"image"}
 	client := []string{"client", "-dir", dir, "-reference", reference, "-sizes", "1000,10000,100000"}
 	if quick {
 		gates = append(gates, "-n", "1000", "-rounds", "5")
@@ -30,6 +31,7 @@ func parts(dir, reference string, quick bool) []part {
 		action = append(action, "-n", "1000", "-rounds", "3")
 		bundles = append(bundles, "-only", "0")
 		agents = append(agents, "-files", "50", "-size", "1", "-yardstick", "2", "-runs", "1")
+		image = append(image, "-files", "50", "-size", "1", "-base", "2", "-runs", "1")
 		rye = append(rye, "-items", "200", "-rounds", "2")
 	}
 	return []part{
@@ -38,6 +40,7 @@ func parts(dir, reference string, quick bool) []part {
 		{"action", action},
 		{"bundles", bundles},
 		{"agentbundle", agents},
+		{"image", image},
 		{"ryebundle", rye},
 		{"client", client},
 		{"control", control},

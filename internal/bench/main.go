@@ -30,6 +30,7 @@ func init() {
 		{"action", "the step of the GitHub Action on a pull request", action},
 		{"bundles", "rig-bundle on RigBundles", bundles},
 		{"agentbundle", "rig-bundle on agent bundles", agentBundle},
+		{"image", "rig-bundle image beside buildah", images},
 		{"ryebundle", "verification of a Rye bundle", ryeBundle},
 		{"client", "rig-bridge beside git and the reference client", client},
 		{"control", "the control plane", control},

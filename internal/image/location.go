@@ -84,17 +84,18 @@ func splitTag(s string, abs func(string) string) (path, tag string) {
 	return abs(s[:i]), s[i+1:]
 }
 
-// IsReference reports whether s can only be the reference of a registry: it begins with oci://, or its host has a dot, a
-// port or is localhost, and it ends in a tag or digest.
+// IsReference reports whether s can only be the reference of a registry: its host has a dot, a port or is localhost, and
+// it begins with oci:// or ends in a tag or digest.
 func IsReference(s string) bool {
-	if rest, ok := strings.CutPrefix(s, registryScheme); ok {
-		_, err := name.ParseReference(rest)
-		return err == nil
-	}
+	s, marked := strings.CutPrefix(s, registryScheme)
 	host, rest, ok := strings.Cut(s, "/")
-	if !ok || host != "localhost" && !strings.ContainsAny(host, ".:") || strings.HasPrefix(host, ".") || strings.HasSuffix(host, ":") || !strings.ContainsAny(rest, ":@") {
+	if !ok || host != "localhost" && !strings.ContainsAny(host, ".:") || strings.HasPrefix(host, ".") || strings.HasSuffix(host, ":") {
 		return false
 	}
+	if marked {
+		_, err := name.ParseReference(s)
+		return err == nil
+	}
 	_, err := name.ParseReference(s, name.StrictValidation)
-	return err == nil
+	return err == nil && strings.ContainsAny(rest, ":@")
 }

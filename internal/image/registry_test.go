@@ -300,8 +300,8 @@ func TestLocations(t *testing.T) {
 		}
 	}
 	for s, want := range map[string]bool{
-		"localhost:5000/a:1": true, "ghcr.io/a/b:1": true, "ghcr.io/a/b@" + digestOf(nil): true, "oci://alpine": true,
-		"alpine:3": false, "a/b:1": false, "ghcr.io/a/b": false, "./x.y/b:1": false, "../a/b:1": false, "dist/demo.tar.gz": false, "file:x.y/z:1": false, "gh:a/b@v1": false, "C:/x:1": false,
+		"localhost:5000/a:1": true, "ghcr.io/a/b:1": true, "ghcr.io/a/b@" + digestOf(nil): true, "oci://ghcr.io/a/b": true, "oci://localhost:5000/a": true,
+		"alpine:3": false, "oci://alpine": false, "oci://acme/agent:1": false, "a/b:1": false, "ghcr.io/a/b": false, "./x.y/b:1": false, "../a/b:1": false, "dist/demo.tar.gz": false, "file:x.y/z:1": false, "gh:a/b@v1": false, "C:/x:1": false,
 	} {
 		if IsReference(s) != want {
 			t.Errorf("%q: %v", s, !want)

@@ -13,6 +13,7 @@ import (
 	"github.com/rigward/rigward/internal/bridge"
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/controlplane"
+	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
@@ -34,6 +35,8 @@ func program() *cli.Program {
 				Long:  "Without --once it goes on until it is ended. DIR are repositories, the one here if\nnone is named. Any number of it may run at once.\n",
 				Words: []cli.Word{{Name: "dir", Many: true}},
 				Flags: []cli.Flag{{Name: "--once", Help: "do what there is to do, and end"}, {Name: "--every", Value: "D", Help: "how often to look for what is new (1s)"}}},
+			{Name: "status", Short: "how far it is, and what went wrong last",
+				Flags: []cli.Flag{{Name: "--json", Help: "as one JSON object"}, {Name: "--metrics", Value: "FILE", Help: "write metrics of Prometheus into a file"}}},
 			{Name: "rename", Short: "give a repository another name in the database", Words: []cli.Word{{Name: "old", Required: true}, {Name: "new", Required: true}}},
 			{Name: "move", Short: "let this repository take the place of the one that the database has under its name"},
 			{Name: "record", Short: "after a client's command"},
@@ -78,6 +81,8 @@ func Main(ctx context.Context, env *hooks.Env) int {
 	switch c.Name {
 	case "ship":
 		return a.ship(ctx, line)
+	case "status":
+		return a.status(ctx, line)
 	case "rename":
 		return a.rename(ctx, line.Words)
 	case "move":
@@ -185,6 +190,15 @@ func short(id string) string { return id[:min(12, len(id))] }
 // maxDifferences is how many differences are printed one by one.
 const maxDifferences = 50
 
+// checked notes that the index was compared with the history.
+func (a *app) checked(p *place, differences int) {
+	box := outbox.Dir(p.repo.CommonDir())
+	var state outbox.State
+	state.Read(box)
+	state.Checked, state.Wrong = a.env.Now().UTC().Format(outbox.Time), differences
+	_ = state.Write(box) // what was found is told all the same
+}
+
 func (a *app) index(ctx context.Context, line cli.Line) int {
 	all, check := line.Has("--all"), line.Has("--check")
 	if all && check {
@@ -205,6 +219,9 @@ func (a *app) index(ctx context.Context, line cli.Line) int {
 		found, n, err := x.Check(ctx, maxDifferences)
 		if err != nil {
 			return a.fail(err)
+		}
+		if p.server {
+			a.checked(p, n)
 		}
 		for _, d := range found {
 			fmt.Fprintf(a.env.Stdout, "%s: %s\n", finding.Clean(d.What), d.Message)

@@ -214,3 +214,44 @@ func TestKilledHooksAndShippers(t *testing.T) {
 		t.Logf("%d of %d pushes landed, %d records of %d pushes", landed, rounds, len(b.Records), len(pushes))
 	})
 }
+
+// TestStatus: how far the index is, what waits, what was found, as text, JSON and
+// metrics.
+func TestStatus(t *testing.T) {
+	bare, clone := server(t, "team", "")
+	hook(t, bare)
+	if got := control(bare, "status", "--json"); got.code != 1 || !strings.Contains(got.out, `"problem":"the control plane `) {
+		t.Errorf("without a database: exit %d: %s%s", got.code, got.out, got.err)
+	}
+	clone.Commit("x", map[string]string{"build/ACK.md": say("ACK", "build", "rig-b", "rig-a", "Seen")})
+	if p := clone.Push("-q", "origin", "main"); p.Code != 0 {
+		t.Fatal(p.Stderr)
+	}
+	agrees(t, bare)
+	read := func(code int) (s status) {
+		t.Helper()
+		got := control(bare, "status", "--json")
+		if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != code {
+			t.Errorf("exit %d, %v: %s%s", got.code, err, got.out, got.err)
+		}
+		return s
+	}
+	if s := read(0); s.Behind != 0 || s.Waiting != 0 || s.Shipped != 3 || s.AsOf.Commit != s.Head || s.Head != bare.Ref("refs/heads/main") || s.Problem != "" || s.Checked == "" || s.Done == "" {
+		t.Errorf("%+v", s)
+	}
+	clone.Commit("x", map[string]string{"build/STATE.md": say("STATE", "build", "rig-b", "rig-a", "On")})
+	bare.Run("fetch", "-q", clone.Dir, "main:main") // past the hooks
+	if s := read(1); s.Behind != 1 || s.AsOf.Commit == s.Head {
+		t.Errorf("%+v", s)
+	}
+	control(bare, "status", "--metrics", "rigward.prom")
+	data, err := os.ReadFile(filepath.Join(bare.Dir, "rigward.prom"))
+	for _, want := range []string{"# TYPE rigward_commits_behind gauge\nrigward_commits_behind{repo=\"team\"} 1\n", "rigward_records_total{repo=\"team\"} 3\n", "rigward_problem{repo=\"team\"} 0\n"} {
+		if err != nil || !strings.Contains(string(data), want) {
+			t.Errorf("%v: no %q in\n%s", err, want, data)
+		}
+	}
+	if got := control(bare, "status"); !strings.HasPrefix(got.out, "rig-hook: status repo=team database=") {
+		t.Error(got.out)
+	}
+}

@@ -311,14 +311,21 @@ func dialPostgres(ctx context.Context, t Target, write bool) (conn, error) {
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = "rig-control"
 	}
-	if !write {
-		config.RuntimeParams["default_transaction_read_only"] = "on"
-	}
+	// Behind a pooler of transactions (pgbouncer) nothing may be left in a
+	// session, and no parameter given at its start.
+	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	c, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, told(ctx, t, driver(err))
 	}
-	return &postgresConn{c}, nil
+	p := &postgresConn{c}
+	if !write { // one transaction until the end, in which all questions see the same
+		if err := p.exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
+			p.close()
+			return nil, told(ctx, t, err)
+		}
+	}
+	return p, nil
 }
 
 func (p *postgresConn) postgres() bool { return true }

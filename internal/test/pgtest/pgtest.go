@@ -20,6 +20,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 var (
@@ -74,6 +75,50 @@ func Query(t testing.TB, database, statement string) string {
 		t.Fatalf("%s: %v\n%s", statement, err, out)
 	}
 	return strings.TrimSpace(out)
+}
+
+// Pooled makes an empty database and returns its address behind a pgbouncer that
+// pools transactions, and its name; it skips the test where there is none.
+func Pooled(t testing.TB) (address, name string) {
+	t.Helper()
+	direct := Database(t)
+	name, _, _ = strings.Cut(strings.TrimPrefix(direct, "postgres:///"), "?")
+	program, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		t.Skip("no pgbouncer is installed (apt-get install pgbouncer)")
+	}
+	place, err := os.MkdirTemp("/tmp", "pgbouncer-") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(place) })
+	text := "[databases]\n* = host=" + dir + " user=postgres\n[pgbouncer]\npool_mode = transaction\nlisten_addr =\nlisten_port = 6432\nunix_socket_dir = " + place +
+		"\nauth_type = any\nmax_client_conn = 50\ndefault_pool_size = 2\n"
+	if err := os.WriteFile(filepath.Join(place, "ini"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() == 0 {
+		if out, err := exec.Command("chown", "-R", "postgres", place).CombinedOutput(); err != nil {
+			t.Fatalf("chown: %v: %s", err, out)
+		}
+	}
+	cmd := as(exec.Command(program, "-q", filepath.Join(place, "ini")))
+	cmd.Dir = "/"
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+	})
+	for range 200 {
+		if _, err := os.Stat(filepath.Join(place, ".s.PGSQL.6432")); err == nil {
+			return "postgres:///" + name + "?host=" + place + "&port=6432&user=postgres", name
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal("pgbouncer does not start")
+	return "", ""
 }
 
 func start() {

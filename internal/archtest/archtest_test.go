@@ -176,6 +176,24 @@ func TestDriversAreApart(t *testing.T) {
 	}
 }
 
+// TestStartsAreLean holds out of the programs that run at each commit and push what
+// costs every start of them: a template engine keeps all methods of all types in a
+// program, and go-git and a schema engine set up tables.
+func TestStartsAreLean(t *testing.T) {
+	heavy := []string{"html/template", "text/template", "net/http", "encoding/gob", "github.com/go-git/", "github.com/santhosh-tekuri/"}
+	all := load(t)
+	for _, name := range []string{"cmd/rig-hook", "cmd/rig-bridge"} {
+		if !slices.Contains(all[name].Deps, "regexp") {
+			t.Errorf("%s depends on nothing that is known, so nothing was tested", name)
+		}
+		for _, d := range all[name].Deps {
+			if slices.ContainsFunc(heavy, func(h string) bool { return d == h || strings.HasSuffix(h, "/") && strings.HasPrefix(d, h) }) {
+				t.Errorf("%s depends on %s", name, d)
+			}
+		}
+	}
+}
+
 // TestProtocolIsApart holds the SDK of MCP in rig-mcp, for the same reason.
 func TestProtocolIsApart(t *testing.T) {
 	linked := false

@@ -6,11 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-git/go-billy/v5/osfs"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/storage/filesystem"
-
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/change"
 	"github.com/rigward/rigward/pkg/finding"
@@ -213,25 +208,13 @@ func (g *Gate) commit(ctx context.Context, name, what string) (string, error) {
 
 // tip returns the commit of a branch as the checkout knows it from its remote,
 // "" if it does not: a new ref is compared to it. No ref of another name counts,
-// whatever git would take the name for. A repository of a form that go-git does
-// not know is git's to read.
+// whatever git would take the name for.
 func tip(repo *gitrepo.Repo, branch string) (string, error) {
 	if branch == "" {
 		return "", nil
 	}
-	name := plumbing.NewRemoteReferenceName("origin", branch)
-	if err := gitrepo.CheckRefName(name.String()); err != nil {
-		return "", err
-	}
-	refs := filesystem.NewStorage(osfs.New(repo.CommonDir()), cache.NewObjectLRUDefault())
-	if ref, err := refs.Reference(name); err == nil && ref.Type() == plumbing.HashReference && repo.ObjectFormat() == "sha1" {
-		return ref.Hash().String(), nil
-	}
-	id, ok, err := repo.Ref(name.String())
-	if err != nil || !ok {
-		return "", err
-	}
-	return id, nil
+	id, _, err := repo.Ref("refs/remotes/origin/" + branch)
+	return id, err
 }
 
 // resolve looks up the commit that an event or an input names. A name that

@@ -39,6 +39,11 @@ func findPlain(env Env) (p place, ok bool) {
 			return place{}, false
 		}
 	}
+	if dir, set := env.Lookup("GIT_OBJECT_DIRECTORY"); set { // without it git sees no repository
+		if st, err := os.Stat(env.path(dir)); err != nil || !st.IsDir() {
+			return place{}, false
+		}
+	}
 	for _, name := range []string{"commondir", "reftable", "config.worktree", "gitdir"} {
 		if _, err := os.Lstat(filepath.Join(p.gitDir, name)); !errors.Is(err, fs.ErrNotExist) {
 			return place{}, false

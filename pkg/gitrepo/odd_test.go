@@ -66,6 +66,8 @@ type odd struct {
 	did   []string
 	tally map[string]int
 	hash  int
+
+	unknown bool // git is asked for all but refs
 }
 
 // oddBases makes the repositories from which odd ones are made.
@@ -487,7 +489,7 @@ func (o *odd) compare() {
 		text, _ := os.ReadFile(filepath.Join(o.git, "config"))
 		t.Errorf("place %+v, git says %+v of %q", a, b, text)
 	}
-	if ours.knownGit() {
+	if o.unknown = !ours.knownGit(); !o.unknown {
 		o.tally["configuration without git"]++
 	}
 	_, err = ours.Config("a.b")
@@ -563,7 +565,9 @@ func listRefs(r *Repo) (list []Ref, err error) {
 // agree reports whether both have an answer. Where git has one, it is to be had;
 // where git has none, there must be none, too.
 func (o *odd) agree(what string, err, askedErr error) bool {
-	if err == nil && askedErr != nil && strings.Contains(askedErr.Error(), "/packed-refs:") {
+	if err == nil && askedErr != nil && o.unknown {
+		o.tally["refs beside a configuration that git refuses"]++ // all else is asked of git
+	} else if err == nil && askedErr != nil && strings.Contains(askedErr.Error(), "/packed-refs:") {
 		o.tally["loose refs beside a broken packed-refs"]++ // which git reads to list refs, and not to read one
 	} else if (err == nil) != (askedErr == nil) {
 		o.t.Errorf("%s: error %v, git says %v", what, err, askedErr)

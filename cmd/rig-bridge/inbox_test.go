@@ -315,6 +315,48 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// TestNewestLast: of the messages of one day the one that was committed last is
+// last, whatever its name is, for thread, status, inbox and reply.
+func TestNewestLast(t *testing.T) {
+	w := talking(t)
+	for _, typ := range []string{"RESPONSE", "VERIFY", "RESPONSE", "DECISIONS", "RESULT", "ACK"} { // DECISIONS.md stands before all of them
+		if typ == "RESULT" {
+			if in := w.box("b", "wait", "--timeout", "20"); !strings.Contains(in.shown(), "t-two/DECISIONS.md unread,turn\n") || strings.Count(in.shown(), "turn") != 2 {
+				t.Errorf("%s", in.shown())
+			}
+			w.ok("b", "reply", "t-two", "--tldr", "answers the newest")
+			if text := w.read("b/t-two/RESPONSE-3.md"); !strings.Contains(text, "in_reply_to: "+w.bodyHash("b/t-two/DECISIONS.md")) {
+				t.Error(text)
+			}
+		}
+		w.ok("a", "send", typ, "--thread", "t-two", "--to", "rig-b")
+	}
+	w.ok("b", "sync", "--auto")
+	want := "REQUEST.md RESPONSE.md VERIFY.md RESPONSE-2.md DECISIONS.md RESPONSE-3.md RESULT.md ACK.md"
+	var files []string
+	for line := range strings.Lines(w.ok("b", "thread", "t-two").stdout) {
+		if _, file, found := strings.Cut(line, " file="); found {
+			files = append(files, strings.Fields(file)[0])
+		}
+	}
+	if got := strings.Join(files, " "); got != want {
+		t.Errorf("%s, expected %s", got, want)
+	}
+	for _, flag := range []string{"--wide", "--to"} {
+		if o := w.ok("b", "status", flag, "--json"); !strings.Contains(o.stdout, `"filename":"ACK.md"`) {
+			t.Errorf("%s: %s", flag, o.stdout)
+		}
+	}
+	if in := w.box("b", "inbox"); !strings.Contains(in.shown(), "t-two/RESULT.md unread,turn\n") {
+		t.Error(in.shown())
+	}
+	// What is not committed yet comes behind it.
+	w.write("b/t-two/AAA.md", strings.Replace(w.read("b/t-two/ACK.md"), "type: ACK", "type: STATE", 1))
+	if out := w.ok("b", "thread", "t-two").stdout; !strings.Contains(out[strings.LastIndex(out, "envelope="):], "file=AAA.md") {
+		t.Error(out)
+	}
+}
+
 // TestWaitFetchesFirst: what is there already does not keep wait from telling what
 // the server has, and a thread that nobody has opened yet is waited for.
 func TestWaitFetchesFirst(t *testing.T) {

@@ -174,6 +174,7 @@ func (r *run) lastTo(w *work, c config, thread string) (string, error) {
 		m.verdict = verdicts.Of(m.file, m.blob)
 		return !m.isTo(c.rigID)
 	})
+	placed(verdicts, ms)
 	sortMessages(ms)
 	if len(ms) == 0 {
 		return "", fail(codeRefused, "no message of %s is to %s", quote(thread), quote(c.rigID)).withHint("rig-bridge sync --auto").orTool("%s", syncing.tool)

@@ -129,8 +129,8 @@ func TestStatusOfUnlisted(t *testing.T) {
 			t.Errorf("thread %s: exit %d\n%s%s", thread, code, out.String(), errs.String())
 		}
 	}
-	commit("t-one/B.md")
 	commit("t-one/A.md")
+	commit("t-one/B.md")
 	latest("t-one", "B.md")
 	c.git("rm", "-q", "--cached", "t-one/B.md")
 	latest("t-one", "B.md")

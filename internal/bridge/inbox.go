@@ -287,7 +287,14 @@ func (m *message) decides() bool {
 // turnOf returns the last word of a thread that is open, nil if there is none:
 // the last message that is no ACK, of those that the gates take.
 func (w *work) turnOf(verdicts *verdict.Thread, s seen) (*message, error) {
+	if len(s.latest) > 1 {
+		placed(verdicts, s.latest)
+	}
 	if m := s.last(); m != nil && m.env != nil {
+		m, err := w.newest(verdicts, m, true)
+		if err != nil {
+			return nil, err
+		}
 		m.verdict = verdicts.Of(m.file, m.blob)
 		switch {
 		case m.apart():
@@ -314,6 +321,7 @@ func (w *work) turnOf(verdicts *verdict.Thread, s seen) (*message, error) {
 		m.verdict = verdicts.Of(m.file, m.blob)
 		return m.env == nil || m.apart()
 	})
+	placed(verdicts, ms)
 	if slices.ContainsFunc(ms, func(m *message) bool { return m.valid() && m.env.Type == "RESOLUTION" }) {
 		return nil, nil
 	}

@@ -70,6 +70,7 @@ func (r *run) answers(w *work, c config, thread, reply string, ms []*message) (*
 		}
 		return committed[i], nil
 	}
+	placed(verdicts, committed)
 	sortMessages(committed)
 	if reply == latestMessage {
 		return latestOther(c, thread, committed, book)

@@ -46,6 +46,7 @@ type threadRow struct {
 	Unread        *int           `json:"unread,omitempty"` // messages to the rig of To
 
 	latest *message
+	tied   []*message // the messages of its day
 	place  place
 	toRig  int // messages to the rig of To
 }
@@ -266,7 +267,7 @@ func (r *run) rows(w *work, o *statusObject, threads []seen, head string, proble
 		}
 		*problems = append(*problems, g.bad...)
 		row := threadRow{ThreadID: g.name, EnvelopeCount: g.count, InvalidCount: g.invalid, IsClosed: g.closed, FrozenUntil: until,
-			latest: g.last(), place: place{g.name, g.tree}, toRig: g.toRig(o.To)}
+			latest: g.last(), tied: g.latest, place: place{g.name, g.tree}, toRig: g.toRig(o.To)}
 		if row.latest == nil { // no message of it can be read
 			row.latest = g.bad[len(g.bad)-1]
 		}
@@ -298,7 +299,17 @@ func (r *run) whose(w *work, o *statusObject) error {
 	commits := make([]string, len(o.Threads))
 	for i := range o.Threads {
 		row := &o.Threads[i]
-		row.latest.verdict = book.Thread(row.ThreadID).Of(row.latest.file, row.latest.blob)
+		verdicts := book.Thread(row.ThreadID)
+		if len(row.tied) > 1 { // as the work tree holds it
+			placed(verdicts, row.tied)
+			sortMessages(row.tied)
+			row.latest = row.tied[len(row.tied)-1]
+		}
+		if row.latest, err = w.newest(verdicts, row.latest, false); err != nil {
+			return err
+		}
+		row.describe()
+		row.latest.verdict = verdicts.Of(row.latest.file, row.latest.blob)
 		v := jsonOf(row.latest.verdict)
 		row.Latest.Verdict, commits[i] = &v, row.latest.verdict.Commit
 	}

@@ -163,7 +163,7 @@ func (v *validation) file(name, full string, mode fs.FileMode, named bool) {
 		return
 	}
 	thread, file := splitPath(path)
-	word := v.work.verdictOf(v.book.Thread(thread), file, data)
+	word, _ := v.work.verdictOf(v.book.Thread(thread), file, data)
 	v.result(name, e, append(fs, refusals(word, fs)...), &word)
 }
 

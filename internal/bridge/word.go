@@ -231,7 +231,7 @@ func (r *run) judged(w *work, b *verdict.Book, thread string, ms []*message) (al
 	here := map[string]bool{}
 	for _, m := range ms {
 		here[m.file] = true
-		m.verdict = w.verdictOf(t, m.file, m.data)
+		m.verdict, m.seq = w.verdictOf(t, m.file, m.data)
 		if m.data == nil { // a link, say
 			m.verdict = verdict.Verdict{State: verdict.NotCommitted}
 			if v, refused := t.Latest(m.file); refused {
@@ -268,6 +268,7 @@ func (r *run) judged(w *work, b *verdict.Book, thread string, ms []*message) (al
 		m := newMessage(thread, file, slices.Clone(o.Data))
 		m.blob, m.verdict = o.ID, t.Of(file, o.ID)
 		m.commit, m.restored = m.verdict.Commit, true
+		m.seq = t.Place(file, o.ID)
 		all = append(all, m)
 		return nil
 	})
@@ -277,8 +278,8 @@ func (r *run) judged(w *work, b *verdict.Book, thread string, ms []*message) (al
 	return all, gone, nil
 }
 
-// verdictOf is the verdict of a file of the work tree.
-func (w *work) verdictOf(t *verdict.Thread, file string, data []byte) verdict.Verdict {
+// verdictOf is the verdict of a file of the work tree, and its place in the history.
+func (w *work) verdictOf(t *verdict.Thread, file string, data []byte) (verdict.Verdict, int) {
 	blob := w.blobID(data)
 	if lf := withoutCR(data); !t.Committed(file, blob) && len(lf) != len(data) {
 		// As a work tree with other line ends holds it.
@@ -290,7 +291,7 @@ func (w *work) verdictOf(t *verdict.Thread, file string, data []byte) verdict.Ve
 	if v.Word != "" && v.State == verdict.NotCommitted {
 		v.State, v.Rules, v.Reason = verdict.Refused, []string{"append-only"}, "what was accepted was changed in this work tree"
 	}
-	return v
+	return v, t.Place(file, blob)
 }
 
 // withoutCR is what git stores of a file whose line ends it converts.

@@ -58,6 +58,16 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 			if len(all) == 0 {
 				continue
 			}
+			// Messages are written in the order of the history; those of a commit are one.
+			came := map[string]int{}
+			for _, w := range all {
+				if first, known := came[w.commit]; !known || int(w.id) < first {
+					came[w.commit] = int(w.id)
+				}
+			}
+			for _, w := range all {
+				w.order.Came = came[w.commit]
+			}
 			slices.SortFunc(all, func(a, b *word) int { return strings.Compare(a.commit, b.commit) })
 			order.Sort(all, func(w *word) order.Message { return w.order })
 			last := all[len(all)-1]

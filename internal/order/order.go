@@ -1,6 +1,6 @@
 // Package order puts the messages of a thread in the order in which people read
-// them (docs/spec/client.md#order). It follows from the messages alone, so that it
-// is the same in every clone and needs no look at the history.
+// them (docs/spec/client.md#order). Where nobody says when they came it follows from
+// the messages alone.
 package order
 
 import (
@@ -16,6 +16,7 @@ import (
 type Message struct {
 	Day     int       // in UTC, since 1970; NoDay where the date cannot be read
 	When    time.Time // UTC
+	Came    int       // a higher number came by a later commit; 0: not yet, or not known
 	Type    string    // "" if it has none
 	File    string
 	Hash    string // of its body, "" if it has none
@@ -40,12 +41,13 @@ func (m *Message) Dated(date string) {
 }
 
 // compare is the order as far as two messages alone decide it: UTC day of the
-// date, none first; instant; REQUEST first and RESOLUTION last; file name with
-// numbers as numbers.
+// date, none first; instant; the commit that brought it; REQUEST first and
+// RESOLUTION last; file name with numbers as numbers.
 func compare(a, b *Message) int {
 	return cmp.Or(
 		cmp.Compare(a.Day, b.Day),
 		a.When.Compare(b.When),
+		cmp.Compare(uint(a.Came-1), uint(b.Came-1)), // 0 comes last
 		cmp.Compare(rank(a), rank(b)),
 		Names(a.File, b.File),
 	)

@@ -14,6 +14,7 @@
 package verdict
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -413,9 +414,13 @@ func (b *Book) Behind() (why, hint string) {
 
 // A Thread holds the verdicts of one thread.
 type Thread struct {
-	book  *Book
-	files map[string][]record
+	book   *Book
+	files  map[string][]record
+	places map[version]int
 }
+
+// A version is what a file held.
+type version struct{ file, blob string }
 
 // Thread returns the verdicts of a thread.
 func (b *Book) Thread(name string) *Thread {
@@ -423,11 +428,47 @@ func (b *Book) Thread(name string) *Thread {
 	if err != nil { // what was kept was removed or changed meanwhile
 		b.pending, records = true, nil
 	}
-	t := &Thread{b, map[string][]record{}}
-	for _, r := range records {
+	t := &Thread{b, map[string][]record{}, make(map[version]int, len(records))}
+	n := 0
+	for i, r := range records {
+		if i == 0 || records[i-1].commit != r.commit {
+			n++
+		}
 		t.files[r.name] = append(t.files[r.name], r)
+		if v := (version{r.name, r.blob}); t.places[v] == 0 {
+			t.places[v] = n
+		}
 	}
 	return t
+}
+
+// Place says in which order the commits brought the content of files to the
+// thread: a higher number came later, the same one with the same commit. It is 0
+// for what no commit that is judged has brought.
+func (t *Thread) Place(file, blob string) int { return t.places[version{file, blob}] }
+
+// A Version is what a file held, and its Place.
+type Version struct {
+	File, Blob string
+	Place      int
+}
+
+// After returns what came after a place and was not taken out again, the newest
+// first.
+func (t *Thread) After(place int) (out []Version) {
+	for v, at := range t.places {
+		if at > place && v.blob != "" {
+			out = append(out, Version{v.file, v.blob, at})
+		}
+	}
+	if len(out) > 0 {
+		gone := t.Removed()
+		out = slices.DeleteFunc(out, func(v Version) bool { return gone[v.File].Blob == v.Blob })
+	}
+	slices.SortFunc(out, func(a, b Version) int {
+		return cmp.Or(cmp.Compare(b.Place, a.Place), cmp.Compare(a.File, b.File), cmp.Compare(a.Blob, b.Blob))
+	})
+	return out
 }
 
 // Of returns the verdict of a file with certain content, by the id that git

@@ -96,13 +96,16 @@ var hintElsewhere = map[string]struct{ test, words string }{
 	"%s, which takes the commit out; then relay it again":                                                            {"TestHintOldRelay", "is a relay attested more than"},
 	"%s; or --in-reply-to %s, if that is meant":                                                                      {"TestRepliesToWhatIsAccepted", "is not known: "},
 	"--body-file - waits for it; </dev/null says that there is none":                                                 {"TestWhatCannotBeTakenBack", "--body-file - waits for it"},
+	"%s must be set before a message can be sent: `%s`":                                                              {"TestUnsignedInWords", "must be set before a message can be sent: `"},
+	"%s lists a key of %s, and messages are not signed yet: `%s`":                                                    {"TestUnsignedInWords", "and messages are not signed yet: `"},
+	"messages will be unsigned, so that nobody can verify who wrote them; to sign them: `%s`":                        {"TestUnsignedInWords", "to sign them: `"},
 	"core.hooksPath is set, no hooks were installed; to install them there run `rig-hook install --into-hooks-path`": {"TestHintHooksPath", "rig-hook install --into-hooks-path"},
 	"git config user.email <address>":                                                                                {"TestHintRelay", "git config user.email <address>"},
 	"git config user.name <name>":                                                                                    {"TestHintRelay", "git config user.name <name>"},
 	"git merge --ff-only --no-verify-signatures %s":                                                                  {"TestSettings", "git merge --ff-only --no-verify-signatures"},
-	"git reset -q -- %s":                                                                                             {"TestStagedScaffold", "git reset -q -- "},
-	"git sparse-checkout add ":                                                                                       {"TestSparseCheckout", "git sparse-checkout add"},
-	"git sparse-checkout add %s":                                                                                     {"TestSparseCheckout", "git sparse-checkout add"},
+	"git reset -q -- %s":         {"TestStagedScaffold", "git reset -q -- "},
+	"git sparse-checkout add ":   {"TestSparseCheckout", "git sparse-checkout add"},
+	"git sparse-checkout add %s": {"TestSparseCheckout", "git sparse-checkout add"},
 	"look at it with `git log --patch ..%s`; if it is to stand, a person takes it with `git merge --ff-only %s`": {"TestHintRefused", "no commands in"},
 	"rm %s, then rig-bridge read THREAD marks anew what was read":                                                {"TestBrokenMarks", "hint: rm "},
 	"whom to trust changes; `rig-bridge sync --auto` takes it":                                                   {"TestFirstSignersArrive", "`rig-bridge sync --auto` takes it"},
@@ -305,10 +308,11 @@ var hintCases = map[string]hintCase{
 		p.does("a", strings.Replace(strings.Replace(hint, "<name>", "A", 1), "<address>", "a@example.com", 1), ", or")
 		p.ok("a", state...)
 	}},
-	"a relay of a rig": {[]string{"rig-bridge init --rig-id %s-relay --force"}, func(p *player) {
+	"a relay of a rig": {[]string{"in the operator's own clone, never in an agent's: rig-bridge init --rig-id %s-relay --force"}, func(p *player) {
 		relay := p.relaying()
 		p.ok("op", "init", "--rig-id", "op", "--force", "--no-hooks")
-		p.does("op", p.refused("op", relay...), "")
+		_, command, _ := strings.Cut(p.refused("op", relay...), "an agent's: ")
+		p.does("op", command, "")
 		p.ok("op", relay...)
 	}},
 	"an operator without a name": {[]string{"git config %s <value>"}, func(p *player) {
@@ -508,6 +512,19 @@ var hintCases = map[string]hintCase{
 		_, line, _ := strings.Cut(p.refused("op", relay...), " and pushes: ")
 		p.commitFiles("a", map[string]string{".bridge/allowed_signers": other + line + "\n"})
 		p.git("op", "pull", "-q")
+		p.ok("op", relay...)
+	}},
+	"a key of an agent": {[]string{"git config user.signingkey <the operator's own key>; this one is that of %s"}, func(p *player) {
+		relay := p.relaying()
+		agent := strings.Replace(p.operator("agent"), "agent@example.com,agent-relay", "op@example.com,rig-b", 1)
+		p.commitFiles("a", map[string]string{".bridge/allowed_signers": p.read("a/.bridge/allowed_signers") + agent})
+		p.git("op", "pull", "-q")
+		p.git("op", "config", "user.signingkey", "../home/agent.pub")
+		hint := p.refused("op", relay...)
+		if strings.Contains(hint, "ssh-ed25519") || strings.Contains(hint, "op-relay") {
+			p.t.Errorf("the hint makes an agent the operator: %s", hint)
+		}
+		p.does("op", strings.Replace(hint, "<the operator's own key>", "../home/op.pub", 1), ";")
 		p.ok("op", relay...)
 	}},
 	"a key that is revoked": {[]string{"git config user.signingkey <a key that is listed and not revoked>"}, func(p *player) {

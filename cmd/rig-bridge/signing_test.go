@@ -223,3 +223,55 @@ func (w *world) agent(key string) {
 		}
 	}
 }
+
+// TestUnsignedInWords: a new rig is told what keeps it from sending and from being
+// verified, with the commands that mend it, and a message that could be signed and
+// is not says so.
+func TestUnsignedInWords(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.git(".", "clone", "-q", "origin.git", "a")
+	command := func(o outcome, before string) string {
+		t.Helper()
+		_, rest, found := strings.Cut(o.stderr, before)
+		c, _, _ := strings.Cut(rest, "`")
+		if !found || o.code != 0 {
+			t.Fatalf("%q is not in %+v", before, o)
+		}
+		return strings.NewReplacer("<name>", "A", "<address>", "rig@example.com", "<file of the public key>", w.path("home/rig.pub")).Replace(c)
+	}
+	again := []string{"init", "--rig-id", "rig-a", "--no-hooks"}
+	o := w.ok("a", again...)
+	o.says(t, 0, "user.name and user.email must be set")
+	w.shell("a", command(o, "must be set before a message can be sent: `"))
+	sign := command(w.ok("a", again...), "to sign them: `")
+	if o := w.ok("a", again...); strings.Contains(o.stderr, "must be set") {
+		t.Error(o.stderr)
+	}
+	os.Mkdir(w.path("a/t-one"), 0o755)
+	send := []string{"send", "STATE", "--thread", "t-one", "--to", "rig-b"}
+	if o := w.ok("a", send...); strings.Contains(o.stderr, "unsigned") { // nobody expects it
+		t.Error(o.stderr)
+	}
+	line := strings.Replace(w.operator("rig"), ",rig-relay", ",rig-a", 1)
+	w.commitFiles("a", map[string]string{".bridge/allowed_signers": line})
+	if got := command(w.ok("a", again...), "and messages are not signed yet: `"); got != sign {
+		t.Errorf("%q, expected %q", got, sign)
+	}
+	o = w.ok("a", append(send, "--json")...)
+	if !strings.Contains(o.stdout, `"rule":"commit-signed"`) || !strings.Contains(o.stdout, "the message is unsigned, though .bridge/allowed_signers lists a key of rig-a") {
+		t.Error(o.stdout)
+	}
+	// What is left to do is told, and doing it ends the warning.
+	w.git("a", "config", "gpg.format", "ssh")
+	if got := command(w.ok("a", send...), "lists a key of rig-a; `"); got != strings.TrimPrefix(sign, "git config gpg.format ssh && ") {
+		t.Errorf("%q", got)
+	}
+	w.shell("a", sign)
+	for _, args := range [][]string{send, again} {
+		if o := w.ok("a", args...); strings.Contains(o.stderr, "signed") {
+			t.Error(o.stderr)
+		}
+	}
+	w.ok("a", "thread", "t-one").says(t, 0, "signed by rig@example.com ", " as rig-a, verified")
+}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -203,5 +204,70 @@ func TestAgentsPage(t *testing.T) {
 	out, err := w.command(".", "sh", "-c", hooked).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "message=t-one/REQUEST.md type=REQUEST from=rig-b why=unread,turn") {
 		t.Errorf("%v %s", err, out)
+	}
+}
+
+// TestTwoAgents plays the page: its commands set up a guarded server, an operator
+// and two agents, whose messages and whose operator's decision are verified.
+func TestTwoAgents(t *testing.T) {
+	page, err := os.ReadFile("../../docs/agents.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	for _, key := range []string{"operator", "rig-a", "rig-b"} {
+		w.write("home/.ssh/x", "")
+		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", w.path("home/.ssh/"+key)).CombinedOutput(); err != nil {
+			t.Skipf("ssh-keygen does not run: %v %s", err, out)
+		}
+	}
+	play := func(dir, has string, other ...string) string {
+		t.Helper()
+		for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+			if !strings.Contains(m[1], has) {
+				continue
+			}
+			script := strings.NewReplacer(append(other, "URL", w.path("team.git"), "DIR", w.path("bridge-a"))...).Replace(m[1])
+			out, err := w.command(dir, "sh", "-ec", script).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v %s\n%s", err, script, out)
+			}
+			return string(out)
+		}
+		t.Fatalf("no block of the page has %q", has)
+		return ""
+	}
+	play(".", "rig-hook install --server")
+	play(".", "Who may sign")
+	w.git("team.git", "config", "--unset", "rigward.bootstrap")
+	play(".", "bridge-a && cd")
+	play(".", "bridge-a && cd", "bridge-a", "bridge-b", "rig-a", "rig-b", "Agent A", "Agent B", "a@example.com", "b@example.com")
+	a, b := w.agent("bridge-a"), w.agent("bridge-b")
+	a.ok("send", dict{"type": "REQUEST", "thread": "hello", "to": []string{"rig-b"}, "tldr": "Which day is it?"})
+	verified := func(o dict, file string) {
+		t.Helper()
+		for _, i := range o["items"].([]any) {
+			if m := i.(dict); strings.HasPrefix(m["path"].(string), file) && m["verdict"].(dict)["state"] == "verified" {
+				return
+			}
+		}
+		t.Errorf("no %s that is verified in %v", file, o)
+	}
+	o, _ := b.ok("wait", dict{"seconds": 20})
+	verified(o, "hello/REQUEST.md")
+	b.ok("reply", dict{"message": "hello", "tldr": "Sunday"})
+	o, _ = a.ok("wait", dict{"seconds": 20})
+	verified(o, "hello/RESPONSE.md")
+	play("bridge-op", "rig-bridge relay DECISIONS")
+	for _, rig := range []*agent{a, b} {
+		o, _ = rig.ok("wait", dict{"seconds": 20})
+		verified(o, "hello/RELAY-")
+	}
+	// What was decided last is shown last.
+	if o, _ := a.ok("thread", dict{"thread": "hello", "last": 1}); !strings.Contains(fmt.Sprint(o["messages"]), "relay:true") {
+		t.Errorf("%v", o)
+	}
+	if out := play(".", "notifications/initialized"); strings.Count(out, "\n") != 2 || !strings.Contains(out, "hello/RESPONSE.md") {
+		t.Error(out)
 	}
 }

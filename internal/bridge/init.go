@@ -79,6 +79,9 @@ func runInit(r *run) error {
 	if err != nil {
 		return err
 	}
+	if err := r.ready(w, id); err != nil {
+		return err
+	}
 	r.out.WriteString("rig-bridge: init OK rig-id=" + token(id) + " root=" + token(filepath.Base(w.root)) + "\n")
 	if r.json {
 		r.out.Reset()

@@ -47,7 +47,7 @@ func runRelay(r *run) error {
 	defer w.close()
 	if !c.isRelay() {
 		return fail(codeRefused, "the rig id %s does not end in -relay; only an operator's relay relays", quote(c.rigID)).
-			withHint("rig-bridge init --rig-id %s-relay --force", c.rigID)
+			withHint("in the operator's own clone, never in an agent's: rig-bridge init --rig-id %s-relay --force", c.rigID)
 	}
 	op, err := r.operator(w)
 	if err != nil {
@@ -396,7 +396,22 @@ func (op *operator) isListed(s *signatures, rigID string, now time.Time) error {
 	default:
 		return nil
 	}
+	if other := otherRig(v.Principals, rigID); other != "" { // that of an agent must not become an operator's
+		hint = fmt.Sprintf("git config user.signingkey <the operator's own key>; this one is that of %s", other)
+	}
 	return fail(codeRefused, "the key %s %s; the relay would be refused everywhere", v.Fingerprint, why).withHint("%s", hint)
+}
+
+// otherRig returns a rig that lists of principals name besides an operator's relay.
+func otherRig(principals []string, relay string) string {
+	for _, list := range principals {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = strings.TrimSpace(name); envelope.ValidRigID(name) && name != relay {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // verify judges the commit that git has made as a gate would.

@@ -586,7 +586,14 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 			return "", takeBack(err)
 		}
 	}
-	return commit, r.judgeOwn(w, j, p, commit)
+	if err := r.judgeOwn(w, j, p, commit); err != nil {
+		return commit, err
+	}
+	f, err := w.unsigned(j.Before, c2, p)
+	if f != nil {
+		p.notes = append(p.notes, *f)
+	}
+	return commit, err
 }
 
 // nothingStaged tells whether the index holds what HEAD does, and no merge or

@@ -1,6 +1,6 @@
-# The six things that a contributor does. `make` alone lists them.
+# The seven things that a contributor does. `make` alone lists them.
 
-.PHONY: help build test short lint golden fuzz
+.PHONY: help build test short lint golden fuzz release-check
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -32,6 +32,10 @@ lint:
 ## make golden  writes golden files and the outputs in documents anew; read the difference
 golden:
 	go test $$(git grep -l 'flag.Bool("update"' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|') -update
+
+## make release-check  a release, made twice and compared, installed and removed; publishes nothing
+release-check:
+	packaging/check.sh
 
 ## make fuzz    one target: make fuzz PKG=./pkg/envelope FUNC=FuzzParse TIME=1m
 PKG = ./pkg/envelope

@@ -2,7 +2,7 @@
 # Makes a release without publishing it, twice: in different directories, times
 # and umasks, and compares. Then installs, uses and purges the deb, if this is
 # Debian and root, and installs the npm packages. It takes minutes: `make
-# release-check`, and a job of its own in CI.
+# release-check`, and a job of its own in CI. QUICK=1 builds for linux_amd64 only.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export RIGWARD_VERSION=${RIGWARD_VERSION:-$(sed -n 's/^## \([0-9][0-9.]*\).*/\1/p' CHANGELOG.md | head -1)}
@@ -12,13 +12,13 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 step() { printf '\n== %s\n' "$*"; }
 
+# An archive has its programs in the order in which they were built, so one is
+# built after the other.
 make_release() { # directory, umask
   git clone -q . "$1"
-  (umask "$2" && cd "$1" && GOFLAGS=-mod=readonly $goreleaser release --snapshot --clean --skip=publish --parallelism "${JOBS:-2}" >"$1.log" 2>&1) || { tail -40 "$1.log"; exit 1; }
+  [ -z "${QUICK:-}" ] || sed -i -e 's/goos: \[.*/goos: [linux]/' -e 's/goarch: \[.*/goarch: [amd64]/' "$1/.goreleaser.yaml"
+  (umask "$2" && cd "$1" && GOFLAGS=-mod=readonly $goreleaser release --snapshot --clean --skip=publish --parallelism 1 >"$1.log" 2>&1) || { tail -40 "$1.log"; exit 1; }
 }
-
-step "goreleaser check"
-$goreleaser check
 
 step "two releases of $RIGWARD_VERSION"
 make_release "$scratch/one" 022
@@ -56,9 +56,9 @@ if [ "$(id -u)" = 0 ] && command -v dpkg >/dev/null && ! command -v rig-hook >/d
   id rigward
   test -f /lib/systemd/system/rigward-ship.service && test -f /usr/share/man/man1/rig-hook.1.gz -o -f /usr/share/man/man1/rig-hook.1
   dpkg --purge rigward
-  ! command -v rig-hook
-  ! id rigward 2>/dev/null
+  test ! -e /usr/bin/rig-hook
   test ! -e /lib/systemd/system/rigward-ship.service
+  if id rigward 2>/dev/null; then exit 1; fi
 else
   printf 'not installed: that needs Debian, root, and no rig-hook on PATH\n'
 fi

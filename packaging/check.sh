@@ -67,4 +67,4 @@ step "the npm packages"
 mkdir -p "$scratch/programs/linux_$arch" "$scratch/app"
 cp "$scratch/archive"/rig-* "$scratch/programs/linux_$arch/"
 npm/pack.sh "$RIGWARD_VERSION" "$scratch/programs" "$scratch/packages"
-(cd "$scratch/app" && npm init -y >/dev/null && npm install --offline --no-audit --no-fund --ignore-scripts "$scratch"/packages/*.tgz && npx --offline --no rig-bridge --version)
+(cd "$scratch/app" && npm init -y >/dev/null && npm install --offline --no-audit --no-fund --ignore-scripts "$scratch"/packages/*.tgz && test "$(npx --offline --no -- rig-bridge --version)" = "$RIGWARD_VERSION")

@@ -1,9 +1,11 @@
 package hooks
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/rules"
+	"github.com/rigward/rigward/pkg/screen"
 )
 
 // preCommit judges what is staged, as the index that git names holds it. Words
@@ -150,9 +153,10 @@ func (g *gate) inTree(word string) (string, error) {
 	return p, nil
 }
 
-// commitMsg gives advice: a relay is staged, and this commit will not be
-// signed. The message is not judged, and the signature does not exist yet;
-// pre-push and the server look at it.
+// commitMsg judges the message of a commit that brings an envelope by rules
+// hidden-text and secret, and gives advice: a relay is staged, and this commit
+// will not be signed. The signature does not exist yet; pre-push and the server
+// look at it.
 func (g *gate) commitMsg(ctx context.Context) error {
 	get := func(key string) string {
 		v, _, _ := g.repo.ConfigLast(key)
@@ -160,14 +164,18 @@ func (g *gate) commitMsg(ctx context.Context) error {
 	}
 	key, format := get("user.signingkey"), get("gpg.format")
 	signs, _, unclear := g.repo.ConfigBool("commit.gpgsign")
-	if unclear == nil && signs && format == "ssh" && key != "" {
+	text, err := g.message()
+	if err != nil {
+		return err
+	}
+	if told, _ := screen.Text(text, screen.Where{}); len(told) == 0 && unclear == nil && signs && format == "ssh" && key != "" {
 		return nil // the commit will be signed, whatever it holds
 	}
 	staged, err := g.staged(ctx)
 	if err != nil {
 		return err
 	}
-	need, err := g.judge.WillNeedSignature(ctx, staged)
+	need, err := g.judge.Message(ctx, staged, text)
 	if err != nil || need == "" {
 		return err
 	}
@@ -183,4 +191,42 @@ func (g *gate) commitMsg(ctx context.Context) error {
 		g.report.Notes = append(g.report.Notes, need+" must be signed: commit with -S, or git config commit.gpgsign true")
 	}
 	return nil
+}
+
+// scissors is where git cuts off a message that shows the change below it.
+const scissors = " ------------------------ >8 ------------------------\n"
+
+// message reads what was written for the commit: the file that git names, without
+// comments as far as they are known here. Where it names none there is no message
+// to judge.
+func (g *gate) message() ([]byte, error) {
+	if len(g.args) == 0 {
+		return nil, nil
+	}
+	name := g.args[0]
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(g.env.Dir, name)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, &policy.Undecided{Message: "the commit message " + finding.Quote(g.args[0]) + " cannot be read", Cause: err}
+	}
+	comment, _, err := g.repo.ConfigLast("core.commentChar")
+	if err != nil {
+		return nil, err
+	}
+	if comment == "" || comment == "auto" {
+		comment = "#"
+	}
+	if i := bytes.Index(data, []byte(comment+scissors)); i == 0 || i > 0 && data[i-1] == '\n' {
+		data = data[:i]
+	}
+	var lines [][]byte
+	for line := range bytes.SplitSeq(data, []byte("\n")) {
+		if bytes.HasPrefix(line, []byte(comment)) {
+			line = nil // so that the others keep their numbers
+		}
+		lines = append(lines, line)
+	}
+	return bytes.Join(lines, []byte("\n")), nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/rules"
+	"github.com/rigward/rigward/pkg/screen"
 )
 
 // Limits of what collectThreads collects.
@@ -116,12 +117,13 @@ func (t *turns) parse(file string, mode gitrepo.Mode, o gitrepo.Object) *turn {
 	if !t.policy.Accepted(file, mode, o.Data) {
 		return nil
 	}
-	e, _ := envelope.Parse(o.Data, envelope.Options{Limits: t.policy.AcceptedLimits()})
+	e, _ := envelope.Parse(o.Data, envelope.Options{Limits: t.policy.AcceptedLimits(), Screen: true})
 	if e == nil {
 		return nil
 	}
+	e.HideSecrets()
 	return &turn{
-		Turn: report.Turn{Path: file, Type: e.Type, From: e.From, To: e.To, Date: e.Date, TLDR: e.TLDR, Relay: e.IsRelay()},
+		Turn: report.Turn{Path: screen.HideIn(file), Type: e.Type, From: e.From, To: e.To, Date: e.Date, TLDR: e.TLDR, Relay: e.IsRelay()},
 		hash: e.Hash, reply: e.InReplyTo, references: e.References,
 	}
 }

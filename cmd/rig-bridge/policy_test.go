@@ -189,3 +189,13 @@ func TestThreadsElsewhere(t *testing.T) {
 		t.Errorf("state\n%s\nbefore\n%s", after, before)
 	}
 }
+
+// A relay with hidden text is not made.
+func TestRelayHidden(t *testing.T) {
+	w, question := crossing(t)
+	head := w.git("op", "rev-parse", "HEAD")
+	o := w.run("op", "relay", "RESPONSE", "--thread", "t-one", "--in-reply-to", question, "--tldr", "Yes\U000e0041")
+	if o.code != 1 || !strings.Contains(o.stderr, "[hidden-text]") || w.git("op", "rev-parse", "HEAD") != head {
+		t.Errorf("exit %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+}

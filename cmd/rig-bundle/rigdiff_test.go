@@ -12,7 +12,7 @@ import (
 
 // hostileText has what ends a fence, a cell or a line, and what a terminal or
 // a browser would obey.
-const hostileText = "```\n````diff\n</details><script>alert(1)</script>\n| a | b |\n\x1b[31mred\x1b[0m\x07\n\u202egnp.exe\n::error::no command\n@team #1 :tada: $x$\n"
+const hostileText = "```\n````diff\n</details><script>alert(1)</script>\n| a | b |\n\x1b[31mred\x1b[0m\n::error::no command\n@team #1 :tada: $x$\n"
 
 // TestDiffForms pins both forms of diff on changes of every kind, with names,
 // fields and contents that try to be more than text.

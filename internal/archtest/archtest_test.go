@@ -26,10 +26,11 @@ var below = map[string][]string{
 	"internal/portable":     {"pkg/finding"},
 	"schemas":               {},
 	"pkg/sshsign":           {"pkg/finding"},
-	"pkg/envelope":          {"pkg/finding", "internal/portable", "pkg/yamlprofile", "schemas"},
+	"pkg/screen":            {"pkg/finding"},
+	"pkg/envelope":          {"pkg/finding", "internal/portable", "pkg/screen", "pkg/yamlprofile", "schemas"},
 	"internal/userschema":   {"pkg/finding", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "schemas"},
 	"pkg/relay":             {"pkg/finding", "pkg/envelope"},
-	"pkg/bundle":            {"internal/files", "pkg/finding", "internal/portable", "pkg/sshsign"},
+	"pkg/bundle":            {"internal/files", "pkg/finding", "internal/portable", "pkg/screen", "pkg/sshsign"},
 	"pkg/bundle/…":          {"pkg/finding", "internal/portable", "pkg/sshsign", "pkg/yamlprofile", "pkg/bundle", "schemas"},
 	"pkg/gitrepo":           {"pkg/finding", "internal/portable"},
 	"internal/gittree":      {"pkg/bundle", "pkg/gitrepo"},
@@ -42,11 +43,11 @@ var below = map[string][]string{
 	"internal/outbox":       {"internal/files"},
 	"internal/history":      {"internal/files", "pkg/finding", "pkg/envelope", "pkg/gitrepo"},
 	"pkg/policy":            {"pkg/finding", "pkg/yamlprofile", "pkg/envelope", "pkg/sshsign", "pkg/gitrepo", "schemas"},
-	"pkg/rules":             {"pkg/finding", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/policy", "internal/history", "pkg/gitrepo", "internal/change"},
-	"internal/controlplane": {"internal/outbox", "internal/order", "internal/history", "internal/verdict", "pkg/finding", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/gitrepo", "pkg/policy", "pkg/rules"},
+	"pkg/rules":             {"pkg/finding", "internal/portable", "pkg/screen", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/policy", "internal/history", "pkg/gitrepo", "internal/change"},
+	"internal/controlplane": {"internal/outbox", "internal/order", "internal/history", "internal/verdict", "pkg/finding", "pkg/screen", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/gitrepo", "pkg/policy", "pkg/rules"},
 	"internal/drift":        {"pkg/finding", "internal/portable", "pkg/gitrepo", "internal/gittree", "pkg/policy", "pkg/rules", "internal/report", "pkg/bundle", "pkg/bundle/…"},
 	"internal/verdict":      {"internal/files", "pkg/finding", "pkg/sshsign", "internal/history", "pkg/gitrepo", "pkg/policy", "pkg/rules"},
-	"internal/bridge":       {"internal/files", "internal/order", "pkg/finding", "internal/cli", "internal/verdict", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "internal/history", "pkg/gitrepo", "internal/change", "pkg/policy", "pkg/rules", "internal/report", "schemas"},
+	"internal/bridge":       {"internal/files", "internal/order", "pkg/finding", "pkg/screen", "internal/cli", "internal/verdict", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "internal/history", "pkg/gitrepo", "internal/change", "pkg/policy", "pkg/rules", "internal/report", "schemas"},
 	"hooks":                 {"pkg/…", "internal/…", "schemas"},
 	"internal/ci":           {"pkg/finding", "pkg/gitrepo", "pkg/policy", "pkg/rules", "internal/change", "hooks"},
 	"action":                {"pkg/…", "internal/…", "hooks", "schemas"},
@@ -58,7 +59,7 @@ var below = map[string][]string{
 }
 
 // pure packages work on bytes: no git and no gate may come near them.
-var pure = []string{"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/bundle", "pkg/yamlprofile", "internal/portable"}
+var pure = []string{"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/screen", "pkg/sshsign", "pkg/bundle", "pkg/yamlprofile", "internal/portable"}
 
 type pkg struct {
 	ImportPath, Dir string

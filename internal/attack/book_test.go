@@ -567,6 +567,9 @@ func (t *task) content(c *mcommit, parents []*mcommit, own []string) (introduced
 			}
 			continue
 		}
+		if hides(q) {
+			t.add("hidden-text")
+		}
 		env := &menv{v: map[string]string{}}
 		if dir != "" && regular(e) {
 			env = t.envelope(e.id, p)
@@ -587,6 +590,9 @@ func (t *task) content(c *mcommit, parents []*mcommit, own []string) (introduced
 		}
 		if !judged {
 			continue
+		}
+		if regular(e) && env.hidden {
+			t.add("hidden-text")
 		}
 		if regular(e) && !env.parses {
 			t.add("envelope-parse") // and nothing else is told of the file

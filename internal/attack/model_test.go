@@ -709,6 +709,7 @@ type menv struct {
 	v              map[string]string
 	fits           map[string]bool // keys whose values satisfy the schema
 	hash           string
+	hidden         bool // holds what is not seen
 }
 
 var (
@@ -944,10 +945,20 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 		}
 		return true
 	}
+	e.hidden = len(data) <= p.maxFile && hides(strings.TrimPrefix(data, "\ufeff"))
 	if e.parses = parse(); !e.parses {
 		e.rules, e.hash = []string{"envelope-parse"}, ""
 	}
 	return e
+}
+
+// lawfulJoiner stands in texts of the generator where it belongs.
+const lawfulJoiner = "می\u200cخواهم"
+
+// hides tells whether a text has one of the characters that the generator writes
+// and nobody sees.
+func hides(text string) bool {
+	return strings.ContainsAny(strings.ReplaceAll(text, lawfulJoiner, ""), "\x00\u200b\u200c\u200d\u202e\ufeff\U000e0041")
 }
 
 // control tells whether a character may not stand in front matter.

@@ -82,7 +82,7 @@ func (w *world) spoil(e *envelopeText) {
 	case 12:
 		e.tail = pick(w, "", "---", "----\n", "...\n", "---\r\n")
 	case 13:
-		e.body += pick(w, "\xff", "\ufeff", "\x00", "  \n\n", "\r\n", "more")
+		e.body += pick(w, "\xff", "\ufeff", "\x00", "\u200b", "OK\U000e0041", lawfulJoiner, "  \n\n", "\r\n", "more")
 	case 14:
 		e.mangle = func(s string) string { return strings.ReplaceAll(s, "\n", pick(w, "\r\n", "\r")) }
 	case 15:

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/internal/history"
@@ -14,6 +15,7 @@ import (
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/rules"
+	"github.com/rigward/rigward/pkg/screen"
 )
 
 // ownPolicy is the client's own policy in git's common directory; it can only
@@ -181,6 +183,34 @@ func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted stri
 	return j.Findings, nil
 }
 
+// excepted maps what package screen found by the policy that counts on HEAD: it may
+// lower these rules.
+func (w *work) excepted(fs []finding.Finding) ([]finding.Finding, error) {
+	ofScreen := func(f finding.Finding) bool { return f.Rule == screen.RuleHidden || f.Rule == screen.RuleSecret }
+	if !slices.ContainsFunc(fs, ofScreen) {
+		return fs, nil
+	}
+	_, head, err := w.repo.HEAD()
+	if err != nil {
+		return nil, gitProblem(err)
+	}
+	p, _, err := w.policyAt(head)
+	if err != nil {
+		return nil, err
+	}
+	var out []finding.Finding
+	for _, f := range fs {
+		on := true
+		if ofScreen(f) {
+			f, on = p.Apply(f)
+		}
+		if on {
+			out = append(out, f)
+		}
+	}
+	return out, nil
+}
+
 // judgeContent judges envelopes by the rules that need no history. It decides
 // where the others could not: what is wrong in itself is refused whoever signed.
 func (w *work) judgeContent(list []added) ([]finding.Finding, error) {
@@ -196,7 +226,7 @@ func (w *work) judgeContent(list []added) ([]finding.Finding, error) {
 		if o.Err != nil || o.Type != "blob" {
 			return nil
 		}
-		_, fs := content(o.Data, a.path, 0)
+		_, fs := screened(o.Data, a.path, 0)
 		for _, f := range fs {
 			f.Path, f.Commit = a.path, a.commit
 			out = append(out, f)

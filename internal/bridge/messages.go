@@ -49,12 +49,21 @@ func (m *message) path() string { return m.thread + "/" + m.file }
 
 func (m *message) valid() bool { return m.env != nil && finding.Worst(m.findings) < finding.Error }
 
-// content judges bytes by all rules that need no history (docs/spec/client.md#validate).
-// path is the envelope path where known, else "".
+// content judges bytes by the rules of form and attestation. path is the envelope
+// path where known, else "".
 func content(data []byte, path string, mode uint32) (*envelope.Envelope, []finding.Finding) {
-	e, fs := envelope.Parse(data, envelope.Options{Path: path, Mode: mode})
+	return judged(data, envelope.Options{Path: path, Mode: mode})
+}
+
+// screened judges bytes by all rules that need no history (docs/spec/client.md#validate).
+func screened(data []byte, path string, mode uint32) (*envelope.Envelope, []finding.Finding) {
+	return judged(data, envelope.Options{Path: path, Mode: mode, Screen: true})
+}
+
+func judged(data []byte, o envelope.Options) (*envelope.Envelope, []finding.Finding) {
+	e, fs := envelope.Parse(data, o)
 	if e != nil {
-		fs = append(fs, relay.CheckContent(e)...)
+		fs = envelope.Hide(append(fs, relay.CheckContent(e)...), e.Secrets)
 	}
 	finding.Sort(fs)
 	return e, fs

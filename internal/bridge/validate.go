@@ -152,10 +152,16 @@ func (v *validation) file(name, full string, mode fs.FileMode, named bool) {
 			gitMode = 0o100755
 		}
 	}
-	e, fs := content(data, path, gitMode)
+	e, fs := screened(data, path, gitMode)
 	if path != "" {
 		if other := v.twin(path); other != "" {
 			fs = append(fs, envelope.Twin(other))
+		}
+	}
+	if path != "" {
+		// Where the policy cannot be read nothing is excepted.
+		if left, err := v.work.excepted(fs); err == nil {
+			fs = left
 		}
 	}
 	if path == "" || v.book == nil {

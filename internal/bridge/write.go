@@ -134,7 +134,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 	if p.data, err = envelope.Render(d.fields); err != nil {
 		return nil, fail(codeInvalid, "the message cannot be rendered: %s", err.Error())
 	}
-	if p.env, p.notes, err = r.refuseInvalid(p.path, p.data); err != nil {
+	if p.env, p.notes, err = r.refuseInvalid(w, p.path, p.data); err != nil {
 		return nil, err
 	}
 	j := &journal{Version: 1, Started: r.env.Now(), Key: d.key, Root: w.root, Path: p.path, Blob: w.blobID(p.data),
@@ -170,7 +170,7 @@ func (r *run) resume(w *work, j *journal, t target) (*posted, error) {
 		return nil, gitProblem(err)
 	}
 	p.data = data
-	if p.env, _, err = r.refuseInvalid(p.path, data); err != nil {
+	if p.env, _, err = r.refuseInvalid(w, p.path, data); err != nil {
 		return nil, err
 	}
 	r.note("an earlier run of this command was cut off after its commit %s; it is completed, not repeated", short(j.Commit))
@@ -183,8 +183,12 @@ func (r *run) resume(w *work, j *journal, t target) (*posted, error) {
 }
 
 // refuseInvalid judges a rendered message by all rules that need no history.
-func (r *run) refuseInvalid(path string, data []byte) (*envelope.Envelope, []finding.Finding, error) {
-	e, fs := content(data, path, 0o100644)
+func (r *run) refuseInvalid(w *work, path string, data []byte) (*envelope.Envelope, []finding.Finding, error) {
+	e, fs := screened(data, path, 0o100644)
+	fs, err := w.excepted(fs)
+	if err != nil {
+		return e, fs, err
+	}
 	for i := range fs {
 		fs[i].Path = path
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/rules"
+	"github.com/rigward/rigward/pkg/screen"
 )
 
 // Repo is what is needed of a repository. *gitrepo.Repo is one.
@@ -192,13 +193,14 @@ func (l *landed) read() {
 			continue // two names that differ only in bytes that are not text
 		}
 		limits := envelope.Limits{File: l.policy.MaxFile, Frontmatter: l.policy.MaxFrontmatter}
-		e, _ := envelope.Parse(x.data, envelope.Options{Limits: limits, Path: x.path, Mode: uint32(x.change.NewMode)})
+		e, _ := envelope.Parse(x.data, envelope.Options{Limits: limits, Path: x.path, Mode: uint32(x.change.NewMode), Screen: true})
 		if e == nil || !e.Valid() {
 			continue
 		}
-		m := message{thread: thread, file: file, path: x.change.Path, blob: x.change.NewID, env: e}
+		m := message{thread: thread, file: screen.HideIn(file), path: x.change.Path, blob: x.change.NewID, env: e}
 		m.freeze = freezes(e, l.policy)
 		e.Body, e.Frontmatter = nil, nil
+		e.HideSecrets()
 		l.messages = append(l.messages, m)
 	}
 	l.found = nil

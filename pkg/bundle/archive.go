@@ -24,8 +24,9 @@ type Archive struct {
 	Members      []Member          // in archive order; the root itself is left out
 	Kept         map[string][]byte // contents that the profile asked for, by name
 	Notes        []Note
-	Fault        *Finding // the first faulty position of file or stream; nil if there is none
-	NotCanonical string   // why Profile.Layout would not write this stream; "" if it would
+	Screened     []*Finding // what is hidden in its texts, at most maxScreenedAll of it
+	Fault        *Finding   // the first faulty position of file or stream; nil if there is none
+	NotCanonical string     // why Profile.Layout would not write this stream; "" if it would
 
 	profile *Profile
 	file    io.ReaderAt
@@ -144,6 +145,15 @@ func (a *Archive) hasher() hash.Hash {
 
 func (a *Archive) note(code, path, detail string) {
 	a.Notes = append(a.Notes, Note{Code: code, Path: path, Detail: detail})
+}
+
+// maxScreenedAll is how much is told of the texts of one archive.
+const maxScreenedAll = 1000
+
+// screened takes what was found in a text.
+func (a *Archive) screened(faults []*Finding, notes []Note) {
+	a.Screened = append(a.Screened, faults[:min(len(faults), maxScreenedAll-len(a.Screened))]...)
+	a.Notes = append(a.Notes, notes[:min(len(notes), max(0, maxScreenedAll-len(a.Notes)))]...)
 }
 
 // Member returns the member of a normalised name, nil if there is none.

@@ -24,13 +24,18 @@ type Finding struct {
 func (f *Finding) Error() string { return f.Message }
 
 // Finding converts to the value that policies and reports use. The rule id is
-// "bundle-" and the code; path is that of the bundle file in the repository.
+// "bundle-" and the code, or that of package screen; path is that of the bundle
+// file in the repository.
 func (f *Finding) Finding(path string, s finding.Severity) finding.Finding {
 	msg := f.Message
 	if f.Path != "" {
 		msg = finding.QuoteMax(f.Path, 200) + ": " + msg
 	}
-	return finding.Finding{Rule: "bundle-" + f.Code, Severity: s, Path: path, Message: msg, Hint: f.Hint}
+	rule := "bundle-" + f.Code
+	if f.Code == HiddenText || f.Code == Secret {
+		rule = f.Code
+	}
+	return finding.Finding{Rule: rule, Severity: s, Path: path, Message: msg, Hint: f.Hint}
 }
 
 // AsFinding returns the Finding that err is, nil if it is an ordinary error.

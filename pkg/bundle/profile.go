@@ -47,6 +47,9 @@ type Profile struct {
 	// would not write for the same members makes [Archive.NotCanonical].
 	Layout Layout
 
+	// Texts says which files are judged as texts; see [Archive.Screened].
+	Texts Texts
+
 	// Spool, if set, keeps the stream for a second reading.
 	Spool *Spool
 }

@@ -591,6 +591,9 @@ func (t *tarReader) mode(m *Member) *Finding {
 
 // body reads a member's content, hashes it and keeps what the format wants.
 func (t *tarReader) body(m *Member) error {
+	if f := ScreenName(m.Name); f != nil {
+		t.a.screened([]*Finding{f}, nil)
+	}
 	if m.Type == File {
 		keep := int64(0)
 		if m.Name == t.p.Manifest {
@@ -611,16 +614,24 @@ func (t *tarReader) body(m *Member) error {
 			now = now[:m.Size]
 			m.SHA256 = sha256.Sum256(now)
 			kept = append(kept, now[:keep]...)
+			t.a.screened(ScreenText(m.Name, now, t.p.Texts))
 			err = t.content(m.Size, func([]byte) {}, nil)
 		} else {
 			h := t.a.hasher()
+			text := newTextScreen(m.Name, t.p.Texts)
 			err = t.content(m.Size, func(b []byte) {
 				h.Write(b)
+				if text != nil {
+					text.write(b)
+				}
 				if room := keep - int64(len(kept)); room > 0 {
 					kept = append(kept, b[:min(room, int64(len(b)))]...)
 				}
 			}, nil)
 			h.Sum(m.SHA256[:0])
+			if text != nil {
+				t.a.screened(text.end())
+			}
 		}
 		if err != nil {
 			if f := AsFinding(err); f != nil && f.Path == "" {

@@ -3,10 +3,12 @@ package envelope
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/screen"
 	"github.com/rigward/rigward/pkg/yamlprofile"
 )
 
@@ -49,6 +51,8 @@ type Options struct {
 	Path string
 	// Mode is git's mode of the entry (0o100644), 0 if unknown.
 	Mode uint32
+	// Screen asks for what package screen finds in the text as well.
+	Screen bool
 }
 
 // An Envelope is a file whose front matter is one mapping of the YAML profile.
@@ -76,6 +80,7 @@ type Envelope struct {
 	Frontmatter *yamlprofile.Node // the typed front matter, in its order
 	Closing     int               // line of the closing fence
 	Path        string            // as given in Options
+	Secrets     screen.Secrets    // in the text, with Options.Screen
 
 	conforming uint32 // bit i: properties[i] is there and satisfies the schema
 	valid      bool
@@ -122,7 +127,7 @@ func (e *Envelope) IsRelay() bool {
 }
 
 // Parse reads a file. The Envelope is nil if the file has no front matter to
-// judge: then there is one finding, of envelope-parse, or of envelope-path if
+// judge: then there is a finding of envelope-parse, or of envelope-path if
 // the mode is not that of a file at all. Otherwise the findings are all that
 // content, path and mode allow, at their default severities, sorted by place;
 // what CheckContent of package relay judges is not among them. The Envelope may
@@ -143,10 +148,11 @@ func Parse(data []byte, o Options) (*Envelope, []finding.Finding) {
 		front = n
 	}
 	if problem != nil {
-		return nil, []finding.Finding{{
+		fs, secrets := screened(data, nil, o)
+		return nil, Hide(append(fs, finding.Finding{
 			Rule: RuleParse, Severity: finding.Error, Path: o.Path,
 			Line: problem.Line, Col: problem.Col, Message: problem.Message, Hint: problem.Hint,
-		}}
+		}), secrets)
 	}
 	e := &Envelope{Path: o.Path, Frontmatter: front, Closing: closing, Body: NormalizeBody(body)}
 	e.Hash = BodyHash(e.Body)
@@ -154,8 +160,70 @@ func Parse(data []byte, o Options) (*Envelope, []finding.Finding) {
 	c.schema()
 	c.thread()
 	c.bodyHash()
+	fs, secrets := screened(data, front, o)
+	e.Secrets = secrets
+	c.findings = Hide(append(c.findings, fs...), secrets)
 	finding.Sort(c.findings)
 	return e, c.findings
+}
+
+// Hide takes secrets of a text out of the messages of findings about it.
+func Hide(fs []finding.Finding, secrets screen.Secrets) []finding.Finding {
+	for i := range fs {
+		if f := &fs[i]; len(secrets) > 0 && f.Rule != screen.RuleSecret {
+			f.Message, f.Hint = secrets.Hide(f.Message), secrets.Hide(f.Hint)
+		}
+	}
+	return fs
+}
+
+// HideSecrets takes the secrets of the text out of the fields, for those who show or
+// keep them. Body and Frontmatter stay as they are.
+func (e *Envelope) HideSecrets() {
+	if len(e.Secrets) == 0 {
+		return
+	}
+	for _, text := range []*string{&e.From, &e.Date, &e.Status, &e.Type, &e.Thread, &e.DisplayName, &e.TLDR, &e.BodyHash, &e.InReplyTo,
+		&e.AttestedBy, &e.AttestedAt, &e.Nonce} {
+		*text = e.Secrets.Hide(*text)
+	}
+	for _, list := range [][]string{e.To, e.References} {
+		for i := range list {
+			list[i] = e.Secrets.Hide(list[i])
+		}
+	}
+}
+
+// screened returns what package screen finds in a file, and in the values of its
+// front matter that are written as escapes (docs/spec/envelope.md#hidden-text).
+func screened(data []byte, front *yamlprofile.Node, o Options) ([]finding.Finding, screen.Secrets) {
+	if !o.Screen {
+		return nil, nil
+	}
+	w := screen.Where{Path: o.Path}
+	fs, secrets := screen.Text(data, w)
+	if front != nil && bytes.IndexByte(data, '\\') >= 0 {
+		seen := len(fs)
+		var walk func(n *yamlprofile.Node)
+		walk = func(n *yamlprofile.Node) {
+			if !n.Plain && n.Value != "" && !slices.ContainsFunc(fs[:seen], func(f finding.Finding) bool { return f.Line == n.Line }) {
+				more, found := screen.Value(n.Value, n.Line, n.Col, w)
+				fs, secrets = append(fs, more...), append(secrets, found...)
+			}
+			for _, item := range n.Items {
+				walk(item)
+			}
+			for _, f := range n.Fields {
+				walk(f.Key)
+				walk(f.Value)
+			}
+		}
+		walk(front)
+	}
+	for i := range fs {
+		fs[i].Path = o.Path
+	}
+	return fs, secrets
 }
 
 // open judges bytes and fences (docs/spec/envelope.md#bytes, #fence) and cuts the file.

@@ -63,6 +63,7 @@ type Finding struct {
 	Ref      string   // full ref name, raw bytes, "" if none
 	Message  string
 	Hint     string
+	Key      string // by which a policy can except it, "" if none can
 }
 
 // Compare is the total order of findings: path, line, column, rule, then

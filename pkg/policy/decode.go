@@ -65,6 +65,7 @@ func Decode(data []byte, from Origin) (*Policy, error) {
 				"skew": func(n *yamlprofile.Node) { d.p.ClockSkew = d.duration(n, 0, 24*time.Hour) },
 			})
 		},
+		"allow":    d.allow,
 		"baseline": d.baseline,
 		"relay":    d.relay,
 		"bundles":  d.bundles,
@@ -358,6 +359,24 @@ func (d *decoder) revoked(n *yamlprofile.Node) {
 
 // baseline reads whose history is taken as it is. A repository's own file could
 // name a commit that its writer has just pushed.
+// allow reads the keys of findings that are no violations: a client's own policy
+// only tightens.
+func (d *decoder) allow(n *yamlprofile.Node) {
+	if d.from == FromClient {
+		d.fail(n, "a client's own policy only tightens and has no allow", "")
+		return
+	}
+	d.list(n, func(it *yamlprofile.Node) {
+		if key := d.text(it); d.err == nil {
+			if len(key) != 32 || strings.Trim(key, "0123456789abcdef") != "" {
+				d.want(it, "the 32 digits of a finding's secret:…")
+				return
+			}
+			d.p.Allow = append(d.p.Allow, key)
+		}
+	})
+}
+
 func (d *decoder) baseline(n *yamlprofile.Node) {
 	if d.from != FromServer {
 		d.fail(n, "only a server's own policy has a baseline", "on the server: git config rigward.policy FILE")

@@ -33,6 +33,7 @@ type Policy struct {
 	Timeout        time.Duration // 0: the gate's own default
 
 	Levels    map[string]finding.Severity // only what the file names
+	Allow     []string                    // keys of findings that are excepted
 	FailLevel finding.Severity
 
 	RequireSigned RequireSigned
@@ -138,6 +139,8 @@ func (p *Policy) Apply(f finding.Finding) (mapped finding.Finding, ok bool) {
 	}
 	level, named := p.Levels[f.Rule]
 	switch {
+	case f.Key != "" && slices.Contains(p.Allow, f.Key):
+		return f, false
 	case !named:
 		return f, !known || rule.Default != finding.Off
 	case level == finding.Off:

@@ -26,6 +26,8 @@ var rules = [...]Rule{
 	{"envelope-path", finding.Error, FromRepository},
 	{"body-hash", finding.Error, FromRepository},
 	{"tldr-length", finding.Warning, FromRepository},
+	{"hidden-text", finding.Error, FromRepository},
+	{"secret", finding.Error, FromRepository},
 	{"references", finding.Warning, FromRepository},
 	{"append-only", finding.Error, FromServer},
 	{"fast-forward", finding.Error, FromServer},

@@ -51,6 +51,7 @@ type commit struct {
 	freezes    map[string][]freeze // by thread
 	main       int                 // the parent whose policy and trust count, where they are those of the time
 	moves      bool                // it changes what counts of these
+	tells      bool                // it brings an envelope, or what stands where only envelopes may
 	undecided  string              // why its signature cannot be judged, where that is told
 }
 
@@ -286,12 +287,12 @@ func (e *entry) parse(c *commit, extra func(*envelope.Envelope) []finding.Findin
 		e.findings = []finding.Finding{{Rule: envelope.RuleParse, Severity: finding.Error, Line: 1, Col: 1,
 			Message: fmt.Sprintf("the file has %d bytes, at most %d are allowed", e.size, p.MaxFile)}}
 	} else {
-		e.env, e.findings = envelope.Parse(e.data, envelope.Options{Limits: p.EnvelopeLimits(), Path: e.path, Mode: uint32(e.mode)})
+		e.env, e.findings = envelope.Parse(e.data, envelope.Options{Limits: p.EnvelopeLimits(), Path: e.path, Mode: uint32(e.mode), Screen: !c.surveyed})
 	}
 	if e.env == nil && e.mode.IsFile() && e.data != nil && !p.Locks(envelope.RuleParse) {
 		// Who lets it pass though it is too large must not let a relay pass unread.
 		var more []finding.Finding
-		if e.env, more = envelope.Parse(e.data, envelope.Options{Limits: p.AcceptedLimits(), Path: e.path, Mode: uint32(e.mode)}); e.env != nil {
+		if e.env, more = envelope.Parse(e.data, envelope.Options{Limits: p.AcceptedLimits(), Path: e.path, Mode: uint32(e.mode), Screen: e.tooLarge}); e.env != nil {
 			e.findings = append(e.findings, more...)
 		}
 	}
@@ -300,7 +301,7 @@ func (e *entry) parse(c *commit, extra func(*envelope.Envelope) []finding.Findin
 		if extra != nil {
 			e.findings = append(e.findings, extra(e.env)...)
 		}
-		finding.Sort(e.findings)
+		finding.Sort(envelope.Hide(e.findings, e.env.Secrets))
 		e.env.Body = nil // its hash is known
 	}
 	for i := range e.findings {

@@ -146,17 +146,23 @@ func (ps *pass) forge(c *commit, v *sshsign.Verdict) bool {
 	return sshsign.VerifyCommit(c.obj.Raw, ps.format(), own, revoked, sshsign.Options{MinRSABits: c.policy.MinRSABits}).Good()
 }
 
-// WillNeedSignature tells what of the staged changes makes the commit need a
-// signature ("a relay", "every commit"), "" if nothing does.
-func (j *Judge) WillNeedSignature(ctx context.Context, s Staged) (string, error) {
-	if s.Policy.RequireSigned == policy.RequireAll {
-		return "every commit", nil
-	}
+// Message judges the message of a commit that is about to be made of what is
+// staged, if it brings an envelope, and tells what of it makes the commit need a
+// signature: "" if nothing does.
+func (j *Judge) Message(ctx context.Context, s Staged, text []byte) (signs string, err error) {
 	c := &commit{diffs: []gitrepo.Diff{{Parent: s.Head, Changes: s.Changes}}, policy: s.Policy, trust: s.Trust}
 	if err := j.newPass(Range{Policy: s.Policy, Trust: s.Trust}).prepare(ctx, []*commit{c}); err != nil {
 		return "", err
 	}
-	if c.attested > 0 {
+	if len(c.fenced) > 0 {
+		for _, f := range screenedMessage(text, "") {
+			j.add(s.Policy, f)
+		}
+	}
+	switch {
+	case s.Policy.RequireSigned == policy.RequireAll:
+		return "every commit", nil
+	case c.attested > 0:
 		return "a relay", nil
 	}
 	return "", nil

@@ -138,7 +138,7 @@ var commitSignedPlays = []play{
 
 func TestCommitSigned(t *testing.T) { run(t, commitSignedPlays) }
 
-func TestWillNeedSignature(t *testing.T) {
+func TestMessage(t *testing.T) {
 	for want, commit := range map[string]func(w *world){
 		"":             func(w *world) { w.commit("c", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n"))) },
 		"a relay":      func(w *world) { w.relays("c") },
@@ -147,8 +147,8 @@ func TestWillNeedSignature(t *testing.T) {
 		w := newWorld(t)
 		commit(w)
 		j := &Judge{Repo: w.fake, Gate: PreCommit, Now: began.Add(time.Hour)}
-		if got, err := j.WillNeedSignature(t.Context(),
-			w.staged(Range{Policy: w.demands(), Trust: w.trust()})); got != want || err != nil {
+		if got, err := j.Message(t.Context(),
+			w.staged(Range{Policy: w.demands(), Trust: w.trust()}), []byte("Say it\n")); got != want || err != nil {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
 	}

@@ -50,6 +50,7 @@ func (ps *pass) content(c *commit, e *entry) (err error) {
 		ps.wait(c, e)
 		return nil
 	}
+	c.tells = true
 	dir := c.policy.Under(e.thread)
 	for _, p := range append(ps.waiting[dir], pending{commit: c.id, policy: c.policy, findings: e.findings, envelopes: 1}) {
 		ps.Envelopes += p.envelopes

@@ -17,6 +17,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/screen"
 	"github.com/rigward/rigward/pkg/sshsign"
 )
 
@@ -210,6 +211,7 @@ func (j *Judge) add(p *policy.Policy, f finding.Finding) (level finding.Severity
 
 // keep keeps a finding, or counts it where many of its severity were kept.
 func (j *Judge) keep(f finding.Finding) {
+	f.Path, f.Message, f.Hint = screen.HideIn(f.Path), screen.HideIn(f.Message), screen.HideIn(f.Hint)
 	if j.Told != nil { // to be told, all must be known
 		j.Findings = append(j.Findings, f)
 		return

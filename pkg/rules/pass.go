@@ -337,5 +337,6 @@ func (ps *pass) tell(c *commit, f finding.Finding) {
 func (ps *pass) tellAt(c *commit, e *entry, key string, f finding.Finding) {
 	f.Path = e.path
 	f.Line, f.Col = e.env.Place(key)
+	f.Message, f.Hint = e.env.Secrets.Hide(f.Message), e.env.Secrets.Hide(f.Hint)
 	ps.tell(c, f)
 }

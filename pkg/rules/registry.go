@@ -51,6 +51,9 @@ var registry = [...]Rule{
 		judge{commit: (*pass).guardedNames, entry: (*pass).twinOf, done: (*pass).twinsTogether}},
 	{named("body-hash"), everywhere, "body_hash is the hash of the normalised body", judge{}},
 	{named("tldr-length"), everywhere, "tldr has at most 280 characters", judge{}},
+	{named("hidden-text"), everywhere, "nothing in envelopes, their commits' messages and file names is read by models " +
+		"and not seen by people", judge{commit: (*pass).screenNames, done: (*pass).screenMessage}},
+	{named("secret"), everywhere, "envelopes, their commits' messages and file names hold no keys and tokens", judge{}},
 	{named("references"), ofCommits, "references are ancestors; in_reply_to is known in the thread",
 		judge{entry: (*pass).collect, whole: (*pass).references}},
 	{named("append-only"), everywhere, "an accepted envelope is never changed, moved, retyped or deleted",

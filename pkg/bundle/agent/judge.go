@@ -35,6 +35,7 @@ func profile(limits bundle.Limits, compressions []bundle.Compression) *bundle.Pr
 		PaxSize:      true,
 		CountPadding: true,
 		Manifest:     ManifestName,
+		Texts:        bundle.TextsByName,
 		KeepBudget:   headBudget,
 	}
 	p.Check = func(m *bundle.Member) *bundle.Finding {

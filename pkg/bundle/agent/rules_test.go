@@ -177,6 +177,10 @@ func TestTreeRules(t *testing.T) {
 		{"41 uses of one link", base(symlink("s", "."), symlink("l", strings.Repeat("s/", 40)+"bin")), "link-loop"},
 		{"dangling", base(symlink("l", "nowhere/at/all")), "ok"},
 
+		{"hidden text", base(file("skills/a/SKILL.md", "a\U000e0041b")), "hidden-text"},
+		{"hidden text in a name", base(file("skills/a\u200b/x.md", "a")), "hidden-text"},
+		{"hidden text of a package", base(file("lib/node_modules/a/README.md", "a\u200bb")), "ok"},
+		{"joined emoji", base(file("skills/a/SKILL.md", "👩\u200d🚀")), "ok"},
 		{"hard link", base(file("a", "x"), hardlink("b", "a")), "ok"},
 		{"hard link with ./", base(file("a", "x"), hardlink("b", "./a")), "ok"},
 		{"hard link to a later file", base(hardlink("b", "a"), file("a", "x")), "hardlink-order"},

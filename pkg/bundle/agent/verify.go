@@ -148,5 +148,6 @@ func (r *Result) judgeContent(ctx context.Context) error {
 		line, _, _ = bytes.Cut(line, []byte("\n"))
 		r.Interpreter = strings.Fields(string(line))
 	}
+	r.add(r.Archive.Screened...)
 	return err
 }

@@ -116,7 +116,7 @@ func TestBehaviourHostile(t *testing.T) {
 		fmt.Fprintf(&members, "      - {id: m%d, agent_ref: \"local:agents/impl\", profile: default, runtime: codex, cwd: .}\n", i)
 	}
 	for i := range 3000 {
-		fmt.Fprintf(&actions, "    - {type: send_text, value: \"a%d\\x1b[31m\\u202e\", idempotent: true}\n", i)
+		fmt.Fprintf(&actions, "    - {type: send_text, value: \"a%d\\x1b[31m\", idempotent: true}\n", i)
 	}
 	files := todayTree("", "  - id: many\n    label: Many\n    members:\n"+members.String()+"    edges: []\nstartup:\n  actions:\n"+actions.String(), "")
 	files["agents/impl/agent.yaml"] = "name: impl\nversion: \"1\"\nresources:\n  plugins:\n" + plugins.String() + "profiles:\n  default:\n    uses: {plugins: [" + uses.String() + "]}\n"
@@ -142,7 +142,7 @@ func TestBehaviourHostile(t *testing.T) {
 		t.Errorf("%d facts, %d cut", len(b.Facts), b.Cut)
 	}
 	for _, f := range b.Facts {
-		if strings.ContainsAny(f.Text, "\x1b\x07\n\r") || strings.Contains(f.Text, "\u202e") {
+		if strings.ContainsAny(f.Text, "\x1b\x07\n\r") {
 			t.Fatalf("a control character is told as it is: %q", f.Text)
 		}
 	}

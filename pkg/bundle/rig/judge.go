@@ -144,6 +144,7 @@ func runSpooled(ctx context.Context, in bundle.Input, o bundle.Options, all bool
 		{"manifest", func() error { return j.manifest() }},
 		{"integrity", func() error { j.integrity(); return nil }},
 		{"content", func() error { return j.contents() }},
+		{"texts", func() error { j.fault(j.archive.Screened...); return nil }},
 	}
 	failed := false
 	for _, s := range steps {

@@ -211,6 +211,9 @@ func (c *creator) file(p string, it bundle.Item) error {
 	if data == nil {
 		return err
 	}
+	hidden, notes := bundle.ScreenText(p, data, bundle.TextsByContent)
+	c.add(append(hidden, bundle.ScreenName(p))...)
+	c.out.Notes = append(c.out.Notes, notes...)
 	sum := hexSum(data)
 	if c.unchecked {
 		if c.sums == nil {

@@ -15,6 +15,8 @@ type checked struct {
 	unsigned bool   // signable, but only the manifest vouches for it
 	sum      string // SHA-256, "" if the file was not read
 	line     *Line  // its signature is still to be verified
+	screened []*bundle.Finding
+	notes    []bundle.Note
 }
 
 // A reading is a listed file with its bytes.
@@ -72,6 +74,10 @@ func (v *verifier) report(e *Entry, c *checked) {
 		v.r.Note(InlineUnsigned, e.Path, "only the manifest vouches for the item, it has no signature of its own")
 	}
 	v.add(c.faults...)
+	if len(c.faults) == 0 {
+		v.add(c.screened...)
+		r.Notes = append(r.Notes, c.notes...)
+	}
 }
 
 // readEntries looks at every listed file and hands its bytes to the queue.
@@ -139,6 +145,10 @@ func (v *verifier) compute(r reading) {
 
 // judge does what needs no key.
 func (c *checked) judge(e *Entry, data []byte) {
+	c.screened, c.notes = bundle.ScreenText(e.Path, data, bundle.TextsByContent)
+	if f := bundle.ScreenName(e.Path); f != nil {
+		c.screened = append(c.screened, f)
+	}
 	c.sum = hexSum(data)
 	if e.ObjectHash != "" {
 		if got := objectHash(e.Path, data, c.sum); got != e.ObjectHash {

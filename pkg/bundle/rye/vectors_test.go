@@ -127,6 +127,12 @@ func equalJSON(t testing.TB, what string, got any, want []byte) {
 
 // recorded is a result in the form of the vectors: without what all results
 // have but the version, and with the set of codes under their old key.
+// oldCodes are codes that the vectors know, which are older than the note on
+// comments.
+func oldCodes(codes []string) []string {
+	return slices.DeleteFunc(slices.Clone(codes), func(code string) bool { return code == bundle.NoteHiddenMarkup })
+}
+
 func recorded(t testing.TB, result any) map[string]any {
 	t.Helper()
 	data, err := json.Marshal(result)
@@ -137,7 +143,7 @@ func recorded(t testing.TB, result any) map[string]any {
 	if err := json.Unmarshal(data, &got); err != nil {
 		t.Fatal(err)
 	}
-	got["code"] = got["codes"]
+	got["code"] = slices.DeleteFunc(got["codes"].([]any), func(code any) bool { return code == bundle.NoteHiddenMarkup })
 	for _, k := range []string{"schema_version", "command", "message", "findings", "notes", "codes", "name"} {
 		delete(got, k)
 	}
@@ -195,7 +201,7 @@ func replayBundle(t *testing.T, dir string, c *vector) {
 		delete(six, k)
 	}
 	equalJSON(t, "report", six, c.Report)
-	if !reflect.DeepEqual(r.Codes, c.Code) {
+	if !reflect.DeepEqual(oldCodes(r.Codes), c.Code) {
 		t.Errorf("code %v, want %v: %v", r.Codes, c.Code, messages(r.Findings))
 	}
 	if !reflect.DeepEqual(r.FilesExtra, c.FilesExtra) {
@@ -215,7 +221,7 @@ func replayItem(t *testing.T, dir string, c *vector) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if (r.Status == "verified") != (c.Verdict == "accept") || !reflect.DeepEqual(r.Codes, c.Code) {
+	if (r.Status == "verified") != (c.Verdict == "accept") || !reflect.DeepEqual(oldCodes(r.Codes), c.Code) {
 		t.Errorf("%s %v, want %s %v: %v", r.Status, r.Codes, c.Verdict, c.Code, messages(r.Findings))
 	}
 	if !reflect.DeepEqual(r.Signer, c.Signer) || r.Trust != c.Trust {
@@ -395,7 +401,7 @@ func replayInstall(t *testing.T, dir string, c *vector) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (len(r.Findings) == 0) != (c.Verdict == "accept") || !reflect.DeepEqual(r.Codes, c.Code) {
+		if (len(r.Findings) == 0) != (c.Verdict == "accept") || !reflect.DeepEqual(oldCodes(r.Codes), c.Code) {
 			t.Errorf("%v %v, want %s %v", r.Codes, messages(r.Findings), c.Verdict, c.Code)
 		}
 		result = r
@@ -404,7 +410,7 @@ func replayInstall(t *testing.T, dir string, c *vector) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (len(r.Findings) == 0) != (c.Verdict == "accept") || !reflect.DeepEqual(r.Codes, c.Code) {
+		if (len(r.Findings) == 0) != (c.Verdict == "accept") || !reflect.DeepEqual(oldCodes(r.Codes), c.Code) {
 			t.Errorf("%v %v, want %s %v", r.Codes, messages(r.Findings), c.Verdict, c.Code)
 		}
 		result = r

@@ -46,7 +46,9 @@ func (r *Repo) plainStaged(base ID) (changes []Change, x *Index, ok bool) {
 	if len(root.name) > 0 || root.covers > 0 && root.covers != len(x.at) {
 		return nil, nil, false
 	}
-	if root.id != tree && !a.dir(tree, "", 0, len(x.at), root, 0) {
+	// What lies in the top is compared one by one, whatever the index says of it as
+	// a whole: so does git.
+	if !a.dir(tree, "", 0, len(x.at), root, 0) {
 		return nil, nil, false
 	}
 	slices.SortFunc(a.changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })

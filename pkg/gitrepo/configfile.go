@@ -317,7 +317,8 @@ func (i configItem) harmless() bool {
 			return false
 		}
 	case "push":
-		return name != "default" || slices.Contains([]string{"nothing", "matching", "simple", "upstream", "tracking", "current"}, i.text)
+		known := []string{"nothing", "matching", "simple", "upstream", "tracking", "current"}
+		return name != "default" || slices.Contains(known, i.text)
 	case "mailmap":
 		return plainPath(i.text)
 	case "diff":
@@ -334,7 +335,8 @@ var readAlways = []string{
 
 func coreTakes(name, value string) bool {
 	switch name {
-	case "bare", "filemode", "ignorecase", "precomposeunicode", "symlinks", "trustctime", "quotepath", "fsmonitor", "untrackedcache", "protecthfs", "protectntfs":
+	case "bare", "filemode", "ignorecase", "precomposeunicode", "symlinks", "trustctime", "quotepath", "fsmonitor",
+		"untrackedcache", "protecthfs", "protectntfs":
 		return isBool(value)
 	case "logallrefupdates":
 		return isBool(value) || value == "always"

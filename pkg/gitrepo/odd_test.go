@@ -126,9 +126,7 @@ func (o *odd) write(path, text string) {
 		return // something odd is in the way
 	}
 	_ = os.RemoveAll(path)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		o.t.Fatal(err)
-	}
+	_ = os.WriteFile(path, []byte(text), 0o644) // a name made of what is broken may be none
 }
 
 func (o *odd) add(path, text string) {

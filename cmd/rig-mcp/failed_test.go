@@ -210,6 +210,14 @@ func TestWordsOfTools(t *testing.T) {
 			t.Errorf("%s %v: the hint is %q, expected %q", c.tool, c.args, hint, c.hint)
 		}
 	}
+	// What is in the way of what came is named.
+	w.write("rig-b/t-way/REQUEST.md", "mine\n")
+	a.ok("send", dict{"type": "REQUEST", "thread": "t-way", "to": []string{"rig-b"}, "tldr": "x"})
+	in, _ := b.ok("inbox", nil)
+	way, _ := b.ok("wait", dict{"seconds": 20, "after": in["cursor"]})
+	if u, _ := way["untaken"].(dict); u["reason"] != "local_files_in_the_way" || u["hint"] != "at the command line, in the clone: move away what is in the way: t-way/REQUEST.md" {
+		t.Errorf("%v", way)
+	}
 	// What no tool repairs is for the command line.
 	w.git("rig-a", "config", "--unset", "user.email")
 	o, _, _, _ := a.call("send", dict{"type": "STATE", "thread": "t-one", "to": []string{"rig-b"}, "tldr": "x"})

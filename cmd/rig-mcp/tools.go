@@ -606,5 +606,5 @@ func runExplain(s *server, _ context.Context, raw json.RawMessage) (*reply, *pro
 	if !ok {
 		return nil, &problem{Code: "usage", Message: "no rule is called " + finding.QuoteMax(in.Rule, 40), Hint: "explain without a rule lists them"}
 	}
-	return &reply{object: map[string]any{"rule": r.ID, "says": r.Says, "default": r.Default.String(), "more": "docs/rules.md"}}, nil
+	return &reply{object: map[string]any{"rule": r.ID, "says": r.Says, "default": r.Default.String(), "more": "at the command line: rig-hook explain " + r.ID}}, nil
 }

@@ -346,8 +346,9 @@ type syncObject struct {
 	TrustChanges        []trustChange    `json:"trust_changes,omitempty"`
 	ControlPlane        string           `json:"control_plane,omitempty"` // with --check: whether its last row is of HEAD
 
-	rebase string // what brings two sides together that both moved
-	bySend bool   // the next send does
+	rebase  string   // what brings two sides together that both moved
+	bySend  bool     // the next send does
+	blocked []string // paths of this clone that are in the way
 }
 
 // runSync is `rig-bridge sync` (docs/spec/client.md#sync).
@@ -641,7 +642,7 @@ func (r *run) pull(w *work, t target, o *syncObject, head, theirs string) error 
 			blocked = []string{f.message}
 		}
 	}
-	o.Reason = reasonInTheWay
+	o.Reason, o.blocked = reasonInTheWay, blocked
 	for i, path := range blocked {
 		if i == 3 {
 			r.note("and %d more", len(blocked)-i)

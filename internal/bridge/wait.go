@@ -353,6 +353,9 @@ func (x *waiter) take(w *work, f fetchedNow) error {
 	if o.Reason == reasonDiverged && o.rebase != "" {
 		x.untaken.Hint = o.rebase
 	}
+	if o.Reason == reasonInTheWay {
+		x.untaken.Hint = "move away what is in the way: " + strings.Join(o.blocked[:min(3, len(o.blocked))], ", ")
+	}
 	if x.r.env.Tool && o.bySend {
 		x.untaken.Hint = "the next message that is sent puts the unpushed ones on top"
 	} else {

@@ -142,7 +142,7 @@ func (x *Indexer) run(ctx context.Context) (total Result, err error) {
 		if took := x.Now().Sub(began); x.piece == 0 && took < pieceTime/2 {
 			piece = min(2*piece, maxPiece)
 		} else if x.piece == 0 && took > 2*pieceTime {
-			piece = max(piece/2, firstPiece/4)
+			piece = max(piece/2, firstPiece)
 		}
 	}
 }
@@ -232,6 +232,9 @@ type span struct {
 // cut makes a long span one that ends earlier: at a commit of the main ref's
 // line, about so many commits from its beginning. All other refs come at the end.
 func (x *Indexer) cut(s *span, recorded map[string][]string, piece int) {
+	if x.piece == 0 {
+		piece = max(piece, len(s.revs)/8) // each piece looks at all that is left
+	}
 	at := map[string]int{}
 	for i, rev := range s.revs {
 		at[rev.ID] = i

@@ -42,7 +42,7 @@ func TestHiddenTextCorpora(t *testing.T) {
 	w.refused(w.push("main"), "hidden-text")
 	w.clone.Run("reset", "-q", "--hard", w.base)
 	w.clone.Add(files(texts.Lawful()[:400]))
-	must(t, w.clone.Try(nil, "commit", "-q", "-m", "می‌خواهم 👩‍🚀"), 0)
+	must(t, w.clone.Try(nil, "commit", "-q", "-m", "می\u200cخواهم 👩\u200d🚀"), 0)
 	must(t, w.clone.Push("origin", "main"), 0)
 }
 

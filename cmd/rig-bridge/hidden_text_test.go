@@ -33,7 +33,7 @@ func TestHiddenText(t *testing.T) {
 	if files, _ := os.ReadDir(w.path("a/t-one")); len(files) > 0 {
 		t.Errorf("%v was written", files)
 	}
-	w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "rig-b", "--tldr", "می‌خواهم 👩‍🚀")
+	w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "rig-b", "--tldr", "می\u200cخواهم 👩\u200d🚀")
 	w.git("b", "pull", "-q")
 	refused("b", "reply", "t-one", "--type", "STATE", "--body-file", w.path("body.md"))
 	refused("b", "close", "t-one", "--status", "completed", "--note", "Done\u200b")

@@ -18,7 +18,7 @@ var hiddenTextPlays = []play{
 			`U+E004B TAG LATIN CAPITAL LETTER K; it spells "OK" | perl -CSD -i -pe 's/\x{E004F}\x{E004B}// if $. == 10' -- t-one/a.md`,
 	}},
 	{name: "a flag", make: func(w *world) {
-		w.commit("c", put("t-one/a.md", turn("rig-a", "STATE", "🏴󠁧󠁢󠁥󠁮󠁧󠁿\n")))
+		w.commit("c", put("t-one/a.md", turn("rig-a", "STATE", "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f\n")))
 	}},
 	{name: "in the front matter", make: func(w *world) {
 		w.commit("c", put("t-one/a.md", strings.Replace(turn("rig-a", "STATE", "Is it?\n"), "▶ Going on", "▶ Going\u200b on", 1)))
@@ -47,7 +47,7 @@ var hiddenTextPlays = []play{
 	}, want: []string{`error hidden-text "docs/a\u200bb/x.txt":1:1 @c: the path has a character that readers do not see: U+200B ZERO WIDTH SPACE | ` +
 		`give it another name: git mv -- $'docs/a\342\200\213b/x.txt' NAME`}},
 	{name: "a name with a joined emoji", make: func(w *world) {
-		w.commit("c", put("docs/👩‍🚀.txt", "x\n"))
+		w.commit("c", put("docs/👩\u200d🚀.txt", "x\n"))
 	}},
 	{name: "in a file that is not an envelope", make: func(w *world) {
 		w.commit("c", put("notes/a.md", "Is it?"+tagsOK+"\n"))

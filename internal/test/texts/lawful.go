@@ -20,9 +20,9 @@ var spoken = strings.Fields("am ar as be bg bn bo ccp chr cs cy da de dz el en e
 // written are texts in which characters that are not seen do what they are for.
 var written = []string{
 	// Persian, Kurdish, Urdu, Arabic
-	"می‌خواهم خانه‌ای بخرم.", "کتاب‌ها را خوانده‌ام", "نمی‌دانم", "۱۴۴۵ ه‍", "دەزگایەکى‌تر", "پہلا‌ خط", "بی‌نظیر",
+	"می\u200cخواهم خانه\u200cای بخرم.", "کتاب\u200cها را خوانده\u200cام", "نمی\u200cدانم", "۱۴۴۵ ه\u200d", "دەزگایەکى\u200cتر", "پہلا\u200c خط", "بی\u200cنظیر",
 	// Hindi, Marathi, Bengali, Malayalam, Kannada, Sinhala, Tamil, Telugu, Nepali
-	"क्‌ष क्‍ष", "श्री‍मान", "र‍्य র‍্যাব", "ন্‌টু", "അവന്‍ വന്നു", "കണ്‍", "ರ‍್ಯಾಂಕ್", "ශ්‍රී ලංකාව", "ක්‍රියාව", "க்‌ஷ", "క్‌ష", "गर्‍यो",
+	"क्\u200cष क्\u200dष", "श्री\u200dमान", "र\u200d्य র\u200d্যাব", "ন্\u200cটু", "അവന്\u200d വന്നു", "കണ്\u200d", "ರ\u200d್ಯಾಂಕ್", "ශ්\u200dරී ලංකාව", "ක්\u200dරියාව", "க்\u200cஷ", "క్\u200cష", "गर्\u200dयो",
 	// Thai, Lao, Khmer, Burmese with places to break a line
 	"ภาษา\u200bไทย", "ພາສາ\u200bລາວ", "ភាសា\u200bខ្មែរ\u200bពិបាក", "မြန်မာ\u200bစာ", "ខ្ញុំ\u200b។",
 	// Hebrew and Arabic with Latin between
@@ -40,7 +40,7 @@ var written = []string{
 	// Braille, Tibetan, Ethiopic, Cherokee, Georgian, Armenian, N'Ko, Syriac, Thaana
 	"⠓⠑⠇⠇⠕⠀⠺⠕⠗⠇⠙", "བོད་སྐད་", "አማርኛ፣", "ᏣᎳᎩ", "ქართული", "հայերեն", "ߒߞߏ", "ܣܘܪܝܝܐ", "ދިވެހި",
 	// symbols and emoji
-	"▶ Asking ⏸ Deciding ✅ done ❌ no ⚠️ care", "❤️ ☎︎ ☎️ ™️ ©️ 1️⃣ #️⃣ *️⃣", "👩‍👩‍👧‍👦 👩🏽‍🚀 🏳️‍🌈 🏴‍☠️ ❤️‍🔥 👁️‍🗨️", "🏴󠁧󠁢󠁥󠁮󠁧󠁿 🏴󠁧󠁢󠁳󠁣󠁴󠁿 🏴󠁧󠁢󠁷󠁬󠁳󠁿", "🚀️ to the moon", "👍🏽️", "🇩🇪🇫🇷🇯🇵",
+	"▶ Asking ⏸ Deciding ✅ done ❌ no ⚠️ care", "❤️ ☎︎ ☎️ ™️ ©️ 1️⃣ #️⃣ *️⃣", "👩\u200d👩\u200d👧\u200d👦 👩🏽\u200d🚀 🏳️\u200d🌈 🏴\u200d☠️ ❤️\u200d🔥 👁️\u200d🗨️", "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f 🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f 🏴\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f", "🚀️ to the moon", "👍🏽️", "🇩🇪🇫🇷🇯🇵",
 	"∩︀ ≨︀ 0︀ ⋛︀", "box ┌─┐ │ │ └─┘ ░▒▓", "“quotes” ‘single’ – dash — dash … \u00a0nbsp \u202f thin", "π ≈ 3.14159, ∀x∈ℝ: ∃y", "e\u0301 o\u0308 n\u0303",
 	// what terminals print
 	"\x1b[31mred\x1b[0m \x1b[1;32mgreen\x1b[m", "a\tb\r\nc\f\v", "line\u0085line",

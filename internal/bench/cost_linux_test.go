@@ -50,6 +50,7 @@ func TestCost(t *testing.T) {
 	r.Write(path, string(data))
 	r.Run("add", path)
 	staged := r.Copy(t)
+	staged.Write(".git/COMMIT_EDITMSG", "Send\n")
 	r.Run("commit", "-q", "-m", "Send")
 	tip := r.Ref("refs/heads/main")
 	line := old + " " + tip + " refs/heads/main\n"

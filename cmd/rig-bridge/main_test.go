@@ -198,3 +198,14 @@ func (w *world) bodyHash(rel string) string {
 	e, _ := envelope.Parse([]byte(w.read(rel)), envelope.Options{})
 	return e.Hash
 }
+
+// commitFiles commits files of a clone as they are and pushes them.
+func (w *world) commitFiles(clone string, files map[string]string) {
+	w.t.Helper()
+	for path, text := range files {
+		w.write(clone+"/"+path, text)
+		w.git(clone, "add", "-f", path)
+	}
+	w.git(clone, "commit", "-q", "-m", "policy")
+	w.git(clone, "push", "-q")
+}

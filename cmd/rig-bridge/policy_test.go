@@ -28,17 +28,6 @@ func (w *world) operator(name string) string {
 	return name + "@example.com," + name + "-relay " + string(pub)
 }
 
-// commitFiles commits files of a clone as they are and pushes them.
-func (w *world) commitFiles(clone string, files map[string]string) {
-	w.t.Helper()
-	for path, text := range files {
-		w.write(clone+"/"+path, text)
-		w.git(clone, "add", "-f", path)
-	}
-	w.git(clone, "commit", "-q", "-m", "policy")
-	w.git(clone, "push", "-q")
-}
-
 func (w *world) frozenUntil(clone string) string {
 	w.t.Helper()
 	var o struct {

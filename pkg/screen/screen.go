@@ -73,7 +73,7 @@ type told struct {
 	fs   []finding.Finding
 	more int
 
-	line, col, at int // place of the last finding, from which the next is counted
+	line, at int // place of the last finding, from which the next is counted
 }
 
 // full counts a finding if no more are told.

@@ -110,8 +110,22 @@ func (k *talker) see(o dict) error {
 	return nil
 }
 
-// TestAgents has agents talk through their servers, which are killed at random,
-// and holds what came of it against the history as git alone tells it: nothing
+// receivePack is the repository's server: in a session of its own, so that it
+// outlives a client that is killed, and itself killed with its hooks in every
+// third push or so, before or after a ref has moved.
+const receivePack = `#!/bin/sh
+exec 3<&0
+setsid git-receive-pack "$@" <&3 &
+n=$(od -An -N1 -tu1 /dev/urandom | tr -d ' ')
+if [ "$n" -lt 80 ]; then
+  sleep "0.$(printf %03d "$n")"
+  kill -9 -$! 2>/dev/null && printf x >>"$0.killed"
+fi
+wait $!
+`
+
+// TestAgents has agents talk through their servers, which are killed at random
+// as the repository's is, and holds what came of it against the history as git alone tells it: nothing
 // lost, nothing doubled, nothing shown to another rig, nothing wrongly read or
 // unread. RIGWARD_AGENTS and RIGWARD_MESSAGES make it as large as is wanted.
 func TestAgents(t *testing.T) {
@@ -127,8 +141,12 @@ func TestAgents(t *testing.T) {
 	}
 	w := newWorld(t, rigs...)
 	w.opens(rigs[0], strings.Join(rigs[1:], ","))
+	receive := w.path("receive-pack")
+	if err := os.WriteFile(receive, []byte(receivePack), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, rig := range rigs {
-		w.git(rig, "config", "remote.origin.receivepack", "setsid git-receive-pack")
+		w.git(rig, "config", "remote.origin.receivepack", receive)
 		w.git(rig, "pull", "-q")
 	}
 	var kills atomic.Int64
@@ -241,8 +259,9 @@ func TestAgents(t *testing.T) {
 		}
 		_ = k.a.session.Close()
 	}
-	t.Logf("%d agents x %d messages in %s, %d kills: lost %d, doubled %d, shown to the wrong rig %d, wrongly read or unread %d",
-		agents, messages, time.Since(start).Round(time.Second), kills.Load(), lost, doubled, wrong, misread)
+	died, _ := os.ReadFile(receive + ".killed")
+	t.Logf("%d agents x %d messages in %s, %d kills of their servers, %d of the repository's: lost %d, doubled %d, shown to the wrong rig %d, wrongly read or unread %d",
+		agents, messages, time.Since(start).Round(time.Second), kills.Load(), len(died), lost, doubled, wrong, misread)
 }
 
 // opens makes the thread of the test.

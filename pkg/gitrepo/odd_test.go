@@ -560,6 +560,12 @@ func listRefs(r *Repo) (list []Ref, err error) {
 	return list, nil
 }
 
+// headIsNot reports whether HEAD names another branch.
+func (o *odd) headIsNot(branch string) bool {
+	text, err := os.ReadFile(filepath.Join(o.git, "HEAD"))
+	return err == nil && string(text) != "ref: refs/heads/"+branch+"\n"
+}
+
 // agree reports whether both have an answer. Where git has one, it is to be had;
 // where git has none, there must be none, too.
 func (o *odd) agree(what string, err, askedErr error) bool {
@@ -567,6 +573,8 @@ func (o *odd) agree(what string, err, askedErr error) bool {
 		o.tally["refs beside a configuration that git refuses"]++ // all else is asked of git
 	} else if err == nil && askedErr != nil && strings.Contains(askedErr.Error(), "/packed-refs:") {
 		o.tally["loose refs beside a broken packed-refs"]++ // which git reads to list refs, and not to read one
+	} else if what == "HEAD" && err == nil && askedErr != nil && strings.Contains(askedErr.Error(), "ignoring broken ref refs/heads/main") && o.headIsNot("main") {
+		o.tally["HEAD beside another ref that is broken"]++ // git is asked by a list of refs, which tells of that one
 	} else if (err == nil) != (askedErr == nil) {
 		o.t.Errorf("%s: error %v, git says %v", what, err, askedErr)
 	}

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -58,15 +59,17 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 			if len(all) == 0 {
 				continue
 			}
-			// Messages are written in the order of the history; those of a commit are one.
-			came := map[string]int{}
-			for _, w := range all {
-				if first, known := came[w.commit]; !known || int(w.id) < first {
-					came[w.commit] = int(w.id)
+			// By the time of the commit, so that it does not count what was indexed first; of
+			// one second a parent is written before its child.
+			came := slices.Clone(all)
+			slices.SortFunc(came, func(a, b *word) int {
+				return cmp.Or(strings.Compare(a.time, b.time), cmp.Compare(a.id, b.id))
+			})
+			for i, w := range came {
+				w.order.Came = i + 1
+				if i > 0 && came[i-1].commit == w.commit {
+					w.order.Came = came[i-1].order.Came
 				}
-			}
-			for _, w := range all {
-				w.order.Came = came[w.commit]
 			}
 			slices.SortFunc(all, func(a, b *word) int { return strings.Compare(a.commit, b.commit) })
 			order.Sort(all, func(w *word) order.Message { return w.order })

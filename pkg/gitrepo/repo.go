@@ -97,7 +97,10 @@ func (e Env) tested() bool {
 // headers returns type and size of objects, in the order of ids: as the files of
 // the repository say, else git.
 func (r *Repo) headers(ids []ID) ([]header, error) {
-	if r.ctx.Err() != nil || !r.knownGit() {
+	if err := r.ctx.Err(); err != nil {
+		return nil, err // git may answer once more before it ends
+	}
+	if !r.knownGit() {
 		return r.cat.info(ids)
 	}
 	heads, all := r.stored.info(ids)

@@ -152,6 +152,9 @@ func TestAct(t *testing.T) {
 		}
 		bad := r.Commit("bad", files)
 		log := pull(t, r, base, bad)
+		for try := 0; try < 3 && !strings.Contains(log, "::error file="); try++ {
+			log = pull(t, r, base, bad) // act can lose the end of what a program prints before it exits
+		}
 		says(t, log, "findings", "envelope-schema", "body-hash", "envelope-path", "append-only", "relay-suffix", "::error file=talk/STATE-2.md")
 		if !strings.Contains(log, "| Severity") && !strings.Contains(log, "|---|") {
 			t.Errorf("no table in the summary:\n%s", log)

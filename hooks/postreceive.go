@@ -38,6 +38,9 @@ func postReceive(ctx context.Context, env *Env) int {
 	if l == nil {
 		return report.ExitClean
 	}
+	if l.bad != nil {
+		fmt.Fprintf(env.Stderr, "rigward: %s; the push stands\n", finding.Clean(l.bad.Error()))
+	}
 	if last := outbox.Trouble(l.dir); last != "" {
 		fmt.Fprintf(env.Stderr, "rigward: the control plane lags behind: %s; the push stands\n", finding.Clean(last))
 	}

@@ -17,6 +17,13 @@ import (
 
 const controlKey = "rigward.controlPlane"
 
+// patient is a server whose push log lacks no record because a machine is busy.
+func patient(t *testing.T) *gittest.Repo {
+	r := gittest.New(t, gittest.Options{Bare: true})
+	r.Run("config", "rigward.pushLogWait", "1m")
+	return r
+}
+
 // logged returns what the hooks of a repository have told of pushes.
 func logged(t *testing.T, r *gittest.Repo) []outbox.Record {
 	t.Helper()
@@ -46,7 +53,7 @@ func TestPostReceiveTells(t *testing.T) {
 		"control: a file that is removed": {func(r *gittest.Repo) { r.Run("config", controlKey, "x"); r.Run("config", "--unset", controlKey) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := gittest.New(t, gittest.Options{Bare: true})
+			r := patient(t)
 			c.prepare(r)
 			line := strings.Repeat("0", 40) + " " + strings.Repeat("1", 40) + " refs/heads/main\n"
 			started := 0
@@ -93,7 +100,7 @@ func TestPostReceiveTells(t *testing.T) {
 // pushed, and of which rules were broken where.
 func TestPushLog(t *testing.T) {
 	t.Parallel()
-	bare := gittest.New(t, gittest.Options{Bare: true})
+	bare := patient(t)
 	bare.Run("config", "rigward.bootstrap", "true")
 	hooked := []string{"pre-receive", "update", "post-receive"}
 	for _, h := range hooked {
@@ -157,6 +164,12 @@ func TestPushLog(t *testing.T) {
 	if got[0].Who["USER"]+got[0].Who["LOGNAME"] == "" && (os.Getenv("USER") != "" || os.Getenv("LOGNAME") != "") {
 		t.Logf("nobody is named: %v", got[0].Who) // the tests' environment is bare
 	}
+	bare.Run("config", "rigward.pushLogWait", "soon") // is told, and the usual wait holds
+	work.Commit("told", map[string]string{"build/STATE-9.md": turn("build", "STATE", "More")})
+	if p := work.Push("-q", "origin", "main"); p.Code != 0 || !strings.Contains(p.Stderr, `rigward.pushLogWait is "soon", expected a duration such as 5ms; the push stands`) {
+		t.Errorf("exit %d: %s", p.Code, p.Stderr)
+	}
+	bare.Run("config", "rigward.pushLogWait", "1m")
 	bare.Run("config", "rigward.pushLogPersonal", "false")
 	work.Commit("4", map[string]string{"build/STATE-3.md": turn("build", "STATE", "Still more")})
 	for _, r := range push(0, "main") {
@@ -170,7 +183,7 @@ func TestPushLog(t *testing.T) {
 // that tells of pushes, and what it told to have come there.
 func TestDoctorAsksForFeeder(t *testing.T) {
 	t.Parallel()
-	bare := gittest.New(t, gittest.Options{Bare: true})
+	bare := patient(t)
 	must(t, rig(bare, bare.Dir, "", "install", "--server", ".", "--bootstrap"), 0)
 	must(t, rig(bare, bare.Dir, "", "doctor", "--server", "."), 0) // control: no database
 	bare.Run("config", controlKey, "sqlite:control.db")

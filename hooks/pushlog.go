@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -16,12 +17,14 @@ import (
 
 // A pushLog tells the outbox of a server what became of a push
 // (docs/spec/controlplane.md#pushes). Nothing here changes how the push ends, and
-// nothing waits for more than five milliseconds.
+// nothing waits for longer than rigward.pushLogWait says (5 ms).
 type pushLog struct {
 	mu       sync.Mutex // a gate whose time is up may still be at work
 	began    time.Time
 	env      *Env
-	dir      string // "": no control plane is configured
+	dir      string        // "": no control plane is configured
+	wait     time.Duration // for the disk
+	bad      error         // of its configuration
 	base     outbox.Record
 	writing  chan error // of the record of receipt, while it is written
 	received bool
@@ -52,6 +55,14 @@ func (l *pushLog) open(repo *gitrepo.Repo, hook string) {
 	dir, err := Outbox(repo)
 	if err != nil || dir == "" {
 		return
+	}
+	l.wait = outbox.Wait
+	if text, set, err := repo.ConfigLast("rigward.pushLogWait"); err == nil && set {
+		if own, err := time.ParseDuration(text); err == nil && own > 0 {
+			l.wait = own
+		} else {
+			l.bad = fmt.Errorf("rigward.pushLogWait is %s, expected a duration such as 5ms", finding.QuoteMax(text, 40))
+		}
 	}
 	l.dir, l.base = dir, outbox.Record{Hook: hook, Push: outbox.NewID()}
 	if personal, set, err := repo.ConfigBool("rigward.pushLogPersonal"); err == nil && (personal || !set) {
@@ -150,7 +161,7 @@ func (l *pushLog) receive(updates []change.RefUpdate) {
 		}
 	}
 	l.writing = make(chan error, 1)
-	go func() { l.writing <- outbox.Append(l.dir, r) }()
+	go func() { l.writing <- outbox.Append(l.dir, r, l.wait) }()
 }
 
 // judged tells to what end a gate came.
@@ -188,7 +199,7 @@ func (l *pushLog) judged(code int, rep *report.Report) {
 		}
 	}
 	r.Millis = float64(l.env.Now().Sub(l.began).Microseconds()) / 1000
-	_ = outbox.Append(l.dir, r) // a push is not refused for it
+	_ = outbox.Append(l.dir, r, l.wait) // a push is not refused for it
 }
 
 // landed tells which refs have moved.
@@ -198,7 +209,7 @@ func (l *pushLog) landed(updates []change.RefUpdate) error {
 	if push, ok := l.accepted(r.Refs); ok {
 		r.Push, r.Who = push, nil
 	}
-	return outbox.Append(l.dir, r)
+	return outbox.Append(l.dir, r, l.wait)
 }
 
 // openLog is open for a hook that has no repository yet.

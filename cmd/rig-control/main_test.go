@@ -116,6 +116,7 @@ func server(t *testing.T, name, database string) (bare, clone *gittest.Repo) {
 		database = "sqlite:control.db"
 	}
 	bare.Run("config", "rigward.controlPlane", database)
+	bare.Run("config", "rigward.pushLogWait", "1m") // a busy machine lacks no record
 	bare.Run("config", "rigward.repository", name)
 	clone = bare.Clone()
 	clone.Commit("0", map[string]string{"build/REQUEST.md": say("REQUEST", "build", "rig-a", "rig-b", "Please build")})

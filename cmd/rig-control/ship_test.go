@@ -72,7 +72,7 @@ func TestPushes(t *testing.T) {
 		check()
 		// One that was killed while it was judged.
 		id := strings.Repeat("0", 24)
-		if err := outbox.Append(outbox.Dir(bare.Dir), outbox.Record{ID: id, Push: id, Stage: outbox.Received, Hook: "pre-receive", At: "2020-01-01T00:00:00.000000Z"}); err != nil {
+		if err := outbox.Append(outbox.Dir(bare.Dir), outbox.Record{ID: id, Push: id, Stage: outbox.Received, Hook: "pre-receive", At: "2020-01-01T00:00:00.000000Z"}, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		bare.Run("config", "rigward.pushLogKeep", "forever")

@@ -5,7 +5,7 @@
 // A record that was appended survives the end of the process that wrote it,
 // however it ends. Room is set aside before it is needed, so that a disk that
 // others have filled takes records for a while. Whoever appends waits for the
-// disk no longer than patience, and goes on without the record then.
+// disk no longer than it says, and goes on without the record then.
 //
 // Any number of processes append and read at once. A reader names the place up
 // to which it has read; what it has told twice is told apart by the records' ids.
@@ -32,8 +32,8 @@ import (
 
 // Bounds of an outbox.
 const (
-	// patience is how long Append waits for the disk.
-	patience = 5 * time.Millisecond
+	// Wait is how long a hook waits for the disk where nothing else is configured.
+	Wait = 5 * time.Millisecond
 	// maxRecord is how many bytes a record has at the most.
 	maxRecord = 48 << 10
 	// segment is from how many bytes on a file is followed by another one.
@@ -49,7 +49,7 @@ const (
 // Errors of Append.
 var (
 	errFull = fmt.Errorf("the outbox has %d files of %d bytes, and nobody takes them further", maxSegments, segment)
-	errSlow = fmt.Errorf("the disk took longer than %s", patience)
+	errSlow = errors.New("the disk took longer than")
 )
 
 // A Ref is one ref update of a push.
@@ -170,9 +170,9 @@ func (r *Record) line() ([]byte, error) {
 }
 
 // Append adds a record to an outbox, which is made if it is not there. Where the
-// disk does not answer within patience it returns errSlow, and the record may or
-// may not be there.
-func Append(dir string, r Record) error {
+// disk does not answer within wait it returns an error, and the record may or may
+// not be there.
+func Append(dir string, r Record, wait time.Duration) error {
 	data, err := r.line()
 	if err != nil {
 		return err
@@ -183,13 +183,13 @@ func Append(dir string, r Record) error {
 		done <- write(dir, data)
 	}()
 	<-began // what this process itself waits for is not the disk
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case err := <-done:
 		return err
 	case <-timer.C:
-		return errSlow
+		return fmt.Errorf("%w %s", errSlow, wait)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(asWriter); dir != "" {
 		for i := 0; ; i++ { // until it is killed; what was appended is told
 			r := record(fmt.Sprintf("%d-%d", os.Getpid(), i))
-			if Append(dir, r) == nil {
+			if Append(dir, r, Wait) == nil {
 				fmt.Println(r.ID)
 			}
 		}
@@ -70,7 +70,7 @@ func TestAppend(t *testing.T) {
 			for i := range 600 {
 				r := record(fmt.Sprintf("%d-%d", w, i))
 				r.Problem = strings.Repeat("x", 1000)
-				for errors.Is(Append(dir, r), errSlow) { // on a busy machine; the record may be there twice
+				for errors.Is(Append(dir, r, Wait), errSlow) { // on a busy machine; the record may be there twice
 				}
 			}
 		})
@@ -102,7 +102,7 @@ func TestAppend(t *testing.T) {
 	if left, _ := segments(dir); len(left) != 1 || Shipped(dir) != b.Next {
 		t.Errorf("%v are left, at %v", left, Shipped(dir))
 	}
-	must(t, Append(dir, record("later")))
+	must(t, Append(dir, record("later"), time.Minute))
 	if b, err = Read(dir, Shipped(dir), 10); err != nil || len(b.Records) != 1 || b.Records[0].ID != "later" {
 		t.Errorf("%+v, %v", b, err)
 	}
@@ -111,7 +111,7 @@ func TestAppend(t *testing.T) {
 // TestTorn reads around lines that a full disk or the end of the machine cut off.
 func TestTorn(t *testing.T) {
 	dir := t.TempDir()
-	must(t, Append(dir, record("one")))
+	must(t, Append(dir, record("one"), time.Minute))
 	f, err := os.OpenFile(name(dir, 1), os.O_APPEND|os.O_WRONLY, 0)
 	must(t, err)
 	line, err := (&Record{ID: "torn", Push: "torn"}).line()
@@ -120,13 +120,13 @@ func TestTorn(t *testing.T) {
 	if ids, torn := all(t, dir, 10); len(ids) != 1 || torn != 0 {
 		t.Errorf("a line that may yet be written to its end: %v, %d", ids, torn)
 	}
-	must(t, Append(dir, record("two")))
+	must(t, Append(dir, record("two"), time.Minute))
 	if ids, torn := all(t, dir, 10); len(ids) != 2 || ids["two"] != 1 || torn != 1 {
 		t.Errorf("%v, %d torn", ids, torn)
 	}
 	f.Write([]byte("\nnull\n\x00\x00\n{\"id\":1}\n[]\n"))
 	must(t, f.Close())
-	must(t, Append(dir, record("three")))
+	must(t, Append(dir, record("three"), time.Minute))
 	if ids, torn := all(t, dir, 10); len(ids) != 3 || torn != 5 {
 		t.Errorf("%v, %d torn", ids, torn)
 	}
@@ -151,14 +151,14 @@ func TestRecordSize(t *testing.T) {
 		r.Refs = append(r.Refs, Ref{Name: "refs/heads/" + strings.Repeat("x", 200)})
 		r.Places = append(r.Places, Place{Rule: "envelope-schema", Path: strings.Repeat("\x01", 200)})
 	}
-	must(t, Append(dir, r))
+	must(t, Append(dir, r, time.Minute))
 	b, err := Read(dir, Cursor{}, 10)
 	must(t, err)
 	if len(b.Records) != 1 || len(b.Records[0].Refs)+b.Records[0].MoreRefs != 3001 || len(b.Records[0].Places)+b.Records[0].More != 3000 {
 		t.Errorf("%d records", len(b.Records))
 	}
 	r.Refs, r.Places, r.Problem = nil, nil, strings.Repeat("x", maxRecord)
-	if err := Append(dir, r); err == nil {
+	if err := Append(dir, r, time.Minute); err == nil {
 		t.Error("a record that is too long is taken")
 	}
 }
@@ -279,7 +279,7 @@ func BenchmarkAppend(b *testing.B) {
 	dir := b.TempDir()
 	r := record("x")
 	for b.Loop() {
-		if err := Append(dir, r); err != nil && !errors.Is(err, errFull) && !errors.Is(err, errSlow) {
+		if err := Append(dir, r, time.Minute); err != nil && !errors.Is(err, errFull) {
 			b.Fatal(err)
 		}
 	}

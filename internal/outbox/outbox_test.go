@@ -214,7 +214,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	defer exec.Command("umount", dir).Run()
 	box := filepath.Join(dir, "rigward", "outbox")
-	must(t, Append(box, record("before")))
+	must(t, Append(box, record("before"), time.Minute))
 	f, err := os.Create(filepath.Join(dir, "fill"))
 	must(t, err)
 	for err == nil {
@@ -235,7 +235,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%d were taken, %d are there", kept, len(ids))
 	}
 	must(t, os.Remove(f.Name()))
-	must(t, Append(box, record("after")))
+	must(t, Append(box, record("after"), time.Minute))
 	if ids, _ := all(t, box, 1000); ids["after"] != 1 || ids["before"] != 1 {
 		t.Error("what came when there was room again is not there")
 	}

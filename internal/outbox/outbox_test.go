@@ -223,7 +223,7 @@ func TestFullDisk(t *testing.T) {
 	f.Close()
 	kept, lost := 0, 0
 	for i := range 20_000 {
-		if err := Append(box, record(fmt.Sprint(i))); err == nil {
+		if err := Append(box, record(fmt.Sprint(i)), Wait); err == nil {
 			kept++
 		} else if lost++; lost > 3 {
 			break

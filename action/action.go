@@ -22,6 +22,7 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/ci"
+	"github.com/rigward/rigward/internal/image"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/internal/userschema"
 	"github.com/rigward/rigward/pkg/envelope"
@@ -33,10 +34,11 @@ import (
 // Run judges what the event around it asks for and returns the exit code: 0
 // clean, 1 findings, 2 undecided. env.Args are not used: all inputs come from
 // the environment, as INPUT_ROOT, INPUT_POLICY, INPUT_SIGNERS,
-// INPUT_SCHEMA, INPUT_FAIL_LEVEL, INPUT_BUNDLES, INPUT_REPORTS, INPUT_BASE and
-// INPUT_HEAD (action.yml says what each means).
-func Run(ctx context.Context, env *hooks.Env) int {
-	s := &step{env: env, gh: githubactions.New(githubactions.WithWriter(env.Stdout), githubactions.WithGetenv(env.Getenv))}
+// INPUT_SCHEMA, INPUT_FAIL_LEVEL, INPUT_BUNDLES, INPUT_FETCH_BASES, INPUT_REPORTS,
+// INPUT_BASE and INPUT_HEAD (action.yml says what each means). net is what
+// registries see, which are asked for base images only if the inputs say so.
+func Run(ctx context.Context, env *hooks.Env, net *image.Network) int {
+	s := &step{env: env, net: net, gh: githubactions.New(githubactions.WithWriter(env.Stdout), githubactions.WithGetenv(env.Getenv))}
 	s.report = report.Report{Gate: "action", Rules: hooks.Rules()}
 	if err := s.judge(ctx); err != nil {
 		s.report.Problem, s.report.Hint = err, policy.HintOf(err)
@@ -56,6 +58,7 @@ func Run(ctx context.Context, env *hooks.Env) int {
 
 type step struct {
 	env       *hooks.Env
+	net       *image.Network
 	gh        *githubactions.Action
 	report    report.Report
 	check     *hooks.Checker
@@ -83,11 +86,13 @@ func (s *step) judge(ctx context.Context) error {
 		}
 		s.targets = append(s.targets, t)
 	}
-	bundles := true
-	if word := s.gh.GetInput("bundles"); word != "" {
-		if bundles, err = strconv.ParseBool(word); err != nil {
-			return &policy.Undecided{Message: "the input bundles is " + finding.QuoteMax(word, 40) + ", expected true or false"}
-		}
+	bundles, err := s.yes("bundles", true)
+	if err != nil {
+		return err
+	}
+	fetch, err := s.yes("fetch-bases", false)
+	if err != nil {
+		return err
 	}
 	github, err := ci.Find("github")
 	if err != nil {
@@ -127,12 +132,25 @@ func (s *step) judge(ctx context.Context) error {
 	}
 	defer repo.Close()
 	s.check = hooks.NewChecker(s.env, repo, &s.report)
-	s.check.Draw, s.check.Bundles = true, bundles
+	s.check.Draw, s.check.Bundles, s.check.Images = true, bundles, images{s.net, fetch}
 	gate := ci.Gate{Check: s.check, Whole: github.Whole, Before: func(commit string) (err error) {
 		s.check.Judge.Extra, err = s.schema(repo, commit)
 		return err
 	}}
 	return gate.Judge(ctx, span)
+}
+
+// yes is an input that is true or false.
+func (s *step) yes(name string, without bool) (bool, error) {
+	word := s.gh.GetInput(strings.ReplaceAll(name, "-", "_"))
+	if word == "" {
+		return without, nil
+	}
+	is, err := strconv.ParseBool(word)
+	if err != nil {
+		return false, &policy.Undecided{Message: "the input " + name + " is " + finding.QuoteMax(word, 40) + ", expected true or false"}
+	}
+	return is, nil
 }
 
 // environ is the environment of git: policy and signers of the inputs are told
@@ -236,7 +254,7 @@ func (s *step) outputs(written []string) []byte {
 	if result == "" {
 		result = "undecided"
 	}
-	var changed, digests []string
+	var changed, digests, composed []string
 	for _, b := range s.report.Bundles {
 		name := word(b.Output)
 		if b.Base != b.Rebuilt {
@@ -244,6 +262,9 @@ func (s *step) outputs(written []string) []byte {
 		}
 		if b.Rebuilt != "" {
 			digests = append(digests, name+"="+b.Rebuilt)
+		}
+		if b.Image != nil && b.Image.Digest != "" {
+			composed = append(composed, name+"="+b.Image.Digest)
 		}
 	}
 	var lines bytes.Buffer
@@ -253,6 +274,7 @@ func (s *step) outputs(written []string) []byte {
 		{"commits", strconv.Itoa(s.report.Commits)},
 		{"digests", strings.Join(digests, " ")},
 		{"findings", strconv.Itoa(len(s.report.Findings) + s.report.More.Total())},
+		{"images", strings.Join(composed, " ")},
 		{"reports", strings.Join(written, " ")},
 		{"result", result},
 	} {

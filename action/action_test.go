@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/image"
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/internal/test/testkeys"
 	"github.com/rigward/rigward/pkg/envelope"
@@ -55,7 +56,7 @@ func runStep(t *testing.T, r *gittest.Repo, event string, payload []byte, vars .
 	code := Run(t.Context(), &hooks.Env{
 		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Environ: append(environ, vars...), Dir: r.Dir,
 		Now: func() time.Time { return time.Unix(r.Now, 0) },
-	})
+	}, &image.Network{UserAgent: "test"})
 	read := func(name string) string {
 		b, err := os.ReadFile(name)
 		if err != nil {

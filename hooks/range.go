@@ -21,12 +21,13 @@ type Checker struct {
 	Loader  *policy.Loader
 	Judge   *rules.Judge // with Gate Check
 	Report  *report.Report
-	Draw    bool   // fill Report.Threads
-	Now     bool   // judge a whole history by the policy of Head, not of the time
-	Head    string // commit
-	All     bool   // judge all bundles, as they are at the end of the range
-	Bundles bool   // judge bundles
-	Default string // full name of the default branch, "" to find it out
+	Draw    bool         // fill Report.Threads
+	Now     bool         // judge a whole history by the policy of Head, not of the time
+	Head    string       // commit
+	All     bool         // judge all bundles, as they are at the end of the range
+	Bundles bool         // judge bundles
+	Images  drift.Images // composes the images of bundles, nil if nobody does
+	Default string       // full name of the default branch, "" to find it out
 }
 
 // NewChecker returns a Checker for an open repository. What its policy names
@@ -89,7 +90,7 @@ func (c *Checker) Range(ctx context.Context, r rules.Range) (err error) {
 	if !c.Bundles {
 		return nil
 	}
-	d := drift.Judge{Repo: c.Repo, Now: c.Judge.Now}
+	d := drift.Judge{Repo: c.Repo, Now: c.Judge.Now, Images: c.Images}
 	if c.All {
 		// Those that the newest policy names, as they are now.
 		d.All, d.Trusted = true, r.New

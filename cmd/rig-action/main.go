@@ -15,6 +15,7 @@ import (
 	"github.com/rigward/rigward/action"
 	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/image"
 )
 
 // memory is from how many bytes on the garbage collector works harder to stay
@@ -32,7 +33,7 @@ func main() {
 	code := action.Run(ctx, &hooks.Env{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ: os.Environ(), Dir: dir, Now: time.Now,
-	})
+	}, image.UserNetwork("rig-action/"+version.String()))
 	stop()
 	os.Exit(code)
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/google/go-containerregistry/pkg/authn"
-
 	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/image"
@@ -27,7 +25,7 @@ const codeRegistry = "registry-error"
 
 // network is what registries see of this user: the credentials that docker login left.
 func (c *call) network() *image.Network {
-	return &image.Network{Keychain: authn.DefaultKeychain, UserAgent: "rig-bundle/" + version.String()}
+	return image.UserNetwork("rig-bundle/" + version.String())
 }
 
 // openBase opens an image until release.

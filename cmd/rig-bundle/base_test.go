@@ -1,48 +1,13 @@
 package main
 
 import (
-	"archive/tar"
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-)
 
-// baseLayout writes an OCI layout of one image with one layer of these files, and returns its digest.
-func baseLayout(t *testing.T, dir, arch string, files map[string]string) string {
-	t.Helper()
-	var layer bytes.Buffer
-	w := tar.NewWriter(&layer)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		text := files[name]
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(text))}); err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprint(w, text)
-	}
-	w.Close()
-	blob := func(mediaType string, data []byte) map[string]any {
-		sum := sha256.Sum256(data)
-		digest := hex.EncodeToString(sum[:])
-		put(t, filepath.Join(dir, "blobs", "sha256", digest), string(data), 0o644)
-		return map[string]any{"mediaType": mediaType, "digest": "sha256:" + digest, "size": len(data)}
-	}
-	text := func(v any) []byte { b, _ := json.Marshal(v); return b }
-	l := blob("application/vnd.oci.image.layer.v1.tar", layer.Bytes())
-	config := blob("application/vnd.oci.image.config.v1+json", text(map[string]any{"os": "linux", "architecture": arch,
-		"config": map[string]any{"Env": []string{"PATH=/usr/bin:/bin", "NODE_ENV=test"}, "Cmd": []string{"sh"}}, "rootfs": map[string]any{"type": "layers", "diff_ids": []any{l["digest"]}}}))
-	m := blob("application/vnd.oci.image.manifest.v1+json", text(map[string]any{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": []any{l}}))
-	put(t, filepath.Join(dir, "oci-layout"), `{"imageLayoutVersion":"1.0.0"}`, 0o644)
-	put(t, filepath.Join(dir, "index.json"), string(text(map[string]any{"schemaVersion": 2, "manifests": []any{m}})), 0o644)
-	return m["digest"].(string)
-}
+	"github.com/rigward/rigward/internal/test/layout"
+)
 
 var muslBase = map[string]string{"lib/ld-musl-x86_64.so.1": "loader", "bin/sh": "sh", "etc/os-release": "PRETTY_NAME=\"Alpine 3.20\"\n"}
 
@@ -52,10 +17,10 @@ func TestStageLooksAtTheBase(t *testing.T) {
 	dir := t.TempDir()
 	agentTree(t, filepath.Join(dir, "src"))
 	agentObject(t, dir, nil, 0, "create", "src", "-o", dir)
-	digest := baseLayout(t, filepath.Join(dir, "musl"), "amd64", muslBase)
-	baseLayout(t, filepath.Join(dir, "glibc"), "amd64", map[string]string{"lib64/ld-linux-x86-64.so.2": "loader", "bin/sh": "sh"})
-	baseLayout(t, filepath.Join(dir, "arm"), "arm64", muslBase)
-	baseLayout(t, filepath.Join(dir, "shell-less"), "amd64", map[string]string{"lib/ld-musl-x86_64.so.1": "loader"})
+	digest := layout.Write(t, filepath.Join(dir, "musl"), "amd64", muslBase)
+	layout.Write(t, filepath.Join(dir, "glibc"), "amd64", map[string]string{"lib64/ld-linux-x86-64.so.2": "loader", "bin/sh": "sh"})
+	layout.Write(t, filepath.Join(dir, "arm"), "arm64", muslBase)
+	layout.Write(t, filepath.Join(dir, "shell-less"), "amd64", map[string]string{"lib/ld-musl-x86_64.so.1": "loader"})
 	stage := func(want int, base, out string) map[string]any {
 		t.Helper()
 		v := agentObject(t, dir, nil, want, "stage", demoFile, "--target", "linux/amd64/musl", "--base", base, "--out", out)

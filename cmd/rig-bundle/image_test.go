@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/registry"
+
+	"github.com/rigward/rigward/internal/test/layout"
 )
 
 // agentBundle makes a bundle in dir and returns its name. edit changes the manifest's fields.
@@ -110,7 +112,7 @@ func TestImageIsTheSameEverywhere(t *testing.T) {
 			name = v["file"].(string)
 			defer umask(0o077)()
 		}
-		baseLayout(t, filepath.Join(dir, "base"), "amd64", muslBase)
+		layout.Write(t, filepath.Join(dir, "base"), "amd64", muslBase)
 		v := agentObject(t, dir, nil, 0, "image", name, "--base", "oci:base", "-o", "oci:out")
 		digests[v["digest"].(string)+treeDigest(t, filepath.Join(dir, "out"))] = true
 	}
@@ -149,7 +151,7 @@ func unpacked(t *testing.T, dir, name string) string {
 func TestImageHoldsTheContract(t *testing.T) {
 	dir := t.TempDir()
 	name := agentBundle(t, dir, nil, nil)
-	baseDigest := baseLayout(t, filepath.Join(dir, "base"), "amd64", map[string]string{"lib/ld-musl-x86_64.so.1": "loader", "bin/sh": "sh", "holon/agent/old.js": "of the base"})
+	baseDigest := layout.Write(t, filepath.Join(dir, "base"), "amd64", map[string]string{"lib/ld-musl-x86_64.so.1": "loader", "bin/sh": "sh", "holon/agent/old.js": "of the base"})
 	v := agentObject(t, dir, nil, 0, "image", name, "--base", "oci:base", "-o", "oci:out")
 	made := v["images"].([]any)[0].(map[string]any)
 	if v["media_type"] != "application/vnd.oci.image.manifest.v1+json" || v["digest"] != made["digest"] || made["base"] != baseDigest {
@@ -198,8 +200,8 @@ func TestImageHoldsTheContract(t *testing.T) {
 // TestImageRefuses: what does not fit is not composed, and nothing is written.
 func TestImageRefuses(t *testing.T) {
 	dir := t.TempDir()
-	baseLayout(t, filepath.Join(dir, "base"), "amd64", muslBase)
-	baseLayout(t, filepath.Join(dir, "arm"), "arm64", muslBase)
+	layout.Write(t, filepath.Join(dir, "base"), "amd64", muslBase)
+	layout.Write(t, filepath.Join(dir, "arm"), "arm64", muslBase)
 	good := agentBundle(t, dir, nil, nil)
 	node := agentBundle(t, dir, map[string]any{"name": "node", "runtime": map[string]string{"type": "node", "version": "20.15.1"}}, nil)
 	hiding := agentBundle(t, dir, map[string]any{"name": "hiding"}, map[string]string{"lib/.wh.x": ""})
@@ -240,8 +242,8 @@ func TestImageOfSeveralPlatforms(t *testing.T) {
 	dir := t.TempDir()
 	amd := agentBundle(t, dir, nil, nil)
 	arm := agentBundle(t, dir, map[string]any{"arch": "arm64"}, nil)
-	amdDigest := baseLayout(t, filepath.Join(dir, "base"), "amd64", muslBase)
-	armDigest := baseLayout(t, filepath.Join(dir, "base"), "arm64", map[string]string{"lib/ld-musl-aarch64.so.1": "loader", "bin/sh": "sh"})
+	amdDigest := layout.Write(t, filepath.Join(dir, "base"), "amd64", muslBase)
+	armDigest := layout.Write(t, filepath.Join(dir, "base"), "arm64", map[string]string{"lib/ld-musl-aarch64.so.1": "loader", "bin/sh": "sh"})
 	manifest := func(digest, arch string) map[string]any {
 		data, err := os.ReadFile(blobOf(filepath.Join(dir, "base"), digest))
 		if err != nil {
@@ -274,7 +276,7 @@ func TestImageOfSeveralPlatforms(t *testing.T) {
 func TestImageAsOthersSeeIt(t *testing.T) {
 	dir := t.TempDir()
 	name := agentBundle(t, dir, nil, nil)
-	baseLayout(t, filepath.Join(dir, "base"), "amd64", muslBase)
+	layout.Write(t, filepath.Join(dir, "base"), "amd64", muslBase)
 	v := agentObject(t, dir, nil, 0, "image", name, "--base", "oci:base", "-o", "oci:out")
 	var seen struct{ Digest string }
 	if err := json.Unmarshal([]byte(tool(t, "skopeo", "inspect", "oci:"+filepath.Join(dir, "out")+":1.0.0_b.1")), &seen); err != nil || seen.Digest != v["digest"] {
@@ -301,7 +303,7 @@ func TestImageAsOthersSeeIt(t *testing.T) {
 func TestImageInARegistry(t *testing.T) {
 	dir := t.TempDir()
 	name := agentBundle(t, dir, nil, nil)
-	baseLayout(t, filepath.Join(dir, "base"), "amd64", muslBase)
+	layout.Write(t, filepath.Join(dir, "base"), "amd64", muslBase)
 	var mu sync.Mutex
 	fetched := map[string]int{}
 	keep := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
@@ -367,7 +369,7 @@ func TestImageStarts(t *testing.T) {
 	}
 	name := agentBundle(t, dir, map[string]any{"arch": runtime.GOARCH}, map[string]string{"bin/agent": string(program), "node_modules/x/y.js": "y"})
 	loader := map[string]string{"amd64": "lib/ld-musl-x86_64.so.1", "arm64": "lib/ld-musl-aarch64.so.1"}[runtime.GOARCH]
-	baseLayout(t, filepath.Join(dir, "base"), runtime.GOARCH, map[string]string{loader: "loader", "holon/agent/old.js": "of the base", "etc/hostname": "x"})
+	layout.Write(t, filepath.Join(dir, "base"), runtime.GOARCH, map[string]string{loader: "loader", "holon/agent/old.js": "of the base", "etc/hostname": "x"})
 	agentObject(t, dir, nil, 0, "image", name, "--base", "oci:base", "-o", "oci:out:1")
 	root := filepath.Join(dir, "bundle")
 	args := []string{"unpack", "--image", filepath.Join(dir, "out") + ":1", root}

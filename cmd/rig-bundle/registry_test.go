@@ -23,6 +23,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/registry"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/rigward/rigward/internal/test/layout"
 )
 
 // sshKey writes a private key and a signers file that lists it, and returns their names.
@@ -124,7 +126,7 @@ func TestPushPullVerify(t *testing.T) {
 			for _, verb := range []string{"inspect", "verify"} {
 				agentObject(t, dir, nil, 0, verb, ref)
 			}
-			baseLayout(t, filepath.Join(dir, "base"), "amd64", muslBase)
+			layout.Write(t, filepath.Join(dir, "base"), "amd64", muslBase)
 			agentObject(t, dir, nil, 0, "image", ref, "--base", "oci:base", "-o", host+"/acme/image:1")
 			if v := agentObject(t, dir, nil, 2, "verify", host+"/acme/image:1"); v["code"] != "image-unreadable" {
 				t.Errorf("an image is no bundle: %v", v)

@@ -298,7 +298,7 @@ func (f *field) action(t *testing.T, u sent) answer {
 	report := filepath.Join(dir, "report.json")
 	env.Environ = append(slices.Clone(env.Environ), "GITHUB_EVENT_NAME=push", "GITHUB_EVENT_PATH="+filepath.Join(dir, "event.json"), "GITHUB_WORKSPACE="+f.clone.Dir,
 		"GITHUB_SHA="+u.after, "GITHUB_REF="+u.ref, "INPUT_REPORTS=json="+report)
-	code := action.Run(t.Context(), env)
+	code := action.Run(t.Context(), env, nil)
 	data, err := os.ReadFile(report)
 	if err != nil {
 		t.Fatal(err)

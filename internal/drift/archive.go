@@ -178,7 +178,9 @@ func (s *side) archive(b policy.Bundle, f builder) error {
 	if err := s.strays(b, f); err != nil {
 		return err
 	}
-	mine := func(p string) bool { return f.scope(p) || below(b.Output, p) || beside(b.Output)(p) }
+	mine := func(p string) bool {
+		return f.scope(p) || below(b.Output, p) || beside(b.Output)(p) || s.Images != nil && b.BasePath() != "" && below(b.BasePath(), p)
+	}
 	touched := s.touches(mine)
 	if !touched && !s.All {
 		if f.whole() {
@@ -276,12 +278,16 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 		s.add(out, "the committed bundle differs from what its source gives: "+summary(changes), f.repair(out))
 		rep.FromCommitted = limit(changes, &rep.Truncated)
 	}
-	return s.fromBase(b, f, rep, now, like)
+	img, err := s.image(b, rep, now.file)
+	if err != nil {
+		return err
+	}
+	return s.fromBase(b, f, rep, now, img, like)
 }
 
 // fromBase builds the base's sources and compares. What is wrong at the base
 // was for those to judge who let it in.
-func (s *side) fromBase(b policy.Bundle, f builder, rep *report.Bundle, now *built, like *file) error {
+func (s *side) fromBase(b policy.Bundle, f builder, rep *report.Bundle, now *built, img *Image, like *file) error {
 	if s.base == nil {
 		return nil
 	}
@@ -311,6 +317,11 @@ func (s *side) fromBase(b policy.Bundle, f builder, rep *report.Bundle, now *bui
 			return nil
 		}
 		before, rep.Base = base.file, base.tar
+		if img != nil {
+			if err := s.imageBefore(b, rep, before, img); err != nil {
+				return err
+			}
+		}
 	}
 	changes, err := s.diff(f, before, now.file)
 	rep.FromBase = limit(changes, &rep.Truncated)

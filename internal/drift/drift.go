@@ -41,6 +41,7 @@ type Judge struct {
 	// base, "" for none.
 	Trusted string
 	Temp    string // directory for rebuilt bundles, "" for the system's; nothing stays there
+	Images  Images // composes the images of bundles, nil if nobody does
 
 	Bundles  []report.Bundle // of those that were judged
 	Findings []finding.Finding

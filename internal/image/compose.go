@@ -59,6 +59,8 @@ type Composition struct {
 	manifests []content // the root comes last
 	blobs     []content // configs and layers
 	saved     saved     // the one image, as a docker archive lists it
+	config    v1.ConfigFile
+	below     v1.Hash
 	done      []func()
 }
 
@@ -163,6 +165,7 @@ func (c *Composition) compose(ctx context.Context, p Part, base *Base, o Compose
 	}
 	maps.Copy(run.Labels, labels)
 	config.Config = run
+	c.config, c.below = config, below.Descriptor.Digest
 	raw, err := json.Marshal(config)
 	if err != nil {
 		return v1.Descriptor{}, err
@@ -189,6 +192,37 @@ func (c *Composition) compose(ctx context.Context, p Part, base *Base, o Compose
 	d.Platform = &v1.Platform{OS: config.OS, Architecture: config.Architecture, Variant: config.Variant}
 	c.Images = append(c.Images, Made{platformText(*d.Platform), d.Digest.String(), layer.d.Digest.String(), diffID.String(), below.Descriptor.Digest.String()})
 	return d, nil
+}
+
+// Tell lists what the image of one bundle is made of, each fact under a name of its own: platform, base, layers, and all
+// that its config says of a container.
+func (c *Composition) Tell() ([][2]string, error) {
+	facts := [][2]string{{"platform", c.Images[0].Platform}, {"base", c.below.String()}}
+	for i, id := range c.config.RootFS.DiffIDs[:len(c.config.RootFS.DiffIDs)-1] {
+		facts = append(facts, [2]string{fmt.Sprintf("layer %d of the base", i+1), id.String()})
+	}
+	facts = append(facts, [2]string{"layer of the bundle", c.Images[0].DiffID}, [2]string{"created", c.config.Created.UTC().Format(time.RFC3339)})
+	text, err := json.Marshal(c.config.Config)
+	if err != nil {
+		return nil, err
+	}
+	var said map[string]json.RawMessage
+	if err := json.Unmarshal(text, &said); err != nil {
+		return nil, err
+	}
+	delete(said, "Env")
+	delete(said, "Labels")
+	for _, key := range slices.Sorted(maps.Keys(said)) {
+		facts = append(facts, [2]string{"config " + key, string(said[key])})
+	}
+	for _, e := range c.config.Config.Env {
+		key, value, _ := strings.Cut(e, "=")
+		facts = append(facts, [2]string{"env " + key, value})
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.config.Config.Labels)) {
+		facts = append(facts, [2]string{"label " + key, c.config.Config.Labels[key]})
+	}
+	return facts, nil
 }
 
 // ociType is the media type of the OCI for a layer, whose bytes stay what they are.

@@ -26,13 +26,37 @@ import (
 const refName = "org.opencontainers.image.ref.name"
 
 // ociLayout reads a directory that is laid out as the OCI image layout says.
-type ociLayout struct{ dir, tag string }
+type ociLayout struct {
+	dir, tag string
+	open     opener
+}
+
+// An opener opens a regular file, and says how long it is.
+type opener func(name string) (io.ReadCloser, int64, error)
+
+func onDisk(name string) (io.ReadCloser, int64, error) { return bundle.OpenFile(name) }
+
+// inTree opens files of a tree, which nothing but its object ids names: no link leads out of it.
+func inTree(src bundle.Source) opener {
+	return func(name string) (io.ReadCloser, int64, error) {
+		name = path.Clean(filepath.ToSlash(name))
+		it, err := src.Lstat(name)
+		if err == nil && it.Kind != bundle.KindFile {
+			err = fmt.Errorf("%s is not a regular file", finding.QuoteMax(name, 200))
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		r, err := src.Open(name)
+		return r, it.Size, err
+	}
+}
 
 func (l ociLayout) Close() error { return nil }
 
 func (l ociLayout) root(ctx context.Context) (v1.Descriptor, []byte, error) {
 	var d v1.Descriptor
-	mark, err := readSmall(filepath.Join(l.dir, "oci-layout"))
+	mark, err := l.readSmall(filepath.Join(l.dir, "oci-layout"))
 	if err != nil {
 		return d, nil, err
 	}
@@ -42,7 +66,7 @@ func (l ociLayout) root(ctx context.Context) (v1.Descriptor, []byte, error) {
 	if err := json.Unmarshal(mark, &about); err != nil || !strings.HasPrefix(about.Version, "1.") {
 		return d, nil, errors.New("its file oci-layout does not name version 1")
 	}
-	raw, err := readSmall(filepath.Join(l.dir, "index.json"))
+	raw, err := l.readSmall(filepath.Join(l.dir, "index.json"))
 	if err != nil {
 		return d, nil, err
 	}
@@ -83,7 +107,7 @@ func (l ociLayout) root(ctx context.Context) (v1.Descriptor, []byte, error) {
 }
 
 func (l ociLayout) blob(_ context.Context, d v1.Descriptor) (io.ReadCloser, error) {
-	f, size, err := bundle.OpenFile(filepath.Join(l.dir, "blobs", "sha256", d.Digest.Hex))
+	f, size, err := l.open(filepath.Join(l.dir, "blobs", "sha256", d.Digest.Hex))
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +118,8 @@ func (l ociLayout) blob(_ context.Context, d v1.Descriptor) (io.ReadCloser, erro
 	return verify(f, d), nil
 }
 
-func readSmall(name string) ([]byte, error) {
-	f, size, err := bundle.OpenFile(name)
+func (l ociLayout) readSmall(name string) ([]byte, error) {
+	f, size, err := l.open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +134,7 @@ func readSmall(name string) ([]byte, error) {
 // makes a manifest.
 type dockerArchive struct {
 	f     *os.File
+	done  func()
 	tag   string
 	files map[string]span   // by the name in the archive
 	links map[string]string // symlinks and hard links
@@ -126,9 +151,36 @@ func openDockerArchive(name, tag string) (*dockerArchive, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &dockerArchive{f: f, tag: tag, files: map[string]span{}, links: map[string]string{}, blobs: map[string]span{}}
+	return newDockerArchive(f, size, tag, func() { f.Close() })
+}
+
+// copyDockerArchive opens an archive whose reader cannot seek, by way of a scratch file.
+func copyDockerArchive(open opener, name, tag, temp string) (*dockerArchive, error) {
+	r, _, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	f, done, err := bundle.Scratch(temp)
+	if err != nil {
+		return nil, err
+	}
+	size, err := io.Copy(f, r)
+	if err == nil {
+		_, err = f.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		done()
+		return nil, err
+	}
+	return newDockerArchive(f, size, tag, done)
+}
+
+// newDockerArchive takes a file, which done closes.
+func newDockerArchive(f *os.File, size int64, tag string, done func()) (*dockerArchive, error) {
+	a := &dockerArchive{f: f, done: done, tag: tag, files: map[string]span{}, links: map[string]string{}, blobs: map[string]span{}}
 	if err := a.list(size); err != nil {
-		f.Close()
+		done()
 		return nil, err
 	}
 	return a, nil
@@ -195,7 +247,10 @@ func (a *dockerArchive) small(name string) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-func (a *dockerArchive) Close() error { return a.f.Close() }
+func (a *dockerArchive) Close() error {
+	a.done()
+	return nil
+}
 
 // saved is one image of manifest.json.
 type saved struct {

@@ -32,18 +32,26 @@ var tagPattern = regexp.MustCompile(`\A[A-Za-z0-9_][A-Za-z0-9._-]{0,127}\z`)
 // ParseLocation reads oci:DIR[:TAG], docker-archive:FILE[:TAG] or a registry's [oci://]NAME[:TAG][@DIGEST]. abs makes a
 // path one that can be opened.
 func ParseLocation(s string, abs func(string) string) (Location, error) {
+	return parseLocation(s, abs, func(path string) bool {
+		_, err := os.Lstat(path)
+		return err == nil
+	})
+}
+
+// parseLocation is ParseLocation; there tells whether something is at a path that abs gave.
+func parseLocation(s string, abs func(string) string, there func(string) bool) (Location, error) {
 	if rest, ok := strings.CutPrefix(s, registryScheme); ok {
 		return registryLocation(rest)
 	}
 	if rest, ok := strings.CutPrefix(s, layoutScheme); ok {
-		path, tag := splitTag(rest, abs)
+		path, tag := splitTag(rest, abs, there)
 		if path == "" {
 			return Location{}, fmt.Errorf("%s names no directory, oci:DIR[:TAG] is expected", finding.QuoteMax(s, 200))
 		}
 		return Location{Layout: path, Tag: tag}, nil
 	}
 	if rest, ok := strings.CutPrefix(s, archiveScheme); ok {
-		path, tag := splitTag(rest, abs)
+		path, tag := splitTag(rest, abs, there)
 		if path == "" {
 			return Location{}, fmt.Errorf("%s names no file, docker-archive:FILE[:TAG] is expected", finding.QuoteMax(s, 200))
 		}
@@ -62,17 +70,17 @@ func registryLocation(s string) (Location, error) {
 
 // splitTag takes what follows a colon for a tag, NAME:TAG in a docker archive: that behind the first path that is there, or
 // what follows the last colon. A path that is there as a whole has none.
-func splitTag(s string, abs func(string) string) (path, tag string) {
+func splitTag(s string, abs func(string) string, there func(string) bool) (path, tag string) {
 	if s == "" {
 		return "", ""
 	}
-	if _, err := os.Lstat(abs(s)); err == nil {
+	if there(abs(s)) {
 		return abs(s), ""
 	}
 	first := len(filepath.VolumeName(s))
 	for i := first; i < len(s); i++ {
 		if s[i] == ':' && i > first {
-			if _, err := os.Lstat(abs(s[:i])); err == nil {
+			if there(abs(s[:i])) {
 				return abs(s[:i]), s[i+1:]
 			}
 		}

@@ -34,6 +34,11 @@ type Network struct {
 	Stall     time.Duration // after which a connection that is silent is given up; 0 is a minute
 }
 
+// UserNetwork is what registries see of a user of a program: the credentials that docker login left.
+func UserNetwork(program string) *Network {
+	return &Network{Keychain: authn.DefaultKeychain, UserAgent: program}
+}
+
 // registry reads one repository of a registry.
 type registry struct {
 	ref    name.Reference

@@ -171,7 +171,7 @@ func known(e tie) int {
 }
 
 func bundleOf(x Bundle) pageBundle {
-	p := pageBundle{Name: finding.Clean(x.Name), Verdict: bundleVerdict(x), Bad: x.Drift || x.Rebuilt != "" && !x.Deterministic || x.Touched && x.Rebuilt == "", Truncated: x.Truncated}
+	p := pageBundle{Name: finding.Clean(x.Name), Verdict: bundleVerdict(x), Bad: x.Drift || x.Image != nil && x.Image.Digest == "" || x.Rebuilt != "" && !x.Deterministic || x.Touched && x.Rebuilt == "", Truncated: x.Truncated}
 	for _, row := range bundleRows(x) {
 		p.Rows = append(p.Rows, [2]string{row[0], finding.Clean(row[1])})
 	}

@@ -199,6 +199,13 @@ func bundleRows(x Bundle) [][2]string {
 			rows = append(rows, d)
 		}
 	}
+	if i := x.Image; i != nil {
+		for _, d := range [][2]string{{"Image on", i.On}, {"Image before", i.Before}, {"Image", i.result()}} {
+			if d[1] != "" {
+				rows = append(rows, d)
+			}
+		}
+	}
 	return rows
 }
 
@@ -207,13 +214,16 @@ type changeList struct {
 	changes []MemberChange
 }
 
-// bundleLists are the two lists of changes, without an empty one.
+// bundleLists are the lists of changes, without an empty one.
 func bundleLists(x Bundle) (lists []changeList) {
 	if len(x.FromCommitted) > 0 {
 		lists = append(lists, changeList{"From the committed bundle to the rebuilt one: " + plural(len(x.FromCommitted), "change"), x.FromCommitted})
 	}
 	if len(x.FromBase) > 0 {
 		lists = append(lists, changeList{"From the base to this change: " + plural(len(x.FromBase), "change"), x.FromBase})
+	}
+	if x.Image != nil && len(x.Image.Changes) > 0 {
+		lists = append(lists, changeList{"From the image before to this change's: " + plural(len(x.Image.Changes), "change"), x.Image.Changes})
 	}
 	return lists
 }

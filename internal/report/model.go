@@ -40,7 +40,25 @@ type Bundle struct {
 	Base          string         `json:"base,omitempty"`           // tar digest of the bundle rebuilt from the base
 	FromBase      []MemberChange `json:"from_base,omitempty"`      // from Base to Rebuilt
 	FromCommitted []MemberChange `json:"from_committed,omitempty"` // from Committed to Rebuilt
-	Truncated     int            `json:"truncated,omitempty"`      // changes left out of the two lists
+	Truncated     int            `json:"truncated,omitempty"`      // changes left out of the lists
+	Image         *Image         `json:"image,omitempty"`          // what it makes on the policy's base; nil if that names none
+}
+
+// An Image is what a bundle makes on the base image that the policy names.
+type Image struct {
+	On      string         `json:"on"`                // the base, as the policy names it
+	Why     string         `json:"why,omitempty"`     // no image was composed of the tip's sources
+	Before  string         `json:"before,omitempty"`  // digest of the image of the base's sources on the base's image
+	Digest  string         `json:"digest,omitempty"`  // digest of that of the tip's, "sha256:…"
+	Changes []MemberChange `json:"changes,omitempty"` // from Before to Digest: layers and fields of the config
+}
+
+// result is the image's digest, or why there is none.
+func (i *Image) result() string {
+	if i.Digest == "" {
+		return "none: " + i.Why
+	}
+	return i.Digest
 }
 
 // A MemberChange is one difference between two bundles.

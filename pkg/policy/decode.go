@@ -274,7 +274,7 @@ func (d *decoder) path(n *yamlprofile.Node, top bool) string {
 			if top {
 				return ""
 			}
-		} else if p = strings.TrimSuffix(p, "/"); path.Clean(p) == p && !path.IsAbs(p) && p != ".." && !strings.HasPrefix(p, "../") && !strings.ContainsAny(p, "\\\x00") {
+		} else if p = strings.TrimSuffix(p, "/"); inTree(p) {
 			return p
 		}
 	}
@@ -440,6 +440,7 @@ func (d *decoder) bundles(n *yamlprofile.Node) {
 				}
 			},
 			"signer": func(n *yamlprofile.Node) { b.Signer = d.text(n) },
+			"base":   func(n *yamlprofile.Node) { b.Base = d.base(n) },
 			"options": func(n *yamlprofile.Node) {
 				if n.Kind != yamlprofile.Map {
 					d.want(n, "a mapping")
@@ -466,6 +467,25 @@ func (d *decoder) bundles(n *yamlprofile.Node) {
 		}
 		d.p.Bundles = append(d.p.Bundles, b)
 	})
+}
+
+// basePattern has the forms of an image that stays what it is: the path of one
+// in the tree, or a digest.
+var basePattern = regexp.MustCompile(`\A(?:(?:oci|docker-archive):([^:]+)(?::[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?|[^\s:@][^\s@]*@sha256:[0-9a-f]{64})\z`)
+
+func (d *decoder) base(n *yamlprofile.Node) string {
+	local := strings.HasPrefix(n.Value, "oci:") || strings.HasPrefix(n.Value, "docker-archive:")
+	if m := basePattern.FindStringSubmatch(n.Value); n.Kind == yamlprofile.String && m != nil && (local && inTree(m[1]) || !local && m[1] == "") {
+		return n.Value
+	}
+	d.want(n, "oci:PATH[:TAG] or docker-archive:PATH[:TAG], the path of an image in the repository, or NAME@sha256:DIGEST")
+	return ""
+}
+
+// inTree reports whether a path leads to something below the top of the
+// repository, and is written in the one way.
+func inTree(p string) bool {
+	return p != "" && path.Clean(p) == p && !path.IsAbs(p) && p != "." && p != ".." && !strings.HasPrefix(p, "../") && !strings.ContainsAny(p, "\\\x00")
 }
 
 // bundleOptions are the options of each format, with the values that they
@@ -500,6 +520,8 @@ func (d *decoder) bundle(n *yamlprofile.Node, b Bundle) {
 		d.fail(n.Get("output"), "the output lies in the source and would be packed with it", "")
 	case b.Format == "rye" && !inside:
 		d.fail(n.Get("output"), "the output of a Rye bundle is its source, or the manifest below it", "")
+	case b.Base != "" && b.Format != "agent":
+		d.fail(n.Get("base"), "the format "+b.Format+" makes no image", "")
 	case b.Root != "" && b.Format != "rig":
 		d.fail(n.Get("root"), "the format "+b.Format+" has no root", "")
 	}

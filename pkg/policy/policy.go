@@ -83,7 +83,19 @@ type Bundle struct {
 	Format, Source, Output string
 	Name, Version          string
 	Root, Signer           string
+	Base                   string // image on which it is composed, "" for none (docs/spec/policy.md#bases)
 	Options                map[string]string
+}
+
+// BasePath is the path in the repository of the image that Base names, or ""
+// if that is in a registry.
+func (b Bundle) BasePath() string {
+	scheme, rest, _ := strings.Cut(b.Base, ":")
+	if scheme != "oci" && scheme != "docker-archive" {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, ":")
+	return name
 }
 
 // Default returns the policy of a repository without a policy file.

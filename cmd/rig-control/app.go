@@ -29,7 +29,7 @@ func program() *cli.Program {
 		Commands: []*cli.Command{
 			{Name: "index", Short: "bring the control plane up to the refs, as rig-hook index", Usage: []string{"index [--all | --check]"},
 				Flags: []cli.Flag{all, {Name: "--check", Help: "compare with the history; write nothing"}}},
-			{Name: "query", Short: "ask it, as rig-bridge query", Words: []cli.Word{{Name: "question", Required: true, Values: bridge.Questions()}, {Name: "hash"}},
+			{Name: "query", Short: "ask it, as rig-bridge query", Words: []cli.Word{{Name: "question", Required: true, Values: bridge.Questions()}, {Name: "hash", Many: true}},
 				Long: questions(), Flags: bridge.QueryFlags()},
 			{Name: "ship", Short: "take what hooks told of pushes into it, and bring it up to the refs", Usage: []string{"ship [--once] [--every D] [DIR...]"},
 				Long:  "Without --once it goes on until it is ended. DIR are repositories, the one here if\nnone is named. Any number of it may run at once.\n",

@@ -325,7 +325,7 @@ func TestFaults(t *testing.T) {
 		if got := control(bare, "query", "open"); got.code != 2 {
 			t.Errorf("query: exit %d: %s", got.code, got.err)
 		}
-		if _, err := db.Exec("UPDATE rigward_schema SET version = 2"); err != nil {
+		if _, err := db.Exec("UPDATE rigward_schema SET version = 3"); err != nil {
 			t.Fatal(err)
 		}
 		push(t, "")
@@ -435,13 +435,16 @@ func TestQuery(t *testing.T) {
 	if got := must(t, bare, "query", "unverified", "--limit", "1"); !strings.HasPrefix(got, "rig-hook: query unverified rows=1 more=true") {
 		t.Error(got)
 	}
-	if got := must(t, bare, "query", "turn", "--sql"); !strings.HasPrefix(got, "SELECT ") || !strings.Contains(got, "\n-- $1 repo $2 to $3 since $4 limit\n") {
+	if got := must(t, bare, "query", "turn", "--sql"); !strings.HasPrefix(got, "SELECT ") || !strings.Contains(got, "\n-- $1 repo $2 to $3 since $4 until $5 from $6 type $7 limit\n") {
 		t.Error(got)
 	}
 	for want, args := range map[string][]string{
 		"<question> is missing": nil, `unknown flag "--nope"`: {"turn", "--nope"}, `unexpected argument "x"`: {"turn", "x"}, "<hash> is missing": {"message"},
 		"no question is called": {"drop table"}, "expected a body_hash": {"message", "' OR 1=1"}, "--since is": {"open", "--since", "yesterday"},
 		"--limit is": {"open", "--limit", "-1"}, "--to needs a value": {"open", "--to"}, "nobody's clone": {"turn", "--to", "me"},
+		"there is no word": {"search", "...", "!"}, "--type is": {"open", "--type", "NOTE"}, "--type says nothing to": {"pushes", "--type", "ACK"}, "--until is": {"open", "--until", "x"},
+		"--after is not the cursor": {"open", "--after", "x"}, "has no repository": {"open", "--repo", "nobody"}, "exclude each other": {"open", "--all", "--repo", "x"},
+		"--follow is for the question events": {"open", "--follow"}, "--once is for --follow": {"events", "--once"}, "--after is not the cursor of an answer to events": {"events", "--follow", "--once", "--after", "e"},
 	} {
 		got := control(bare, append([]string{"query"}, args...)...)
 		if got.code != 1 || !strings.Contains(got.err, want) || got.out != "" {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"encoding/csv"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rigward/rigward/internal/bridge"
 	"github.com/rigward/rigward/internal/cli"
@@ -25,6 +27,10 @@ type question struct {
 	me    bool
 	json  bool
 	sql   bool
+	csv   bool
+	repos []string // that are named
+	all   bool     // of the database
+	feed  *feed    // all events, nil for a question
 }
 
 // object begins every JSON object (docs/spec/client.md#output).
@@ -39,8 +45,17 @@ type answer struct {
 	Repo  string           `json:"repo"`
 	Rows  []map[string]any `json:"rows"`
 	More  bool             `json:"more"`
-	// AsOf is the commit of the main ref that was indexed last, and when.
-	AsOf controlplane.AsOf `json:"as_of"`
+	// After is for --after, where there are more.
+	After string `json:"after,omitempty"`
+	// AsOf is the commit of the main ref that was indexed last, and when; of
+	// several repositories Repositories says it, and rows have a column repo.
+	AsOf         controlplane.AsOf `json:"as_of"`
+	Repositories []asOf            `json:"repositories,omitempty"`
+}
+
+type asOf struct {
+	Repo string `json:"repo"`
+	controlplane.AsOf
 }
 
 type statement struct {
@@ -72,8 +87,9 @@ func (a *app) query(ctx context.Context, line cli.Line, err error) int {
 		return a.refuse(q, "usage", 1, err)
 	}
 	if q.sql {
-		return a.print(a.statement(q))
+		return a.print(a.statement(ctx, q))
 	}
+	whole := ctx
 	// Whoever asks waits no longer than a hook would.
 	ctx, cancel := context.WithTimeout(ctx, 5*hookTime)
 	defer cancel()
@@ -97,26 +113,47 @@ func (a *app) query(ctx context.Context, line cli.Line, err error) int {
 		return a.refuse(q, "runtime", 2, err)
 	}
 	defer db.Close()
-	q.p.Repo = p.name
-	rows, more, err := db.Ask(ctx, q.query, q.p)
-	var of controlplane.AsOf
-	if err == nil {
-		of, err = db.AsOf(ctx, p.name)
+	q.p.Repos = []string{p.name}
+	if q.all || len(q.repos) > 0 {
+		known, err := db.Repositories(ctx)
+		if err != nil {
+			return a.refuse(q, "runtime", 2, err)
+		}
+		for _, name := range q.repos {
+			if !slices.Contains(known, name) {
+				return a.refuse(q, "usage", 1, &cli.Error{Message: "the control plane has no repository " + finding.QuoteMax(name, 60), Hint: "rig-control query open --all --json lists them"})
+			}
+		}
+		if q.p.Repos = known; !q.all {
+			q.p.Repos = slices.Compact(slices.Sorted(slices.Values(q.repos)))
+		}
 	}
+	if q.feed != nil {
+		return a.follow(whole, q, db)
+	}
+	found, err := db.Ask(ctx, q.query, q.p)
 	if err != nil {
 		return a.refuse(q, "runtime", 2, err)
 	}
-	return a.print(a.answer(q, rows, more, of))
+	var of []asOf
+	for _, repo := range q.p.Repos {
+		one, err := db.AsOf(ctx, repo)
+		if err != nil {
+			return a.refuse(q, "runtime", 2, err)
+		}
+		of = append(of, asOf{repo, one})
+	}
+	if q.csv {
+		return a.csv(q, found)
+	}
+	return a.print(a.answer(q, found, of))
 }
 
 // questions lists what can be asked.
 func questions() string {
 	var b strings.Builder
 	for _, q := range controlplane.Queries() {
-		name := q.Name
-		if q.Hash {
-			name += " HASH"
-		}
+		name := q.Name + map[controlplane.Operand]string{controlplane.Hash: " HASH", controlplane.Words: " WORD..."}[q.Takes]
 		fmt.Fprintf(&b, "  %-14s %s\n", name, q.Help)
 	}
 	return b.String()
@@ -125,15 +162,42 @@ func questions() string {
 // read takes the question from a command line.
 func (q *question) read(line cli.Line, now time.Time) error {
 	q.p.Now, q.p.Limit = now, 100
+	q.csv, q.repos, q.all, q.p.Refused = line.Has("--csv"), line.All("--repo"), line.Has("--all"), line.Has("--refused")
 	fail := func(message, hint string) error { return &cli.Error{Message: message, Hint: hint} }
-	if to := line.Get("--to"); to == "me" {
-		q.me = true
-	} else if line.Has("--to") {
-		id, err := envelope.NormalizeRigID(to)
-		if err != nil {
-			return fail("--to "+finding.QuoteMax(to, 60)+": "+err.Error(), "")
+	var known bool
+	if q.query, known = controlplane.Question(line.Word(0)); !known {
+		return fail("no question is called "+finding.QuoteMax(line.Word(0), 40), "rig-bridge query --help")
+	}
+	for _, pair := range [][2]string{{"--csv", "--json"}, {"--all", "--repo"}, {"--follow", "--csv"}, {"--follow", "--sql"}} {
+		if line.Has(pair[0]) && line.Has(pair[1]) {
+			return fail(pair[0]+" and "+pair[1]+" exclude each other", "")
 		}
-		q.p.To = id
+	}
+	if err := q.operand(line, fail); err != nil {
+		return err
+	}
+	for flag, name := range map[string]string{"--to": "to", "--from": "from", "--type": "type", "--since": "since", "--until": "until", "--refused": "refused"} {
+		if line.Has(flag) && !q.query.Asks(name) {
+			return fail(flag+" says nothing to the question "+q.query.Name, "rig-bridge query --help")
+		}
+	}
+	for flag, into := range map[string]*string{"--to": &q.p.To, "--from": &q.p.From} {
+		switch text := line.Get(flag); {
+		case !line.Has(flag):
+		case flag == "--to" && text == "me":
+			q.me = true
+		case flag == "--from" && strings.HasSuffix(q.query.Name, "pushes"), flag == "--from" && q.query.Name == "pushers":
+			*into = text
+		default:
+			id, err := envelope.NormalizeRigID(text)
+			if err != nil {
+				return fail(flag+" "+finding.QuoteMax(text, 60)+": "+err.Error(), "")
+			}
+			*into = id
+		}
+	}
+	if q.p.Type = line.Get("--type"); line.Has("--type") && !slices.Contains(envelope.Types(), q.p.Type) {
+		return fail("--type is "+finding.QuoteMax(q.p.Type, 40)+", expected one of "+strings.Join(envelope.Types(), ", "), "")
 	}
 	if line.Has("--limit") {
 		n, err := strconv.Atoi(line.Get("--limit"))
@@ -142,28 +206,62 @@ func (q *question) read(line cli.Line, now time.Time) error {
 		}
 		q.p.Limit = n
 	}
-	all := controlplane.Queries()
-	i := slices.IndexFunc(all, func(c controlplane.Query) bool { return c.Name == line.Word(0) })
-	if i < 0 {
-		return fail("no question is called "+finding.QuoteMax(line.Word(0), 40), "rig-bridge query --help")
+	switch q.query.Name {
+	case "idle":
+		q.p.Since = now.AddDate(0, 0, -7)
+	case "stats", "pushers":
+		q.p.Since = now.AddDate(0, 0, -30)
 	}
-	q.query = all[i]
-	switch q.p.Hash = line.Word(1); {
-	case !q.query.Hash && len(line.Words) > 1:
-		return fail("unexpected argument "+finding.QuoteMax(q.p.Hash, 60), "")
-	case q.query.Hash && len(line.Words) < 2:
-		return fail("<hash> is missing", "rig-bridge thread <thread-id> --json lists the hashes")
-	case q.query.Hash && (len(q.p.Hash) != 64 || strings.Trim(q.p.Hash, "0123456789abcdef") != ""):
-		return fail("<hash> is "+finding.QuoteMax(q.p.Hash, 70)+", expected a body_hash of 64 hexadecimal digits", "")
-	}
-	if q.query.Name == "idle" {
-		q.p.Since = now.Add(-7 * 24 * time.Hour)
-	}
-	if line.Has("--since") {
-		var ok bool
-		if q.p.Since, ok = parseSince(line.Get("--since"), now); !ok {
-			return fail("--since is "+finding.QuoteMax(line.Get("--since"), 40)+", expected a date, a time or an age", "--since 7d")
+	for flag, into := range map[string]*time.Time{"--since": &q.p.Since, "--until": &q.p.Until} {
+		if line.Has(flag) {
+			var ok bool
+			if *into, ok = parseSince(line.Get(flag), now); !ok {
+				return fail(flag+" is "+finding.QuoteMax(line.Get(flag), 40)+", expected a date, a time or an age", flag+" 7d")
+			}
 		}
+	}
+	ok := true
+	if after := line.Get("--after"); line.Has("--after") && q.feed != nil {
+		q.feed.place, ok = controlplane.ParsePlace(after)
+	} else if line.Has("--after") {
+		q.p.Cursor, ok = controlplane.ParseCursor(q.query, after)
+	}
+	if !ok {
+		return fail("--after is not the cursor of an answer to "+q.query.Name, "take it from after= of that answer")
+	}
+	return nil
+}
+
+// operand takes what a question is asked with.
+func (q *question) operand(line cli.Line, fail func(message, hint string) error) error {
+	words := line.Words[1:]
+	if line.Has("--follow") {
+		if q.query.Name != "events" || len(words) > 0 {
+			return fail("--follow is for the question events, without a hash", "rig-bridge query events --follow")
+		}
+		q.feed = &feed{once: line.Has("--once")}
+		return nil
+	}
+	if line.Has("--once") {
+		return fail("--once is for --follow", "rig-bridge query events --follow --once")
+	}
+	switch {
+	case q.query.Takes == controlplane.Words:
+		if q.p.Words = controlplane.ParseWords(words); len(q.p.Words) == 0 {
+			return fail("there is no word to search for", "rig-bridge query search WORD...")
+		}
+		return nil
+	case q.query.Takes == controlplane.Nothing && len(words) > 0:
+		return fail("unexpected argument "+finding.QuoteMax(words[0], 60), "")
+	case q.query.Takes == controlplane.Nothing:
+		return nil
+	case len(words) == 0:
+		return fail("<hash> is missing", "rig-bridge thread <thread-id> --json lists the hashes")
+	case len(words) > 1:
+		return fail("unexpected argument "+finding.QuoteMax(words[1], 60), "")
+	}
+	if q.p.Hash = words[0]; len(q.p.Hash) != 64 || strings.Trim(q.p.Hash, "0123456789abcdef") != "" {
+		return fail("<hash> is "+finding.QuoteMax(q.p.Hash, 70)+", expected a body_hash of 64 hexadecimal digits", "")
 	}
 	return nil
 }
@@ -181,8 +279,13 @@ func parseSince(s string, now time.Time) (time.Time, bool) {
 	return now.Add(-d), err == nil && d >= 0
 }
 
-func (a *app) statement(q question) (string, error) {
-	text, names := q.query.Statement()
+func (a *app) statement(ctx context.Context, q question) (string, error) {
+	postgres := false
+	if p, err := a.open(ctx, asEither); err == nil { // else that of SQLite
+		postgres = p.target.Postgres()
+		p.close()
+	}
+	text, names := q.query.Statement(postgres)
 	if q.json {
 		line, err := bridge.Line(statement{head, q.query.Name, text, names})
 		return string(line) + "\n", err
@@ -195,12 +298,28 @@ func (a *app) statement(q question) (string, error) {
 	return b.String() + "\n", nil
 }
 
-func (a *app) answer(q question, rows [][]any, more bool, of controlplane.AsOf) (string, error) {
+// columns are those of an answer, and its rows: where several repositories are asked
+// about, the first says which.
+func (q question) columns(found controlplane.Answer) (names []string, rows [][]any) {
+	if len(q.p.Repos) == 1 {
+		return q.query.Columns, found.Rows
+	}
+	for i, row := range found.Rows {
+		rows = append(rows, append([]any{found.Repos[i]}, row...))
+	}
+	return append([]string{"repo"}, q.query.Columns...), rows
+}
+
+func (a *app) answer(q question, found controlplane.Answer, of []asOf) (string, error) {
+	names, rows := q.columns(found)
 	if q.json {
-		out := answer{head, q.query.Name, q.p.Repo, []map[string]any{}, more, of}
+		out := answer{object: head, Query: q.query.Name, Rows: []map[string]any{}, More: found.More, After: found.After}
+		if out.Repositories = of; len(of) == 1 {
+			out.Repo, out.AsOf, out.Repositories = of[0].Repo, of[0].AsOf, nil
+		}
 		for _, row := range rows {
 			m := map[string]any{}
-			for i, name := range q.query.Columns {
+			for i, name := range names {
 				m[name] = row[i]
 			}
 			out.Rows = append(out.Rows, m)
@@ -209,21 +328,69 @@ func (a *app) answer(q question, rows [][]any, more bool, of controlplane.AsOf) 
 		return string(line) + "\n", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: query %s rows=%d more=%t as_of=%s at=%s\n", a.program, q.query.Name, len(rows), more, bridge.Token(short(of.Commit)), bridge.Token(of.At))
+	fmt.Fprintf(&b, "%s: query %s rows=%d more=%t", a.program, q.query.Name, len(rows), found.More)
+	if found.More {
+		b.WriteString(" after=" + found.After)
+	}
+	if len(of) == 1 {
+		fmt.Fprintf(&b, " as_of=%s at=%s", bridge.Token(short(of[0].Commit)), bridge.Token(of[0].At))
+	} else {
+		fmt.Fprintf(&b, " repositories=%d", len(of))
+	}
+	b.WriteByte('\n')
 	for _, row := range rows {
-		for i, name := range q.query.Columns {
+		for i, name := range names {
 			if i > 0 {
 				b.WriteByte(' ')
 			}
-			value := ""
-			if row[i] != nil {
-				value = fmt.Sprint(row[i])
-			}
-			b.WriteString(name + "=" + bridge.Token(value))
+			b.WriteString(name + "=" + bridge.Token(cell(row[i])))
 		}
 		b.WriteByte('\n')
 	}
 	return b.String(), nil
+}
+
+// cell is a value as text, "" for none.
+func cell(v any) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// csv prints an answer as CSV (RFC 4180). What a spreadsheet would take for a formula
+// begins with an apostrophe, and characters that are not printable are escaped.
+func (a *app) csv(q question, found controlplane.Answer) int {
+	names, rows := q.columns(found)
+	w := csv.NewWriter(a.env.Stdout)
+	err := w.Write(names)
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, v := range row {
+			cells[i] = defused(cell(v))
+		}
+		if err == nil {
+			err = w.Write(cells)
+		}
+	}
+	if w.Flush(); err == nil {
+		err = w.Error()
+	}
+	if found.More && err == nil {
+		fmt.Fprintf(a.env.Stderr, "%s: query %s more=true after=%s\n", a.program, q.query.Name, found.After)
+	}
+	return a.print("", err)
+}
+
+// formulas are the characters with which a formula begins, in spreadsheets of some
+// languages also when they are wide.
+const formulas = "=+-@\t\r\uff1d\uff0b\uff0d\uff20"
+
+func defused(text string) string {
+	if first, _ := utf8.DecodeRuneInString(text); text != "" && strings.ContainsRune(formulas, first) {
+		text = "'" + text
+	}
+	return finding.Clean(text)
 }
 
 func (a *app) print(text string, err error) int {

@@ -218,10 +218,10 @@ func queries(repo string, n, rounds int, row func(string, time.Duration)) error 
 			to    string
 		}{{limit: 100}, {100, "rig-none"}, {}} {
 			limit := ask.limit
-			if q.Hash && ask.limit+len(ask.to) != 100 {
+			if q.Takes == controlplane.Hash && ask.limit+len(ask.to) != 100 {
 				continue
 			}
-			p := controlplane.Parameters{Repo: "bench", Now: now, Hash: hash, Limit: limit, To: ask.to}
+			p := controlplane.Parameters{Repos: []string{"bench"}, Words: controlplane.ParseWords([]string{"turn"}), Now: now, Hash: hash, Limit: limit, To: ask.to}
 			if q.Name == "idle" {
 				p.Since = now
 			}
@@ -229,11 +229,11 @@ func queries(repo string, n, rounds int, row func(string, time.Duration)) error 
 			count := 0
 			for range rounds {
 				start := time.Now()
-				rows, _, err := db.Ask(ctx, q, p)
+				a, err := db.Ask(ctx, q, p)
 				if err != nil {
 					return err
 				}
-				ds, count = append(ds, time.Since(start)), len(rows)
+				ds, count = append(ds, time.Since(start)), len(a.Rows)
 			}
 			what := fmt.Sprintf("query %s, at most %d rows (%d)", q.Name, limit, count)
 			if ask.to != "" {

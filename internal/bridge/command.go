@@ -13,7 +13,7 @@ var relayTypes = []string{"DECISIONS", "RESPONSE", "ACK"}
 const whichMessage = "THREAD/FILE, THREAD/HASH, a body hash of the inbox, or a thread: its newest message to\nthis rig. Without one it is the only unread message, if there is only one."
 
 // questions are the queries of the control plane.
-var questions = []string{"turn", "open", "idle", "frozen", "diverged", "refused", "pushes", "refused-pushes", "relays", "unverified", "message", "events"}
+var questions = []string{"turn", "open", "idle", "frozen", "diverged", "refused", "pushes", "refused-pushes", "relays", "unverified", "messages", "acked", "search", "stats", "pushers", "message", "events"}
 
 func commands() []*cli.Command {
 	threadFlag := cli.Flag{Name: "--thread", Value: "THREAD", Required: true, Help: "thread to write to"}
@@ -99,12 +99,22 @@ func commands() []*cli.Command {
 			{Name: "--watch", Help: "print a JSON line now and whenever something changes"},
 			interval,
 		}, Long: "Fetches the upstream of the current branch. Only a fast-forward of new, valid messages is\naccepted; anything else is named and refused with exit code 1."},
-		{Name: "query", Short: "ask the control plane", Words: []cli.Word{{Name: "question", Required: true, Values: questions}, {Name: "hash"}}, Flags: []cli.Flag{
+		{Name: "query", Short: "ask the control plane", Words: []cli.Word{{Name: "question", Required: true, Values: questions}, {Name: "hash", Many: true}}, Flags: []cli.Flag{
 			{Name: "--to", Value: "RIG", Help: "only what is to this rig; me is the rig of this clone"},
+			{Name: "--from", Value: "RIG", Help: "only what this rig wrote; of pushes, what this user pushed"},
+			{Name: "--type", Value: "TYPE", Help: "only messages of this type"},
 			{Name: "--since", Value: "TIME", Help: "only what was committed since, a date, a time or an age such as 7d"},
+			{Name: "--until", Value: "TIME", Help: "only what was committed before"},
+			{Name: "--repo", Value: "NAME", Many: true, Help: "a repository of the database in place of this one; may be repeated"},
+			{Name: "--all", Help: "all repositories of the database"},
+			{Name: "--refused", Help: "search what the gates refuse, and nothing else"},
 			{Name: "--limit", Value: "N", Help: "rows at the most; 0 for all (default: 100)"},
+			{Name: "--after", Value: "CURSOR", Help: "the rows that follow, as after= of an answer says"},
+			{Name: "--csv", Help: "print CSV; a cell that a spreadsheet would compute begins with '"},
+			{Name: "--follow", Help: "print all events as they come, one JSON object a line"},
+			{Name: "--once", Help: "with --follow: end when there are no more"},
 			{Name: "--sql", Help: "print the statement and its parameters instead"},
-		}, Long: "Reads the database that control_plane in .bridge/config.yaml names; writes nothing.\nThe questions message and events take the body_hash of a message."},
+		}, Long: "Reads the database that control_plane in .bridge/config.yaml names; writes nothing. The questions\nmessage and events take the body_hash of a message, search takes words."},
 		{Name: "mcp", Short: "serve this clone to an agent, by MCP", Flags: MCPFlags(),
 			Long: "Speaks the Model Context Protocol on standard input and output until the input ends; docs/agents.md\nhas the settings of hosts. Starts rig-mcp. No tool of it makes a relay."},
 		{Name: "validate", Short: "judge message files", Words: []cli.Word{{Name: "path", Required: true, Many: true}},

@@ -130,10 +130,26 @@ func published() ([]byte, error) {
 		properties["schema_version"] = words["schema_version"]
 		return op(schema{"type": "object", "required": append([]any{"schema_version", "op"}, required...), "properties": properties}, schema{"const": "query"})
 	}
-	add("query", object([]any{"query", "repo", "rows", "more", "as_of"}, schema{"query": text, "repo": text, "as_of": object([]any{"commit", "at"}, schema{"commit": text, "at": text}), "more": schema{"type": "boolean"},
+	asOf := func(named bool) schema {
+		s := schema{"type": "object", "required": []any{"commit", "at"}, "properties": schema{"commit": text, "at": text}}
+		if named {
+			s["required"], s["properties"].(schema)["repo"] = []any{"repo", "commit", "at"}, text
+		}
+		return s
+	}
+	add("query", object([]any{"query", "repo", "rows", "more", "as_of"}, schema{"query": text, "repo": text, "as_of": asOf(false), "after": schema{"type": "string", "description": "for --after: the rows that follow"}, "repositories": schema{"type": "array", "items": asOf(true)}, "more": schema{"type": "boolean"},
 		"rows": schema{"type": "array", "items": schema{"type": "object"}, "description": "their keys are the columns of docs/spec/controlplane.md#messages"}}))
+	event := schema{"notes": schema{"anyOf": []any{text, schema{"type": "null"}}}}
+	names := []any{"notes"}
+	for _, name := range strings.Fields("repo key thread filename message_type from_rig to_rig verdict message_sha event_type rig commit_sha created_at") {
+		event[name] = text
+		names = append(names, name)
+	}
+	add("query-event", object([]any{"query", "cursor"}, schema{"query": schema{"const": "events"}, "cursor": schema{"type": "string", "description": "for --after: the events that follow"},
+		"reset": schema{"type": "string", "description": "the repository whose index was made anew: its events begin again, with the same keys"},
+		"event": schema{"type": "object", "required": names, "properties": event}}))
 	add("query-sql", object([]any{"query", "sql", "parameters"}, schema{"query": text, "sql": text, "parameters": list}))
-	names := []any{"query"}
+	names = []any{"query"}
 	for _, c := range commands() {
 		if c.Name != "query" {
 			names = append(names, c.Name)

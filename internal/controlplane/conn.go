@@ -292,6 +292,10 @@ func (s *sqliteConn) close() error {
 	return err
 }
 
+// beginReading begins a transaction that cannot write, and in which all questions see
+// the same.
+const beginReading = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
 type postgresConn struct{ c *pgx.Conn }
 
 type postgresRows struct{ pgx.Rows }
@@ -319,8 +323,8 @@ func dialPostgres(ctx context.Context, t Target, write bool) (conn, error) {
 		return nil, told(ctx, t, driver(err))
 	}
 	p := &postgresConn{c}
-	if !write { // one transaction until the end, in which all questions see the same
-		if err := p.exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
+	if !write { // until the end or Renew
+		if err := p.exec(ctx, beginReading); err != nil {
 			p.close()
 			return nil, told(ctx, t, err)
 		}

@@ -213,7 +213,7 @@ func TestEventsOfAThread(t *testing.T) {
 			}
 		}
 		for _, q := range Queries() {
-			if _, _, err := db.Ask(ctx, q, Parameters{Repo: "team", To: "rig-b", Since: time.Unix(gittest.Epoch, 0), Now: time.Unix(gittest.Epoch, 0), Hash: hash("Please build"), Limit: 5}); err != nil {
+			if _, err := db.Ask(ctx, q, Parameters{Repos: []string{"team"}, Words: ParseWords([]string{"build"}), To: "rig-b", Since: time.Unix(gittest.Epoch, 0), Now: time.Unix(gittest.Epoch, 0), Hash: hash("Please build"), Limit: 5}); err != nil {
 				t.Errorf("%s: %v", q.Name, err)
 			}
 		}

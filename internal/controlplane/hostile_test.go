@@ -127,9 +127,9 @@ func TestHostileNames(t *testing.T) {
 				t.Errorf("%s: %d, %v, expected %d", statement, n, err, want)
 			}
 		}
-		rows, _, err := db.Ask(ctx, Queries()[0], Parameters{Repo: "team", To: long + "c", Limit: 10})
-		if err != nil || len(rows) != 1 {
-			t.Errorf("the turn of a rig with a long name: %d rows, %v", len(rows), err)
+		a, err := db.Ask(ctx, Queries()[0], Parameters{Repos: []string{"team"}, To: long + "c", Limit: 10})
+		if err != nil || len(a.Rows) != 1 {
+			t.Errorf("the turn of a rig with a long name: %d rows, %v", len(a.Rows), err)
 		}
 	})
 }

@@ -703,18 +703,18 @@ func (x *Indexer) writeRows(ctx context.Context, c *court, news []newRow) error 
 		v := c.of(n.from.id, n.m.path)
 		args = append(args, x.Name, k.thread, k.file, e.Type, name(e.From), k.to, n.state, envelope.StatusClass(e.Status), text(e.Status), optional(e.TLDR), text(e.Date),
 			n.from.id, refs, e.Hash, optional(e.InReplyTo), optional(e.Nonce), optional(e.AttestedBy), optional(e.AttestedAt),
-			name(n.m.path), n.m.blob, v.state, optional(v.rules), v.good, optional(v.signer), optional(v.by), n.from.time, now)
+			name(n.m.path), n.m.blob, v.state, optional(v.rules), v.good, optional(v.signer), optional(v.by), n.from.time, now, optional(n.m.words))
 		if !slices.Contains(names, k.thread) {
 			names = append(names, k.thread)
 		}
 	}
 	err := insert(ctx, x.DB.conn, `INSERT INTO bridge_messages (repo, thread, filename, message_type, from_rig, to_rig, lifecycle_state, status_class, status_text, tldr, envelope_date,
-  commit_sha, parent_refs, body_hash, in_reply_to, nonce, attested_by, attested_at, path, blob, verdict, rules, signature_good, signer, signer_principal, commit_time, created_at)`, 27, args,
+  commit_sha, parent_refs, body_hash, in_reply_to, nonce, attested_by, attested_at, path, blob, verdict, rules, signature_good, signer, signer_principal, commit_time, created_at, words)`, 28, args,
 		`ON CONFLICT (repo, commit_sha, thread, filename, to_rig) DO UPDATE SET message_type = excluded.message_type, from_rig = excluded.from_rig,
   status_class = excluded.status_class, status_text = excluded.status_text, tldr = excluded.tldr, envelope_date = excluded.envelope_date,
   parent_refs = excluded.parent_refs, run_id = NULL, body_hash = excluded.body_hash, in_reply_to = excluded.in_reply_to, nonce = excluded.nonce,
   attested_by = excluded.attested_by, attested_at = excluded.attested_at, path = excluded.path, blob = excluded.blob, verdict = excluded.verdict, rules = excluded.rules,
-  signature_good = excluded.signature_good, signer = excluded.signer, signer_principal = excluded.signer_principal, commit_time = excluded.commit_time,
+  signature_good = excluded.signature_good, signer = excluded.signer, signer_principal = excluded.signer_principal, commit_time = excluded.commit_time, words = excluded.words,
   lifecycle_state = CASE WHEN bridge_messages.lifecycle_state IN ('superseded', 'drafted', 'sent') THEN excluded.lifecycle_state ELSE bridge_messages.lifecycle_state END
 RETURNING id, commit_sha, thread, filename, to_rig`, func(r rows) error {
 			var k key

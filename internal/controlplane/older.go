@@ -98,7 +98,7 @@ func (x *Indexer) supersede(ctx context.Context, commits []string) error {
 		in := "repo = $1 AND commit_sha IN " + list(c, 2, "text")
 		for _, statement := range []string{
 			"INSERT INTO bridge_message_events (message_id, event_type, rig, created_at, commit_sha) SELECT id, 'superseded', from_rig, commit_time, commit_sha FROM bridge_messages WHERE " + in + " ON CONFLICT DO NOTHING",
-			"UPDATE bridge_messages SET lifecycle_state = 'superseded' WHERE " + in,
+			"UPDATE bridge_messages SET lifecycle_state = 'superseded', words = NULL WHERE " + in,
 			// What they did to others no longer counts.
 			`UPDATE bridge_messages SET lifecycle_state = CASE
   WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.event_type = 'resolved' AND ` + stands("bridge_messages", "e") + `) THEN 'resolved'

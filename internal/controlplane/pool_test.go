@@ -41,7 +41,7 @@ func TestPooled(t *testing.T) {
 	}
 	defer reader.Close()
 	for _, q := range Queries() {
-		if _, _, err := reader.Ask(ctx, q, Parameters{Repo: "team", Hash: hash("Turn 1 0"), Limit: 5}); err != nil {
+		if _, err := reader.Ask(ctx, q, Parameters{Repos: []string{"team"}, Words: ParseWords([]string{"turn"}), Hash: hash("Turn 1 0"), Limit: 5}); err != nil {
 			t.Errorf("%s: %v", q.Name, err)
 		}
 	}
@@ -78,7 +78,7 @@ func TestRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	if rows, _, err := reader.Ask(t.Context(), Queries()[1], Parameters{Repo: "team"}); err != nil || len(rows) == 0 {
-		t.Errorf("%d rows, %v", len(rows), err)
+	if a, err := reader.Ask(t.Context(), Queries()[1], Parameters{Repos: []string{"team"}}); err != nil || len(a.Rows) == 0 {
+		t.Errorf("%d rows, %v", len(a.Rows), err)
 	}
 }

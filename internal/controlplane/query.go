@@ -1,7 +1,9 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"regexp"
 	"slices"
@@ -13,97 +15,207 @@ import (
 type Query struct {
 	Name    string
 	Help    string
-	Hash    bool     // it takes a body hash
+	Takes   Operand
 	Columns []string // of its result
-	named   string   // the statement, its parameters by name
+	// what is selected, and from where, with parameters by name; {found} stands for
+	// the messages m that have the words, up to a condition.
+	what, from string
+	// keys sort the rows of a repository, which no two of them share; the first is a
+	// time. Without keys there is one page.
+	keys      []string
+	ascending bool
+	fold      func() folder // makes the rows of what was selected; nil: they are it
+	width     int           // of what is selected then
 }
+
+// An Operand is what a question is asked with.
+type Operand int
+
+// Operands.
+const (
+	Nothing Operand = iota
+	Hash            // a body hash
+	Words           // that are searched for
+)
 
 // Parameters of a query. Empty ones do not restrict it.
 type Parameters struct {
-	Repo  string
-	To    string    // recipient
-	Since time.Time // of commits; for idle threads, since when nothing came
-	Now   time.Time
-	Hash  string // body hash
-	Limit int    // rows at the most; 0: all
+	Repos   []string  // that are asked about
+	To      string    // recipient
+	From    string    // sender; of pushes, who pushed
+	Type    string    // of the message
+	Since   time.Time // of commits; for idle threads, since when nothing came
+	Until   time.Time // of commits, without this moment
+	Now     time.Time
+	Hash    string
+	Words   []Word
+	Refused bool    // search what the gates refuse, and nothing else
+	Limit   int     // rows at the most; 0: all
+	Cursor  *Cursor // after which row, nil: from the beginning
+}
+
+// An Answer is what is known.
+type Answer struct {
+	Rows  [][]any  // of string, bool, int64, float64 or nil; the repository comes first where several are asked about
+	Repos []string // of each row
+	More  bool     // there are more than the limit
+	After string   // the cursor of the last row where there are more, "" where there is one page
 }
 
 // Queries are all questions, in the order in which they are shown.
 func Queries() []Query {
 	const (
-		open  = "t.repo = :repo AND NOT t.closed"
-		since = "(:since = '' OR m.commit_time >= :since)"
-		to    = "(:to = '' OR m.to_rig = :to)"
+		open = "t.repo = :repo AND NOT t.closed"
+		of   = "(:since = '' OR m.commit_time >= :since) AND (:until = '' OR m.commit_time < :until) AND (:from = '' OR m.from_rig = :from) AND (:type = '' OR m.message_type = :type)"
+		to   = "(:to = '' OR m.to_rig = :to)"
 		// A thread is somebody's if a message of it is to them.
-		theirs = "(:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo = t.repo AND r.thread = t.thread AND r.to_rig = :to))"
-		last   = "SELECT t.thread, l.message_type, l.from_rig, l.status_class, l.filename, l.commit_time FROM rigward_threads t JOIN bridge_messages l ON l.id = t.last_id WHERE "
+		theirs   = "(:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo = t.repo AND r.thread = t.thread AND r.to_rig = :to))"
+		last     = "t.thread, l.message_type, l.from_rig, l.status_class, l.filename, l.commit_time"
+		threadOf = " FROM rigward_threads t JOIN bridge_messages l ON l.id = t.last_id WHERE " + open + " AND " + theirs + " AND (:from = '' OR l.from_rig = :from) AND (:type = '' OR l.message_type = :type) AND (:until = '' OR t.last_time < :until) AND "
+		stood    = "m.repo = :repo AND m.lifecycle_state <> 'superseded' AND "
 		// The condition of the index, word for word: SQLite does not conclude.
 		rare  = "e.event_type IN ('diverged', 'frozen')"
-		cause = " FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id WHERE m.repo = :repo AND m.lifecycle_state <> 'superseded' AND " + to + " AND " + rare + " AND "
+		cause = " FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id WHERE " + stood + to + " AND (:from = '' OR e.rig = :from) AND (:since = '' OR e.created_at >= :since) AND (:until = '' OR e.created_at < :until) AND "
 	)
 	columns := func(list string) []string { return strings.Fields(list) }
 	threads := columns("thread message_type from_rig status_class filename commit_time")
 	message := columns("thread filename message_type from_rig to_rig lifecycle_state status_class status_text tldr envelope_date commit_sha body_hash in_reply_to nonce attested_by verdict rules signature_good signer signer_principal commit_time")
 	pushes := columns("at push pusher outcome hook exit_code duration_ms rules refs places problem")
+	said := columns("m.commit_time m.thread m.filename m.commit_sha")
+	toOne := append(slices.Clone(said), "m.to_rig")
+	lastKeys := columns("t.last_time t.thread")
 	// A push is shown by its judgement, and without one by what there is of it.
-	const push = `SELECT p.at, p.push, coalesce(p.pusher, r.pusher) AS pusher, CASE
+	const push = `p.at, p.push, coalesce(p.pusher, r.pusher) AS pusher, CASE
   WHEN p.stage = 'received' THEN 'unfinished' WHEN p.exit_code = 1 THEN 'refused' WHEN p.exit_code > 1 THEN 'undecided'
   WHEN p.stage = 'landed' OR EXISTS (SELECT 1 FROM rigward_pushes l WHERE l.repo = p.repo AND l.push = p.push AND l.stage = 'landed') THEN 'landed'
-  ELSE 'accepted' END AS outcome, p.hook, p.exit_code, p.duration_ms, p.rules, coalesce(p.refs, r.refs) AS refs, p.places, p.problem
+  ELSE 'accepted' END AS outcome, p.hook, p.exit_code, p.duration_ms, p.rules, coalesce(p.refs, r.refs) AS refs, p.places, p.problem`
+	const pushed = `
 FROM rigward_pushes p LEFT JOIN rigward_pushes r ON r.repo = p.repo AND r.push = p.push AND r.stage = 'received' AND p.stage = 'judged' AND r.hook = p.hook
-WHERE p.repo = :repo AND (:since = '' OR p.at >= :since) AND (p.stage = 'judged'
+WHERE p.repo = :repo AND (:since = '' OR p.at >= :since) AND (:until = '' OR p.at < :until) AND (:from = '' OR coalesce(p.pusher, r.pusher) = :from) AND (p.stage = 'judged'
   OR NOT EXISTS (SELECT 1 FROM rigward_pushes o WHERE o.repo = p.repo AND o.push = p.push AND o.stage <> p.stage))`
 	return []Query{
 		{Name: "turn", Help: "whose turn it is: to whom the last message of each open thread is, ACKs aside",
-			Columns: columns("thread turn from_rig message_type status_class filename commit_time"),
-			named: `SELECT m.thread, m.to_rig AS turn, m.from_rig, m.message_type, m.status_class, m.filename, m.commit_time
+			Columns: columns("thread turn from_rig message_type status_class filename commit_time"), keys: columns("t.last_time t.thread m.to_rig"),
+			what: "m.thread, m.to_rig AS turn, m.from_rig, m.message_type, m.status_class, m.filename, m.commit_time",
+			from: `
 FROM rigward_threads t
 JOIN bridge_messages l ON l.id = t.turn_id
 JOIN bridge_messages m ON m.repo = l.repo AND m.commit_sha = l.commit_sha AND m.thread = l.thread AND m.filename = l.filename
-WHERE ` + open + " AND " + theirs + " AND " + to + " AND " + since + "\nORDER BY t.last_time DESC, t.thread, m.to_rig LIMIT :limit"},
-		{Name: "open", Help: "threads without a RESOLUTION, with their last message", Columns: threads,
-			named: last + open + " AND " + theirs + " AND (:since = '' OR t.last_time >= :since)\nORDER BY t.last_time DESC, t.thread LIMIT :limit"},
-		{Name: "idle", Help: "open threads in which nothing came since --since (default: 7 days ago), the oldest first", Columns: threads,
-			named: last + open + " AND " + theirs + " AND t.last_time < :since\nORDER BY t.last_time, t.thread LIMIT :limit"},
+WHERE ` + open + " AND " + theirs + " AND " + to + " AND " + of},
+		{Name: "open", Help: "threads without a RESOLUTION, with their last message", Columns: threads, keys: lastKeys,
+			what: last, from: threadOf + "(:since = '' OR t.last_time >= :since)"},
+		{Name: "idle", Help: "open threads in which nothing came since --since (default: 7 days ago), the oldest first", Columns: threads, keys: lastKeys, ascending: true,
+			what: last, from: threadOf + "t.last_time < :since"},
 		{Name: "frozen", Help: "threads that an operator's freeze holds now", Columns: columns("thread filename frozen_by until commit_sha created_at"),
-			named: "SELECT DISTINCT m.thread, m.filename, e.rig AS frozen_by, e.notes AS until, e.commit_sha, e.created_at" + cause + `e.event_type = 'frozen' AND e.notes >= :now
+			keys: columns("e.created_at m.thread m.filename e.rig e.commit_sha e.notes"),
+			what: "DISTINCT m.thread, m.filename, e.rig AS frozen_by, e.notes AS until, e.commit_sha, e.created_at",
+			from: cause + rare + ` AND e.event_type = 'frozen' AND e.notes >= :now
 AND NOT EXISTS (SELECT 1 FROM bridge_messages z WHERE z.repo = m.repo AND z.thread = m.thread AND z.from_rig = e.rig AND z.attested_at IS NOT NULL
-  AND NOT (z.message_type = 'ACK' AND z.status_class = 'pending') AND z.lifecycle_state <> 'superseded' AND z.commit_time >= e.created_at)
-AND (:since = '' OR e.created_at >= :since)
-ORDER BY e.created_at DESC, m.thread, m.filename LIMIT :limit`},
+  AND NOT (z.message_type = 'ACK' AND z.status_class = 'pending') AND z.lifecycle_state <> 'superseded' AND z.commit_time >= e.created_at)`},
 		{Name: "diverged", Help: "messages that were written without knowledge of each other, and merged", Columns: columns("thread filename from_rig other_rig other_filename commit_sha created_at"),
-			named: "SELECT DISTINCT m.thread, m.filename, m.from_rig, e.rig AS other_rig, e.notes AS other_filename, e.commit_sha, e.created_at" + cause + "e.event_type = 'diverged' AND (:since = '' OR e.created_at >= :since)\nORDER BY e.created_at DESC, m.thread, m.filename, e.rig LIMIT :limit"},
+			keys: columns("e.created_at m.thread m.filename e.rig e.commit_sha m.from_rig e.notes"),
+			what: "DISTINCT m.thread, m.filename, m.from_rig, e.rig AS other_rig, e.notes AS other_filename, e.commit_sha, e.created_at",
+			from: cause + rare + " AND e.event_type = 'diverged'"},
 		{Name: "refused", Help: "commits in the history that a gate would refuse, with the rules", Columns: columns("thread filename path from_rig rules committer commit_sha created_at"),
-			named: `SELECT f.thread, f.filename, f.path, (SELECT min(m.from_rig) FROM bridge_messages m WHERE m.repo = f.repo AND m.commit_sha = f.commit_sha AND m.thread = f.thread AND m.filename = f.filename) AS from_rig,
-  f.rules, f.committer, f.commit_sha, f.commit_time AS created_at
-FROM rigward_refused f WHERE f.repo = :repo AND (:since = '' OR f.commit_time >= :since)
+			keys: columns("f.commit_time f.commit_sha f.path"),
+			what: `f.thread, f.filename, f.path, (SELECT min(m.from_rig) FROM bridge_messages m WHERE m.repo = f.repo AND m.commit_sha = f.commit_sha AND m.thread = f.thread AND m.filename = f.filename) AS from_rig,
+  f.rules, f.committer, f.commit_sha, f.commit_time AS created_at`,
+			from: `
+FROM rigward_refused f WHERE f.repo = :repo AND (:since = '' OR f.commit_time >= :since) AND (:until = '' OR f.commit_time < :until)
 AND (:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo = f.repo AND r.thread = f.thread AND r.to_rig = :to))
-ORDER BY f.commit_time DESC, f.commit_sha DESC, f.path DESC LIMIT :limit`},
-		{Name: "pushes", Help: "what was pushed, and what became of it, the newest first", Columns: pushes,
-			named: push + "\nORDER BY p.at DESC, p.id DESC LIMIT :limit"},
-		{Name: "refused-pushes", Help: "pushes that a gate refused or could not judge, and those that never ended", Columns: pushes,
-			named: push + " AND (p.stage = 'judged' AND p.exit_code <> 0 OR p.stage = 'received')\nORDER BY p.at DESC, p.id DESC LIMIT :limit"},
+AND (:from = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo = f.repo AND r.commit_sha = f.commit_sha AND r.thread = f.thread AND r.filename = f.filename AND r.from_rig = :from))`},
+		{Name: "pushes", Help: "what was pushed, and what became of it, the newest first", Columns: pushes, keys: columns("p.at p.id"), what: push, from: pushed},
+		{Name: "refused-pushes", Help: "pushes that a gate refused or could not judge, and those that never ended", Columns: pushes, keys: columns("p.at p.id"),
+			what: push, from: pushed + " AND (p.stage = 'judged' AND p.exit_code <> 0 OR p.stage = 'received')"},
 		{Name: "relays", Help: "who relayed what, for whom, with which key", Columns: columns("thread filename message_type from_rig to_rig answers attested_by verdict rules signature_good signer signer_principal attested_at nonce commit_sha commit_time"),
-			named: `SELECT m.thread, m.filename, m.message_type, m.from_rig, m.to_rig,
+			keys: toOne,
+			what: `m.thread, m.filename, m.message_type, m.from_rig, m.to_rig,
   (SELECT min(a.filename) FROM bridge_messages a WHERE a.repo = m.repo AND a.thread = m.thread AND a.body_hash = m.in_reply_to) AS answers,
-  m.attested_by, m.verdict, m.rules, m.signature_good, m.signer, m.signer_principal, m.attested_at, m.nonce, m.commit_sha, m.commit_time
-FROM bridge_messages m WHERE m.repo = :repo AND m.attested_by IS NOT NULL AND m.lifecycle_state <> 'superseded' AND ` + to + " AND " + since + "\nORDER BY m.commit_time DESC, m.thread, m.filename, m.to_rig LIMIT :limit"},
+  m.attested_by, m.verdict, m.rules, m.signature_good, m.signer, m.signer_principal, m.attested_at, m.nonce, m.commit_sha, m.commit_time`,
+			from: "\nFROM bridge_messages m WHERE " + stood + "m.attested_by IS NOT NULL AND " + to + " AND " + of},
 		{Name: "unverified", Help: "messages whose commit carries no good signature", Columns: columns("thread filename message_type from_rig to_rig verdict signer signature_good commit_sha commit_time"),
-			named: `SELECT m.thread, m.filename, m.message_type, m.from_rig, m.to_rig, m.verdict, m.signer, m.signature_good, m.commit_sha, m.commit_time
-FROM bridge_messages m WHERE m.repo = :repo AND (m.signature_good IS NULL OR NOT m.signature_good) AND m.lifecycle_state <> 'superseded' AND ` + to + " AND " + since + "\nORDER BY m.commit_time DESC, m.thread, m.filename, m.to_rig LIMIT :limit"},
-		{Name: "message", Help: "the messages of a body hash", Hash: true, Columns: message,
-			named: "SELECT m." + strings.Join(message, ", m.") + "\nFROM bridge_messages m WHERE m.repo = :repo AND m.body_hash = :hash AND " + to + " AND " + since + "\nORDER BY m.id LIMIT :limit"},
-		{Name: "events", Help: "what happened to the messages of a body hash", Hash: true, Columns: columns("thread filename to_rig event_type rig notes commit_sha created_at"),
-			named: "SELECT m.thread, m.filename, m.to_rig, e.event_type, e.rig, e.notes, e.commit_sha, e.created_at\nFROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id WHERE m.repo = :repo AND m.body_hash = :hash AND " + to + " AND " + since + "\nORDER BY e.created_at, e.id LIMIT :limit"},
+			keys: toOne,
+			what: "m.thread, m.filename, m.message_type, m.from_rig, m.to_rig, m.verdict, m.signer, m.signature_good, m.commit_sha, m.commit_time",
+			from: "\nFROM bridge_messages m WHERE " + stood + "(m.signature_good IS NULL OR NOT m.signature_good) AND " + to + " AND " + of},
+		{Name: "messages", Help: "all messages, the newest first", Columns: columns("thread filename message_type from_rig to_rig lifecycle_state status_class tldr verdict rules body_hash commit_sha commit_time"),
+			keys: toOne,
+			what: "m.thread, m.filename, m.message_type, m.from_rig, m.to_rig, m.lifecycle_state, m.status_class, m.tldr, m.verdict, m.rules, m.body_hash, m.commit_sha, m.commit_time",
+			from: "\nFROM bridge_messages m WHERE " + stood + to + " AND " + of},
+		{Name: "acked", Help: "messages that were acknowledged, by whom and when, the newest message first", Columns: columns("thread filename from_rig to_rig acked_by acked_at commit_sha commit_time"),
+			keys: append(slices.Clone(toOne), "e.created_at", "e.rig", "e.commit_sha"),
+			what: "m.thread, m.filename, m.from_rig, m.to_rig, e.rig AS acked_by, e.created_at AS acked_at, m.commit_sha, m.commit_time",
+			from: "\nFROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.event_type = 'acked' WHERE " + stood + stands("m", "e") + " AND " + to + " AND " + of},
+		{Name: "search", Takes: Words, Help: "messages that have all of some words, the newest first; WORD* finds what begins so", Columns: columns("thread filename message_type from_rig tldr verdict rules body_hash commit_sha commit_time"),
+			keys: said,
+			what: "DISTINCT m.thread, m.filename, m.message_type, m.from_rig, m.tldr, m.verdict, m.rules, m.body_hash, m.commit_sha, m.commit_time",
+			from: "\nFROM {found} AND " + stood + "(m.verdict = 'refused') = (:refused <> '') AND " + to + " AND " + of},
+		{Name: "stats", Help: "of each rig since --since (default: 30 days ago): how soon it answered, what waits for it, what of it was refused",
+			Columns: columns("rig received answered median_s p90_s backlog sent refused refused_share"), fold: newStats, width: 8,
+			what: "m.commit_time, m.thread, m.filename, m.commit_sha, m.message_type, m.from_rig, m.to_rig, m.verdict",
+			from: "\nFROM bridge_messages m WHERE " + stood + "m.commit_time >= :since AND (:until = '' OR m.commit_time < :until)\nORDER BY m.commit_time, m.id"},
+		{Name: "pushers", Help: "of each who pushed since --since (default: 30 days ago): how many pushes were refused",
+			Columns: columns("pusher pushes refused undecided refused_share median_ms"), fold: newPushers, width: len(pushes), what: push, from: pushed + " AND p.at >= :since"},
+		{Name: "message", Help: "the messages of a body hash", Takes: Hash, Columns: message, keys: toOne, ascending: true,
+			what: "m." + strings.Join(message, ", m."), from: "\nFROM bridge_messages m WHERE m.repo = :repo AND m.body_hash = :hash AND " + to + " AND " + of},
+		{Name: "events", Help: "what happened to the messages of a body hash, or with --follow to all", Takes: Hash, Columns: columns("thread filename to_rig event_type rig notes commit_sha created_at"),
+			keys: columns("e.created_at e.commit_sha m.thread m.filename m.to_rig m.commit_sha e.event_type e.rig"), ascending: true,
+			what: "m.thread, m.filename, m.to_rig, e.event_type, e.rig, e.notes, e.commit_sha, e.created_at",
+			from: "\nFROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id WHERE m.repo = :repo AND m.body_hash = :hash AND " + to + " AND " + of},
 	}
+}
+
+// Question returns the query of a name.
+func Question(name string) (Query, bool) {
+	all := Queries()
+	i := slices.IndexFunc(all, func(q Query) bool { return q.Name == name })
+	if i < 0 {
+		return Query{}, false
+	}
+	return all[i], true
+}
+
+// Paged reports whether a query has cursors.
+func (q Query) Paged() bool { return len(q.keys) > 0 }
+
+// Asks reports whether a parameter says something to the query: repo, to, from,
+// type, since, until, now, hash, words, refused or limit.
+func (q Query) Asks(name string) bool {
+	_, names := q.Statement(false)
+	return slices.Contains(names, name)
 }
 
 var parameter = regexp.MustCompile(`:[a-z]+`)
 
-// Statement returns the SQL text with numbered parameters, and the names of
-// the parameters in their order: repo, to, since, now, hash, limit.
-func (q Query) Statement() (statement string, names []string) {
-	statement = parameter.ReplaceAllStringFunc(q.named, func(name string) string {
+// Statement returns the SQL text with numbered parameters for SQLite or for
+// PostgreSQL, and the names of the parameters in their order.
+func (q Query) Statement(postgres bool) (statement string, names []string) {
+	return numbered(q.text(postgres, ""))
+}
+
+// text is the statement with parameters by name; beyond is a further condition, "" for
+// none.
+func (q Query) text(postgres bool, beyond string) string {
+	found := "rigward_search s CROSS JOIN bridge_messages m ON m.id = s.rowid WHERE rigward_search MATCH :words"
+	if postgres {
+		found = "bridge_messages m WHERE m.words IS NOT NULL AND " + vector("m.words") + " @@ CAST(:words AS tsquery)"
+	}
+	from := strings.Replace(q.from, "{found}", found, 1)
+	if q.fold != nil {
+		return "SELECT " + q.what + from
+	}
+	return "SELECT " + q.what + ",\n  " + strings.Join(q.keys, ", ") + from + beyond + "\nORDER BY " + strings.Join(q.keys, q.direction()+", ") + q.direction() + " LIMIT :limit"
+}
+
+func (q Query) direction() string {
+	if q.ascending {
+		return ""
+	}
+	return " DESC"
+}
+
+// numbered gives parameters numbers in place of names.
+func numbered(text string) (statement string, names []string) {
+	statement = parameter.ReplaceAllStringFunc(text, func(name string) string {
 		name = name[1:]
 		i := slices.Index(names, name)
 		if i < 0 {
@@ -115,44 +227,197 @@ func (q Query) Statement() (statement string, names []string) {
 	return statement, names
 }
 
-// Ask answers a query: rows of string, bool, int64 or nil, as many as the
-// limit allows, and whether there are more.
-func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (result [][]any, more bool, err error) {
-	statement, names := q.Statement()
-	since := ""
-	if !p.Since.IsZero() {
-		since = stamp(p.Since)
+// A folder makes few rows of many.
+type folder interface {
+	add(row []any)
+	rows() [][]any
+}
+
+// Ask answers a query about repositories, one statement for each of them: so an
+// index leads to the rows of each in their order, wherever it is kept. Of several
+// repositories the rows are merged by their time.
+func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (a Answer, err error) {
+	type keyed struct {
+		repo   string
+		values []any
+		keys   []string
+	}
+	var all []keyed
+	// before says which of two rows comes first; of one repository the database does.
+	before := func(x, y keyed) int {
+		c := cmp.Or(strings.Compare(x.keys[0], y.keys[0]), strings.Compare(x.repo, y.repo))
+		if !q.ascending {
+			c = -c
+		}
+		return c
+	}
+	for _, repo := range p.Repos {
+		if q.fold != nil {
+			rows, err := d.folded(ctx, q, p, repo)
+			if err != nil {
+				return a, told(ctx, d.target, err)
+			}
+			for _, row := range rows {
+				a.Rows, a.Repos = append(a.Rows, row), append(a.Repos, repo)
+			}
+			continue
+		}
+		beyond := ""
+		values := p.values(d.conn.postgres(), repo)
+		if p.Cursor != nil {
+			beyond = p.Cursor.beyond(q, repo, values)
+		}
+		statement, names := numbered(q.text(d.conn.postgres(), beyond))
+		err := d.rows(ctx, statement, names, values, len(q.Columns)+len(q.keys), func(row []any) {
+			k := keyed{repo: repo, values: q.typed(row[:len(q.Columns)])}
+			for _, v := range row[len(q.Columns):] {
+				s, _ := v.(string)
+				k.keys = append(k.keys, s)
+			}
+			all = append(all, k)
+		})
+		if err != nil {
+			return a, told(ctx, d.target, err)
+		}
+		if len(p.Repos) > 1 {
+			slices.SortStableFunc(all, before)
+			if p.Limit > 0 {
+				all = all[:min(len(all), p.Limit+1)]
+			}
+		}
+	}
+	if p.Limit > 0 && len(all) > p.Limit {
+		all, a.More = all[:p.Limit], true
+		last := all[len(all)-1]
+		a.After = Cursor{q.Name, last.repo, last.keys}.String()
+	}
+	for _, k := range all {
+		a.Rows, a.Repos = append(a.Rows, k.values), append(a.Repos, k.repo)
+	}
+	return a, nil
+}
+
+// values are those of all parameters.
+func (p Parameters) values(postgres bool, repo string) map[string]any {
+	moment := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return stamp(t)
 	}
 	limit := int64(1) << 40
 	if p.Limit > 0 {
 		limit = int64(p.Limit) + 1
 	}
-	values := map[string]any{"repo": p.Repo, "to": name(p.To), "since": since, "now": stamp(p.Now), "hash": p.Hash, "limit": limit}
+	refused := ""
+	if p.Refused {
+		refused = "yes"
+	}
+	return map[string]any{"repo": repo, "to": name(p.To), "from": name(p.From), "type": p.Type, "since": moment(p.Since), "until": moment(p.Until), "now": stamp(p.Now),
+		"hash": p.Hash, "words": match(postgres, p.Words), "refused": refused, "limit": limit}
+}
+
+// rows runs a statement and gives fn each row of n values.
+func (d *DB) rows(ctx context.Context, statement string, names []string, values map[string]any, n int, fn func(row []any)) error {
 	var args []any
 	for _, name := range names {
 		args = append(args, values[name])
 	}
-	err = each(ctx, d.conn, statement, args, func(r rows) error {
-		row := make([]any, len(q.Columns))
-		into := make([]any, len(row))
+	return each(ctx, d.conn, statement, args, func(r rows) error {
+		row, into := make([]any, n), make([]any, n)
 		for i := range row {
 			into[i] = &row[i]
 		}
 		if err := r.Scan(into...); err != nil {
 			return err
 		}
-		for i, v := range row { // SQLite has no booleans of its own
-			if n, ok := v.(int64); ok && q.Columns[i] == "signature_good" {
-				row[i] = n != 0
+		for i, v := range row {
+			if n, ok := v.(int32); ok {
+				row[i] = int64(n)
 			}
 		}
-		result = append(result, row)
+		fn(row)
 		return nil
 	})
-	if p.Limit > 0 && len(result) > p.Limit {
-		result, more = result[:p.Limit], true
+}
+
+// typed gives values their types where SQLite has none of its own.
+func (q Query) typed(row []any) []any {
+	for i, v := range row {
+		if n, ok := v.(int64); ok && q.Columns[i] == "signature_good" {
+			row[i] = n != 0
+		}
 	}
-	return result, more, told(ctx, d.target, err)
+	return row
+}
+
+// folded answers a query that makes few rows of many.
+func (d *DB) folded(ctx context.Context, q Query, p Parameters, repo string) ([][]any, error) {
+	f := q.fold()
+	statement, names := q.Statement(d.conn.postgres())
+	err := d.rows(ctx, statement, names, p.values(d.conn.postgres(), repo), q.width, f.add)
+	if s, ok := f.(*stats); ok && err == nil {
+		turn, _ := Question("turn")
+		var a Answer
+		a, err = d.Ask(ctx, turn, Parameters{Repos: []string{repo}, Now: p.Now})
+		for _, row := range a.Rows {
+			s.waits(row[1])
+		}
+	}
+	return f.rows(), err
+}
+
+// A Cursor is a row of an answer, after which the next page begins: where it stands
+// among all rows, so that what comes or goes meanwhile moves nothing.
+type Cursor struct {
+	query, repo string
+	keys        []string
+}
+
+// String returns the cursor as ParseCursor reads it. What is in it is nobody's concern.
+func (c Cursor) String() string {
+	data, err := json.Marshal(append([]string{c.query, c.repo}, c.keys...))
+	if err != nil {
+		return "" // texts never fail
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+// ParseCursor reads the cursor of an answer to a query; ok is false for what is
+// none.
+func ParseCursor(q Query, cursor string) (c *Cursor, ok bool) {
+	data, err := base64.RawURLEncoding.DecodeString(cursor)
+	var parts []string
+	if err != nil || json.Unmarshal(data, &parts) != nil || len(parts) != 2+len(q.keys) || !q.Paged() || parts[0] != q.Name {
+		return nil, false
+	}
+	for _, s := range parts {
+		if s != text(s) {
+			return nil, false
+		}
+	}
+	return &Cursor{parts[0], parts[1], parts[2:]}, true
+}
+
+// beyond is the condition that a row of a repository comes after the cursor, whose
+// keys it adds to the parameters.
+func (c Cursor) beyond(q Query, repo string, values map[string]any) string {
+	sign := "<"
+	if q.ascending {
+		sign = ">"
+	}
+	names := make([]string, len(c.keys))
+	for i, key := range c.keys {
+		name := "key" + string(rune('a'+i))
+		names[i], values[name] = ":"+name, key
+	}
+	switch later := strings.Compare(repo, c.repo); {
+	case later == 0:
+		return "\nAND (" + strings.Join(q.keys, ", ") + ") " + sign + " (" + strings.Join(names, ", ") + ")"
+	case later > 0 == q.ascending:
+		sign += "="
+	}
+	return "\nAND " + q.keys[0] + " " + sign + " " + names[0]
 }
 
 // An AsOf says of which commit of the main ref answers are, and when that was
@@ -178,4 +443,16 @@ func (d *DB) AsOf(ctx context.Context, repo string) (a AsOf, err error) {
 func (d *DB) LastSeen(ctx context.Context, repo, ref string) (commit string, err error) {
 	err = each(ctx, d.conn, "SELECT commit_sha FROM rigward_tips WHERE repo = $1 AND ref = $2", []any{repo, name(ref)}, func(r rows) error { return r.Scan(&commit) })
 	return commit, told(ctx, d.target, err)
+}
+
+// Repositories returns the names of all repositories of the database.
+func (d *DB) Repositories(ctx context.Context) (names []string, err error) {
+	err = each(ctx, d.conn, "SELECT repo FROM rigward_repositories ORDER BY repo", nil, func(r rows) error {
+		var repo string
+		err := r.Scan(&repo)
+		names = append(names, repo)
+		return err
+	})
+	slices.Sort(names)
+	return names, told(ctx, d.target, err)
 }

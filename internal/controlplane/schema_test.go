@@ -81,9 +81,9 @@ VALUES (1, 'team', 'a', 'b.md', 'STATE', 'rig-a', 'rig-b', 'received', 'active',
 			t.Fatal(err)
 		}
 		execute(t, c, rows...)
-		refusedOpen(t, where, false, "has schema version 1, expected 2")
+		refusedOpen(t, where, false, "has schema version 1, expected 3")
 		// A step that fails leaves version 1 as it was.
-		broken := []string{first[0], migrations[1] + "\nINSERT INTO no_such_table VALUES (1);"}
+		broken := []string{first[0], "", migrations[2] + "\nINSERT INTO no_such_table VALUES (1);"}
 		if err := migrate(ctx, bare(t, where), where, broken); err == nil {
 			t.Fatal("a broken step succeeds")
 		}
@@ -110,9 +110,9 @@ VALUES (1, 'team', 'a', 'b.md', 'STATE', 'rig-a', 'rig-b', 'received', 'active',
 		whole := open(t, target())
 		update(t, indexer(t, r, whole))
 		same(t, db, whole)
-		execute(t, db.conn, "UPDATE rigward_schema SET version = 3")
-		refusedOpen(t, where, true, "has schema version 3, this program knows versions up to 2")
-		refusedOpen(t, where, false, "has schema version 3, this program knows versions up to 2")
+		execute(t, db.conn, "UPDATE rigward_schema SET version = 4")
+		refusedOpen(t, where, true, "has schema version 4, this program knows versions up to 3")
+		refusedOpen(t, where, false, "has schema version 4, this program knows versions up to 3")
 	})
 }
 
@@ -131,7 +131,7 @@ func TestPartialSchema(t *testing.T) {
 			where := target()
 			execute(t, bare(t, where), statements...)
 			if len(statements) > 0 {
-				refusedOpen(t, where, false, "has schema version 0, expected 2")
+				refusedOpen(t, where, false, "has schema version 0, expected 3")
 			}
 			db := open(t, where)
 			if v, err := version(ctx, db.conn); err != nil || v != schemaVersion {

@@ -27,6 +27,7 @@ type message struct {
 	env          *envelope.Envelope
 	path, blob   string // raw, below the repository's root
 	freeze       string // until when it freezes its thread, "" if it doesn't
+	words        string // of all that is said in it
 }
 
 // A landed is a commit with the messages that it brings.
@@ -199,8 +200,10 @@ func (l *landed) read() {
 		}
 		m := message{thread: thread, file: screen.HideIn(file), path: x.change.Path, blob: x.change.NewID, env: e}
 		m.freeze = freezes(e, l.policy)
+		body := e.Secrets.Hide(string(e.Body))
 		e.Body, e.Frontmatter = nil, nil
 		e.HideSecrets()
+		m.words = wordsOf(append([]string{thread, m.file, e.Type, e.From, e.Status, e.TLDR, body}, e.To...)...)
 		l.messages = append(l.messages, m)
 	}
 	l.found = nil

@@ -36,11 +36,11 @@ func refusals(t testing.TB, db *DB, commit string) map[string]string {
 		if q.Name != "refused" {
 			continue
 		}
-		all, _, err := db.Ask(context.Background(), q, Parameters{Repo: "team"})
+		all, err := db.Ask(context.Background(), q, Parameters{Repos: []string{"team"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, row := range all {
+		for _, row := range all.Rows {
 			if row[6] == commit {
 				out[row[2].(string)] = row[4].(string)
 			}

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
 
+	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/image"
 	"github.com/rigward/rigward/pkg/bundle"
@@ -15,6 +17,7 @@ import (
 func imageVerbs() []*verb {
 	return []*verb{{name: "image", format: "agent", args: "REF…", short: "compose an image of bundles on a base, an index if they are for several platforms", run: composeImage,
 		flags: join(common, digestFlags, signatureFlags, refFlags, []cli.Flag{runtimeFlag, baseFlag,
+			{Name: "--key", Value: "FILE", Help: "SSH key that signs the image in its registry, and the statement of what it was composed of"},
 			{Name: "--output", Alias: "-o", Value: "IMAGE", Help: "where to write it: oci:DIR[:TAG], docker-archive:FILE[:TAG] or NAME[:TAG] of a registry"}})}}
 }
 
@@ -44,6 +47,9 @@ func composeImage(ctx context.Context, c *call) (int, error) {
 	to, err := image.ParseLocation(c.Get("--output"), c.path)
 	if err != nil {
 		return 0, usagef("%v", err)
+	}
+	if c.Has("--key") && to.Ref == nil {
+		return 0, usagef("--key signs an image that goes to a registry, -o HOST/NAME:TAG is expected")
 	}
 	if to.Archive != "" && len(c.Words) > 1 {
 		return 0, usagef("a docker archive holds one image, give one bundle or write to oci:DIR")
@@ -90,6 +96,10 @@ func composeImage(ctx context.Context, c *call) (int, error) {
 			return 0, err
 		}
 	}
+	return c.tellImage(out)
+}
+
+func (c *call) tellImage(out *imageResult) (int, error) {
 	return c.tell(&out.Result, func() {
 		if !out.OK() {
 			c.print("%s", rejected(&out.Result, out.File))
@@ -121,6 +131,20 @@ func (c *call) writeImage(ctx context.Context, out *imageResult, parts []image.P
 		return nil
 	}
 	defer made.Close()
+	if c.Has("--key") {
+		sign, key, err := c.signWith()
+		if err != nil {
+			return err
+		}
+		if err := made.Prove(ctx, to, version.String(), func(text []byte) ([]byte, error) {
+			return sign(bytes.NewReader(text), image.ImageNamespace)
+		}, func(text []byte) ([]byte, string, error) {
+			sig, err := sign(bytes.NewReader(text), image.ProvenanceNamespace)
+			return sig, key, err
+		}); err != nil {
+			return err
+		}
+	}
 	if err := made.Write(ctx, to, c.network()); err != nil {
 		if to.Ref != nil {
 			return &codedError{codeRegistry, errors.New("the image can't be pushed: " + image.Why(err))}

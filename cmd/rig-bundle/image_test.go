@@ -237,22 +237,28 @@ func TestImageRefuses(t *testing.T) {
 	}
 }
 
-// TestImageOfSeveralPlatforms: bundles for several platforms make one index, on the images of one.
-func TestImageOfSeveralPlatforms(t *testing.T) {
-	dir := t.TempDir()
-	amd := agentBundle(t, dir, nil, nil)
-	arm := agentBundle(t, dir, map[string]any{"arch": "arm64"}, nil)
-	amdDigest := layout.Write(t, filepath.Join(dir, "base"), "amd64", muslBase)
-	armDigest := layout.Write(t, filepath.Join(dir, "base"), "arm64", map[string]string{"lib/ld-musl-aarch64.so.1": "loader", "bin/sh": "sh"})
+// bothBases writes a layout of a base for amd64 and arm64.
+func bothBases(t *testing.T, dir string) {
+	t.Helper()
+	amdDigest := layout.Write(t, dir, "amd64", muslBase)
+	armDigest := layout.Write(t, dir, "arm64", map[string]string{"lib/ld-musl-aarch64.so.1": "loader", "bin/sh": "sh"})
 	manifest := func(digest, arch string) map[string]any {
-		data, err := os.ReadFile(blobOf(filepath.Join(dir, "base"), digest))
+		data, err := os.ReadFile(blobOf(dir, digest))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return map[string]any{"mediaType": "application/vnd.oci.image.manifest.v1+json", "digest": digest, "size": len(data), "platform": map[string]string{"os": "linux", "architecture": arch}}
 	}
 	index, _ := json.Marshal(map[string]any{"schemaVersion": 2, "manifests": []any{manifest(amdDigest, "amd64"), manifest(armDigest, "arm64")}})
-	put(t, filepath.Join(dir, "base", "index.json"), string(index), 0o644)
+	put(t, filepath.Join(dir, "index.json"), string(index), 0o644)
+}
+
+// TestImageOfSeveralPlatforms: bundles for several platforms make one index, on the images of one.
+func TestImageOfSeveralPlatforms(t *testing.T) {
+	dir := t.TempDir()
+	amd := agentBundle(t, dir, nil, nil)
+	arm := agentBundle(t, dir, map[string]any{"arch": "arm64"}, nil)
+	bothBases(t, filepath.Join(dir, "base"))
 	v := agentObject(t, dir, nil, 0, "image", arm, amd, "--base", "oci:base", "-o", "oci:out:both")
 	if v["media_type"] != "application/vnd.oci.image.index.v1+json" || len(v["images"].([]any)) != 2 {
 		t.Fatalf("%v", v)

@@ -88,19 +88,25 @@ func (c *call) openReference(ctx context.Context, arg string, o bundle.Options) 
 	in := bundle.Input{Name: a.Title, File: a.File, Size: a.Size}
 	rules := o.Signed
 	rules.Namespace = agent.Namespace
-	for _, sig := range a.Signatures {
-		fault, _, err := rules.Check(io.NewSectionReader(a.File, 0, a.Size), sig)
+	in.Signature, err = bestSignature(rules, a.Signatures, func() io.Reader { return io.NewSectionReader(a.File, 0, a.Size) })
+	return a, in, err
+}
+
+// bestSignature is the first signature of a content that the rules accept, or the first one, or nil.
+func bestSignature(rules bundle.SignatureRules, signatures [][]byte, content func() io.Reader) (best []byte, err error) {
+	for _, sig := range signatures {
+		fault, _, err := rules.Check(content(), sig)
 		if err != nil {
-			return nil, in, err
+			return nil, err
 		}
-		if in.Signature == nil || fault == nil {
-			in.Signature = sig
+		if best == nil || fault == nil {
+			best = sig
 		}
 		if fault == nil {
 			break
 		}
 	}
-	return a, in, nil
+	return best, nil
 }
 
 // judgeReference fetches a bundle and judges it and its proof.
@@ -117,20 +123,60 @@ func (c *call) judgeReference(ctx context.Context, f agent.Format, arg string, o
 		return nil, in, nil, err
 	}
 	r.Whole, r.File = r, arg
+	c.provenance(&r.Result, a.Envelopes, o, "its source makes it", func(e []byte) error { return image.CheckEnvelope(e, o.Signed, r.FileDigest, r.TarDigest) })
+	return a, in, r, nil
+}
+
+// provenance looks among envelopes for one that counts, and says so; that is what the signer has to have said.
+func (c *call) provenance(r *bundle.Result, envelopes [][]byte, o bundle.Options, that string, check func(envelope []byte) error) {
 	proved := errors.New("no statement refers to it")
-	for _, e := range a.Envelopes {
+	for _, e := range envelopes {
 		if o.Signed.Signers == nil {
 			break
 		}
-		if proved = image.CheckEnvelope(e, o.Signed, r.FileDigest, r.TarDigest); proved == nil {
-			r.Note(noteProvenance, "", "an allowed signer says that its source makes it")
+		if proved = check(e); proved == nil {
+			r.Note(noteProvenance, "", "an allowed signer says that "+that)
 			break
 		}
 	}
 	if proved != nil && c.Has("--require-provenance") {
-		r.Fail(bundle.Faultf(provenanceMissing, "", "nobody who is trusted says that a source makes the bundle: %s", image.Why(proved)))
+		r.Fail(bundle.Faultf(provenanceMissing, "", "nobody who is trusted says that %s: %s", that, image.Why(proved)))
 	}
-	return a, in, r, nil
+}
+
+// verifyImage judges an image that rig-bundle composed, and its proof.
+func (c *call) verifyImage(ctx context.Context, arg string, o bundle.Options) (int, error) {
+	b, err := c.openBase(ctx, arg)
+	if err != nil {
+		return 0, err
+	}
+	made, err := b.Composed(ctx, o.LimitsOr(agent.DefaultLimits()))
+	if err != nil {
+		return 0, imageError(err)
+	}
+	proofs, err := b.Proofs(ctx, c.network())
+	if err != nil {
+		return 0, imageError(err)
+	}
+	out := &imageResult{Result: bundle.NewResult("verify"), Image: bundle.EscapeLine(arg), Digest: b.Digest.String(), Images: made, Bundles: []string{}, Bases: []any{}}
+	out.Whole, out.File = out, arg
+	rules := o.Signed
+	rules.Namespace = image.ImageNamespace
+	content := func() io.Reader { return bytes.NewReader(b.Manifest()) }
+	best, err := bestSignature(rules, proofs.Signatures, content)
+	if err != nil {
+		return 0, err
+	}
+	fault, notes, err := rules.Check(content(), best)
+	if err != nil {
+		return 0, err
+	}
+	if fault != nil {
+		out.Fail(fault)
+	}
+	out.Notes = append(out.Notes, notes...)
+	c.provenance(&out.Result, proofs.Envelopes, o, "it was composed of its bases and bundles", func(e []byte) error { return image.CheckImageEnvelope(e, o.Signed, b.Digest, made) })
+	return c.tellImage(out)
 }
 
 // push verifies a bundle and takes it to a registry.
@@ -192,17 +238,9 @@ func (c *call) prove(ctx context.Context, f agent.Format, r *agent.Result, in bu
 	if !c.Has("--key") {
 		return nil
 	}
-	signer, done, err := c.sshSigner(c.path(c.Get("--key")))
+	sign, key, err := c.signWith()
 	if err != nil {
 		return err
-	}
-	c.after(done)
-	sign := func(content io.Reader, namespace string) ([]byte, error) {
-		sig, err := sshsig.Sign(content, signer, sshsig.HashSHA512, namespace)
-		if err != nil {
-			return nil, err
-		}
-		return sshsign.Armor(sig.Marshal()), nil
 	}
 	if in.Signature == nil {
 		sig, err := sign(io.NewSectionReader(in.File, 0, in.Size), agent.Namespace)
@@ -229,10 +267,26 @@ func (c *call) prove(ctx context.Context, f agent.Format, r *agent.Result, in bu
 	s := image.RebuildStatement(a.Title, r.FileDigest, r.TarDigest, version.String())
 	e, err := s.Seal(func(text []byte) ([]byte, string, error) {
 		sig, err := sign(bytes.NewReader(text), image.ProvenanceNamespace)
-		return sig, ssh.FingerprintSHA256(signer.PublicKey()), err
+		return sig, key, err
 	})
 	a.Envelopes = [][]byte{e}
 	return err
+}
+
+// signWith signs with the key of --key, which is named by its fingerprint.
+func (c *call) signWith() (sign func(content io.Reader, namespace string) ([]byte, error), key string, err error) {
+	signer, done, err := c.sshSigner(c.path(c.Get("--key")))
+	if err != nil {
+		return nil, "", err
+	}
+	c.after(done)
+	return func(content io.Reader, namespace string) ([]byte, error) {
+		sig, err := sshsig.Sign(content, signer, sshsig.HashSHA512, namespace)
+		if err != nil {
+			return nil, err
+		}
+		return sshsign.Armor(sig.Marshal()), nil
+	}, ssh.FingerprintSHA256(signer.PublicKey()), nil
 }
 
 func (c *call) tellPushed(out *pushed, a *image.Artifact) (int, error) {

@@ -128,7 +128,7 @@ func TestPushPullVerify(t *testing.T) {
 			}
 			layout.Write(t, filepath.Join(dir, "base"), "amd64", muslBase)
 			agentObject(t, dir, nil, 0, "image", ref, "--base", "oci:base", "-o", host+"/acme/image:1")
-			if v := agentObject(t, dir, nil, 2, "verify", host+"/acme/image:1"); v["code"] != "image-unreadable" {
+			if v := agentObject(t, dir, nil, 2, "pull", host+"/acme/image:1"); v["code"] != "image-unreadable" {
 				t.Errorf("an image is no bundle: %v", v)
 			}
 			// Unsigned, and nothing but that is different.

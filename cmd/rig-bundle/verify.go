@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 
 	"github.com/rigward/rigward/internal/cli"
+	"github.com/rigward/rigward/internal/image"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rye"
@@ -54,13 +56,16 @@ func verify(ctx context.Context, c *call) (int, error) {
 func (c *call) verifyOne(ctx context.Context, f bundle.Format, arg string, o bundle.Options) (int, error) {
 	if a, ok := f.(agent.Format); ok && c.isReference(arg) {
 		_, _, r, err := c.judgeReference(ctx, a, arg, o)
+		if errors.Is(err, image.ErrImage) {
+			return c.verifyImage(ctx, arg, o)
+		}
 		if err != nil {
 			return 0, err
 		}
 		return c.tell(&r.Result, nil)
 	}
 	if c.Has("--require-provenance") {
-		return 0, usagef("--require-provenance goes with a bundle in a registry")
+		return 0, usagef("--require-provenance goes with a bundle or an image in a registry")
 	}
 	in, err := c.open(f, arg)
 	if err != nil {

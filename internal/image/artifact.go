@@ -43,11 +43,34 @@ type Artifact struct {
 	FileDigest bundle.Digest
 	About      map[string]string // annotations
 
-	Signatures [][]byte // armored SSH signatures of the file
-	Envelopes  [][]byte // DSSE envelopes of statements about it
-
+	Proofs
 	Digest string // of its manifest, once it was pushed or pulled
 	close  func()
+}
+
+// Proofs are what refers to an artifact or an image, and says where it comes from.
+type Proofs struct {
+	Signatures [][]byte // armored SSH signatures of the file, or of the image's manifest
+	Envelopes  [][]byte // DSSE envelopes of statements about it
+}
+
+// attached are the blobs and the manifests by which the proofs refer to a subject.
+func (p Proofs) attached(subject v1.Descriptor) (blobs, manifests []content, err error) {
+	empty := inMemory(emptyType, []byte("{}"))
+	subject = v1.Descriptor{MediaType: subject.MediaType, Digest: subject.Digest, Size: subject.Size}
+	add := func(artifactType, mediaType string, list [][]byte) error {
+		for _, data := range list {
+			b := inMemory(types.MediaType(mediaType), data)
+			m, err := artifact(artifactType, empty, b, &subject, nil)
+			if err != nil {
+				return err
+			}
+			blobs, manifests = append(blobs, empty, b), append(manifests, m)
+		}
+		return nil
+	}
+	err = errors.Join(add(signatureType, signatureType, p.Signatures), add(provenanceType, envelopeType, p.Envelopes))
+	return blobs, manifests, err
 }
 
 // Close removes what was fetched.
@@ -75,22 +98,11 @@ func (a *Artifact) Push(ctx context.Context, ref name.Reference, net *Network) e
 	if err != nil {
 		return err
 	}
-	var manifests []content
-	add := func(artifactType, mediaType string, list [][]byte) error {
-		for _, data := range list {
-			b := inMemory(types.MediaType(mediaType), data)
-			m, err := artifact(artifactType, empty, b, &main.d, nil)
-			if err != nil {
-				return err
-			}
-			blobs, manifests = append(blobs, b), append(manifests, m)
-		}
-		return nil
-	}
-	if err := errors.Join(add(signatureType, signatureType, a.Signatures), add(provenanceType, envelopeType, a.Envelopes)); err != nil {
+	proof, manifests, err := a.attached(main.d)
+	if err != nil {
 		return err
 	}
-	if err := pushAll(ctx, ref, net, blobs, append(manifests, main)); err != nil {
+	if err := pushAll(ctx, ref, net, append(blobs, proof...), append(manifests, main)); err != nil {
 		return err
 	}
 	a.Digest = main.d.Digest.String()
@@ -123,6 +135,9 @@ func pull(ctx context.Context, ref name.Reference, net *Network, limits bundle.L
 	if err != nil {
 		return nil, err
 	}
+	if isImage(root.MediaType, raw) {
+		return nil, ErrImage
+	}
 	d, err := onlyBlob(raw, root.MediaType, bundleType, nil)
 	if err != nil {
 		return nil, err
@@ -152,13 +167,23 @@ func pull(ctx context.Context, ref name.Reference, net *Network, limits bundle.L
 	}
 	a.File, a.close = f, done
 	if _, err = io.Copy(f, contextReader{ctx, blob}); err == nil {
-		err = a.referrers(ctx, r, root, net)
+		a.Proofs, err = r.proofs(ctx, root, net)
 	}
 	if err != nil {
 		done()
 		return nil, err
 	}
 	return a, nil
+}
+
+// ErrImage says that a name is that of an image, not of a bundle.
+var ErrImage = errors.New("it is an image, a bundle is expected")
+
+// isImage reports whether a manifest is that of an image, or of several.
+func isImage(mediaType types.MediaType, raw []byte) bool {
+	var m v1.Manifest
+	return mediaType.IsIndex() || mediaType == types.DockerManifestSchema2 ||
+		mediaType == types.OCIManifestSchema1 && json.Unmarshal(raw, &m) == nil && m.ArtifactType == "" && m.Config.MediaType == types.OCIConfigJSON
 }
 
 // onlyBlob is the one blob of an artifact of a kind, which has to refer to subject.
@@ -181,17 +206,17 @@ func onlyBlob(raw []byte, mediaType types.MediaType, kind string, subject *v1.Ha
 	return m.Layers[0], checkDescriptor(m.Layers[0], "its blob")
 }
 
-// referrers collects what refers to the bundle. One that is not what it is listed as is left out: it proves nothing, and
+// proofs collects what refers to a manifest. One that is not what it is listed as is left out: it proves nothing, and
 // whoever can add one could keep the others from being found otherwise.
-func (a *Artifact) referrers(ctx context.Context, r *registry, root v1.Descriptor, net *Network) error {
+func (r *registry) proofs(ctx context.Context, root v1.Descriptor, net *Network) (p Proofs, err error) {
 	at := r.ref.Context().Digest(root.Digest.String())
 	index, err := remote.Referrers(at, append(net.options(at.Context()), remote.WithContext(ctx))...)
 	if err != nil {
-		return err
+		return p, err
 	}
 	list, err := index.IndexManifest()
 	if err != nil {
-		return errors.New("the list of what refers to it is not JSON of an index")
+		return p, errors.New("the list of what refers to it is not JSON of an index")
 	}
 	seen := 0
 	for _, d := range list.Manifests {
@@ -199,24 +224,24 @@ func (a *Artifact) referrers(ctx context.Context, r *registry, root v1.Descripto
 			continue
 		}
 		if seen++; seen > maxReferrers {
-			return fmt.Errorf("more than %d signatures and statements refer to it", maxReferrers)
+			return p, fmt.Errorf("more than %d signatures and statements refer to it", maxReferrers)
 		}
-		kind, data, err := a.proof(ctx, r, d, root.Digest)
+		kind, data, err := r.proof(ctx, d, root.Digest)
 		switch {
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return p, ctx.Err()
 		case err != nil:
 		case kind == signatureType:
-			a.Signatures = append(a.Signatures, data)
+			p.Signatures = append(p.Signatures, data)
 		case kind == provenanceType:
-			a.Envelopes = append(a.Envelopes, data)
+			p.Envelopes = append(p.Envelopes, data)
 		}
 	}
-	return nil
+	return p, nil
 }
 
-// proof reads one that refers to the bundle, and says of which kind it is.
-func (a *Artifact) proof(ctx context.Context, r *registry, d v1.Descriptor, subject v1.Hash) (kind string, data []byte, err error) {
+// proof reads one that refers to the subject, and says of which kind it is.
+func (r *registry) proof(ctx context.Context, d v1.Descriptor, subject v1.Hash) (kind string, data []byte, err error) {
 	if !d.MediaType.IsImage() {
 		return "", nil, errors.New("it is not a manifest")
 	}

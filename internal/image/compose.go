@@ -47,6 +47,7 @@ type Made struct {
 	Layer    string `json:"layer"`   // digest of the layer of the bundle
 	DiffID   string `json:"diff_id"` // digest of its tar stream
 	Base     string `json:"base"`    // digest of the image below
+	Bundle   string `json:"bundle"`  // digest of the bundle's tar stream
 }
 
 // A Composition is an image, or an index of several, that was composed and is not yet written. The same bundles on the
@@ -61,6 +62,7 @@ type Composition struct {
 	saved     saved     // the one image, as a docker archive lists it
 	config    v1.ConfigFile
 	below     v1.Hash
+	proofs    Proofs
 	done      []func()
 }
 
@@ -190,8 +192,29 @@ func (c *Composition) compose(ctx context.Context, p Part, base *Base, o Compose
 	c.manifests = append(c.manifests, whole)
 	d := whole.d
 	d.Platform = &v1.Platform{OS: config.OS, Architecture: config.Architecture, Variant: config.Variant}
-	c.Images = append(c.Images, Made{platformText(*d.Platform), d.Digest.String(), layer.d.Digest.String(), diffID.String(), below.Descriptor.Digest.String()})
+	c.Images = append(c.Images, Made{platformText(*d.Platform), d.Digest.String(), layer.d.Digest.String(), diffID.String(), below.Descriptor.Digest.String(), p.Bundle.TarDigest.String()})
 	return d, nil
+}
+
+// Prove makes what a registry gets beside the image: sign signs the manifest of the image or index in ImageNamespace, seal
+// the statement that it was composed of its bases and bundles, by a version of rig-bundle, under the name it is pushed to.
+func (c *Composition) Prove(ctx context.Context, to Location, version string, sign func(text []byte) ([]byte, error), seal func(text []byte) (armored []byte, key string, err error)) error {
+	r, err := c.manifests[len(c.manifests)-1].open(ctx)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	sig, err := sign(raw)
+	if err != nil {
+		return err
+	}
+	e, err := imageStatement(to.Ref.Context().Name(), c.Root.Digest, c.Images, version).Seal(seal)
+	c.proofs = Proofs{[][]byte{sig}, [][]byte{e}}
+	return err
 }
 
 // Tell lists what the image of one bundle is made of, each fact under a name of its own: platform, base, layers, and all

@@ -7,6 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/rigward/rigward/pkg/bundle"
 )
@@ -17,11 +22,15 @@ const (
 	slsaType      = "https://slsa.dev/provenance/v1"
 	payloadType   = "application/vnd.in-toto+json"
 	rebuildType   = "https://github.com/rigward/rigward/rig-bundle-rebuild/v1"
+	composeType   = "https://github.com/rigward/rigward/rig-bundle-image/v1"
 	builderID     = "https://github.com/rigward/rigward/rig-bundle"
 )
 
-// ProvenanceNamespace is that of SSH signatures of statements.
-const ProvenanceNamespace = "agent-bundle-provenance"
+// Namespaces of SSH signatures: of statements, and of an image's manifest.
+const (
+	ProvenanceNamespace = "agent-bundle-provenance"
+	ImageNamespace      = "agent-bundle-image"
+)
 
 // A Statement says that somebody packed a source again and got the bundle.
 type Statement struct {
@@ -40,9 +49,10 @@ type predicate struct {
 	BuildDefinition struct {
 		BuildType          string `json:"buildType"`
 		ExternalParameters struct {
-			TarDigest string `json:"tarDigest"`
-			Version   string `json:"version"` // of rig-bundle
+			TarDigest string `json:"tarDigest,omitempty"` // of the bundle that was built again
+			Version   string `json:"version"`             // of rig-bundle
 		} `json:"externalParameters"`
+		ResolvedDependencies []subject `json:"resolvedDependencies,omitempty"` // of an image: base and bundle of each
 	} `json:"buildDefinition"`
 	RunDetails struct {
 		Builder struct {
@@ -59,6 +69,26 @@ func RebuildStatement(file string, digest, tar bundle.Digest, version string) *S
 	s.Predicate.BuildDefinition.ExternalParameters.Version = version
 	s.Predicate.RunDetails.Builder.ID = builderID
 	return s
+}
+
+// imageStatement is the statement about an image, or an index, that was composed of these by a version of rig-bundle.
+func imageStatement(name string, digest v1.Hash, made []Made, version string) *Statement {
+	s := &Statement{Type: statementType, Subject: []subject{{name, map[string]string{"sha256": digest.Hex}}}, PredicateType: slsaType}
+	s.Predicate.BuildDefinition.BuildType = composeType
+	s.Predicate.BuildDefinition.ExternalParameters.Version = version
+	s.Predicate.BuildDefinition.ResolvedDependencies = materials(made)
+	s.Predicate.RunDetails.Builder.ID = builderID
+	return s
+}
+
+// materials are what images were composed of: bases by the digests of their manifests, bundles by those of their tar
+// streams.
+func materials(made []Made) (list []subject) {
+	for _, m := range made {
+		list = append(list, subject{"base " + m.Platform, map[string]string{"sha256": strings.TrimPrefix(m.Base, "sha256:")}},
+			subject{"bundle " + m.Platform, map[string]string{"sha256": strings.TrimPrefix(m.Bundle, "sha256:")}})
+	}
+	return list
 }
 
 // envelope is DSSE's. The signature is an armored SSH signature.
@@ -94,13 +124,43 @@ func (s *Statement) Seal(sign func([]byte) (armored []byte, key string, err erro
 // CheckEnvelope judges an envelope: by a signature that the rules accept, it has to say that the bundle of these digests
 // is what its source makes. The error says why it does not.
 func CheckEnvelope(data []byte, rules bundle.SignatureRules, digest, tar bundle.Digest) error {
+	s, err := unsealed(data, rules, rebuildType, "the statement is not about a rebuild")
+	if err != nil {
+		return err
+	}
+	if !s.about(digest.Hex()) || s.Predicate.BuildDefinition.ExternalParameters.TarDigest != tar.String() {
+		return errors.New("the statement is about another bundle")
+	}
+	return nil
+}
+
+// CheckImageEnvelope judges an envelope: by a signature that the rules accept, it has to say that the image of this digest
+// was composed of the bases and bundles that it names itself. The error says why it does not.
+func CheckImageEnvelope(data []byte, rules bundle.SignatureRules, digest v1.Hash, made []Made) error {
+	s, err := unsealed(data, rules, composeType, "the statement is not about an image")
+	if err != nil {
+		return err
+	}
+	if !s.about(digest.Hex) || !reflect.DeepEqual(s.Predicate.BuildDefinition.ResolvedDependencies, materials(made)) {
+		return errors.New("the statement is about another image")
+	}
+	return nil
+}
+
+// about reports whether a digest is one of the statement's subjects.
+func (s *Statement) about(hex string) bool {
+	return slices.ContainsFunc(s.Subject, func(sub subject) bool { return sub.Digest["sha256"] == hex })
+}
+
+// unsealed is the statement of an envelope which was signed by whom the rules trust, and is of a build type.
+func unsealed(data []byte, rules bundle.SignatureRules, buildType, otherwise string) (*Statement, error) {
 	var e envelope
 	if err := json.Unmarshal(data, &e); err != nil || e.PayloadType != payloadType {
-		return errors.New("the envelope does not hold a statement of in-toto")
+		return nil, errors.New("the envelope does not hold a statement of in-toto")
 	}
 	payload, err := base64.StdEncoding.DecodeString(e.Payload)
 	if err != nil {
-		return errors.New("the envelope's payload is not base64")
+		return nil, errors.New("the envelope's payload is not base64")
 	}
 	rules.Namespace, rules.Require = ProvenanceNamespace, true
 	signed := errors.New("the envelope has no signature")
@@ -111,7 +171,7 @@ func CheckEnvelope(data []byte, rules bundle.SignatureRules, digest, tar bundle.
 		}
 		fault, _, err := rules.Check(io.Reader(bytes.NewReader(encoded(payload))), armored)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if fault == nil {
 			signed = nil
@@ -120,16 +180,11 @@ func CheckEnvelope(data []byte, rules bundle.SignatureRules, digest, tar bundle.
 		signed = fault
 	}
 	if signed != nil {
-		return signed
+		return nil, signed
 	}
-	var s Statement
-	if err := json.Unmarshal(payload, &s); err != nil || s.Type != statementType || s.PredicateType != slsaType || s.Predicate.BuildDefinition.BuildType != rebuildType {
-		return errors.New("the statement is not about a rebuild")
+	s := &Statement{}
+	if err := json.Unmarshal(payload, s); err != nil || s.Type != statementType || s.PredicateType != slsaType || s.Predicate.BuildDefinition.BuildType != buildType {
+		return nil, errors.New(otherwise)
 	}
-	for _, sub := range s.Subject {
-		if sub.Digest["sha256"] == digest.Hex() && s.Predicate.BuildDefinition.ExternalParameters.TarDigest == tar.String() {
-			return nil
-		}
-	}
-	return errors.New("the statement is about another bundle")
+	return s, nil
 }

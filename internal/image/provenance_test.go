@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
@@ -85,8 +86,13 @@ func FuzzEnvelope(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(e)
+	hash, made := v1.Hash{Algorithm: "sha256", Hex: file.Hex()}, []Made{{Base: tar.String(), Bundle: tar.String()}}
+	if e, err = imageStatement("x", v1.Hash{Algorithm: "sha256", Hex: tar.Hex()}, made, "1").Seal(sign); err != nil { // about another image
+		f.Fatal(err)
+	}
+	f.Add(e)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if CheckEnvelope(data, rules, file, tar) == nil {
+		if CheckEnvelope(data, rules, file, tar) == nil || CheckImageEnvelope(data, rules, hash, made) == nil {
 			t.Fatalf("%q counts", data)
 		}
 	})

@@ -33,9 +33,13 @@ type document struct {
 func (d document) RawManifest() ([]byte, error)        { return d.raw, nil }
 func (d document) MediaType() (types.MediaType, error) { return d.t, nil }
 
-// push uploads blobs first, then manifests by their digests, then the name.
+// push uploads blobs first, then manifests by their digests, those of the proofs before what they refer to, then the name.
 func (c *Composition) push(ctx context.Context, to Location, net *Network) error {
-	return pushAll(ctx, to.Ref, net, c.blobs, c.manifests)
+	blobs, manifests, err := c.proofs.attached(c.Root)
+	if err != nil {
+		return err
+	}
+	return pushAll(ctx, to.Ref, net, append(blobs, c.blobs...), append(manifests, c.manifests...))
 }
 
 // pushAll uploads blobs, then manifests by their digests, of which the last one gets the name.

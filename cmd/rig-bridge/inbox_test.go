@@ -384,6 +384,28 @@ func TestWaitFetchesFirst(t *testing.T) {
 	}
 }
 
+// TestWaitWatchesRemote: a remote in this file system is looked at and not asked
+// again and again; what comes by any other one is found by asking.
+func TestWaitWatchesRemote(t *testing.T) {
+	w := talking(t)
+	w.ok("b", "sync", "--auto")
+	w.ok("b", "read", "t-one")
+	w.ok("b", "read", "t-two")
+	cmd := w.command("b", "wait", "--timeout", "0.5")
+	cmd.Env = append(cmd.Env, "GIT_TRACE2="+w.path("trace"))
+	finish(t, cmd)
+	trace, _ := os.ReadFile(w.path("trace"))
+	if n := strings.Count(string(trace), " fetch --no-tags"); n != 1 {
+		t.Errorf("the remote was asked %d times:\n%s", n, trace)
+	}
+	w.git("b", "config", "remote.origin.url", "file://"+strings.Replace(w.path("origin.git"), "origin", "%6frigin", 1))
+	cmd = w.command("b", "wait", "--timeout", "60")
+	done := make(chan outcome)
+	go func() { done <- finish(t, cmd) }()
+	w.ok("a", "send", "HANDOFF", "--thread", "t-two", "--to", "rig-b")
+	(<-done).says(t, 0, "message=t-two/HANDOFF")
+}
+
 // TestEmptyServer: where nobody has sent anything yet there is nothing to fetch,
 // which is no failure; a branch that others do not have is one.
 func TestEmptyServer(t *testing.T) {

@@ -23,6 +23,7 @@ const longestHold = 10 * time.Second
 // come.
 const (
 	lookPause    = 30 * time.Millisecond
+	remotePause  = 5 * time.Millisecond // between two looks at the files of a remote
 	firstFetch   = 100 * time.Millisecond
 	soon         = 20 // fetches
 	longestFetch = 5 * time.Second
@@ -177,9 +178,22 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 	defer hold.Stop()
 	var held *waitObject // what was there before the first fetch came back
 	holding := x.upstream && !r.opts.Has("--watch")
-	pause, fetched := firstFetch, 0
+	// Where the files of the remote can be seen, fetches come when one has changed,
+	// and seldom besides.
+	moved := x.remoteMoves(ctx, w, t)
+	first, again := firstFetch, false
+	if moved != nil {
+		first = longestFetch
+	}
+	pause, fetched := first, 0
 	next := time.NewTimer(0)
 	defer next.Stop()
+	fetch := func() {
+		if again = running; x.upstream && !running {
+			running = true
+			go func() { fetches <- fetchNow(ctx, w) }()
+		}
+	}
 	for {
 		o, err := x.look(w, t)
 		switch {
@@ -190,7 +204,7 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 				return nil, err
 			}
 		case o != nil:
-			pause, fetched = firstFetch, 0
+			pause, fetched = first, 0
 			if held = o; r.opts.Has("--watch") {
 				if err := x.print("change", o); err != nil {
 					return nil, err
@@ -204,18 +218,20 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 		select {
 		case <-look.C:
 		case <-next.C:
-			if x.upstream && !running {
-				running = true
-				go func() { fetches <- fetchNow(ctx, w) }()
-			}
+			fetch()
+		case <-moved:
+			fetch()
 		case f := <-fetches:
 			running, holding = false, false
 			x.fetched, x.failed = x.fetched || f.err == nil, f.err
 			if f.err == nil {
 				if f.came {
-					pause, fetched = firstFetch, 0
+					pause, fetched = first, 0
 				}
 				x.failed = x.take(w, f)
+			}
+			if again {
+				fetch()
 			}
 			next.Reset(pause)
 			if fetched++; fetched > soon || f.err != nil {
@@ -234,6 +250,35 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 			return nil, context.Cause(r.ctx)
 		}
 	}
+}
+
+// remoteMoves returns a channel on which something comes whenever the branch of the
+// remote may have moved, nil where only a fetch can tell.
+func (x *waiter) remoteMoves(ctx context.Context, w *work, t target) <-chan struct{} {
+	files := w.repo.RemoteFiles(t.remote, t.ref)
+	if files == nil || !x.upstream {
+		return nil
+	}
+	moved := make(chan struct{}, 1)
+	go func() {
+		look := time.NewTicker(remotePause)
+		defer look.Stop()
+		for last := stateOf(files); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-look.C:
+			}
+			if now := stateOf(files); now != last {
+				last = now
+				select {
+				case moved <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	return moved
 }
 
 // told adds to what there is to tell why more is not known.
@@ -478,15 +523,29 @@ func (x *waiter) printError(err error) error {
 // the next one.
 func (w *work) state(t target) string {
 	common := w.repo.CommonDir()
-	var b strings.Builder
-	for _, file := range []string{
-		filepath.Join(w.repo.GitDir(), "HEAD"), filepath.Join(common, filepath.FromSlash(t.branch)), filepath.Join(common, "packed-refs"),
+	return stateOf([]string{
+		filepath.Join(common, filepath.FromSlash(t.branch)), filepath.Join(w.repo.GitDir(), "HEAD"), filepath.Join(common, "packed-refs"),
 		filepath.Join(common, "reftable", "tables.list"), filepath.Join(w.root, filepath.FromSlash(configFile)),
-	} {
-		if info, err := os.Lstat(file); err == nil {
+	})
+}
+
+// stateOf tells files from what they were before. The first one is a branch, which
+// can change more than once before its times do, so that what it says counts.
+func stateOf(files []string) string {
+	var b strings.Builder
+	for i, file := range files {
+		info, err := os.Lstat(file)
+		if err == nil {
 			fmt.Fprintf(&b, "%d %d ", info.ModTime().UnixNano(), info.Size())
+		}
+		if i == 0 && err == nil && info.Mode().IsRegular() {
+			id, _ := readFile(file, maxRefFile)
+			b.Write(id[:min(len(id), maxRefFile)])
 		}
 		b.WriteByte('\n')
 	}
 	return b.String()
 }
+
+// maxRefFile is how much of a branch's file is looked at, in bytes.
+const maxRefFile = 256

@@ -65,6 +65,22 @@ func (r *Repo) Objects(ids []ID, limit int64, fn func(Object) error) error {
 	return r.objects(ids, limit, limit, fn)
 }
 
+// ReadAhead gets ready, beside other work, for a call of Objects that follows soon:
+// it reads and keeps the objects, or starts the process that will. It ends early
+// when ctx ends, and has no error: what it could not do, Objects does.
+func (r *Repo) ReadAhead(ctx context.Context, ids []ID) {
+	if len(ids) > maxStoreBatch || !r.knownGit() {
+		_ = r.cat.request(nil, 0, nil)
+		return
+	}
+	for part := range slices.Chunk(ids, 4) { // others wait for so many only
+		if ctx.Err() != nil {
+			return
+		}
+		r.stored.info(part)
+	}
+}
+
 // Heads is Objects of which only the first bytes are wanted, at most so many of
 // each, whatever its size: Data holds these, Size is that of the whole. Memory
 // is that of the heads; what follows them is passed over, or not sent at all.

@@ -1,6 +1,11 @@
 package gitrepo
 
-import "context"
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+)
 
 // A Remote is a remote as far as it is known here by the refs that follow it.
 type Remote struct {
@@ -73,4 +78,34 @@ func (r *Repo) followed(name string) (Refspecs, error) {
 		specs = ParseRefspecs([]string{"+refs/heads/*:refs/remotes/" + name + "/*"})
 	}
 	return specs, err
+}
+
+// RemoteFiles returns the files of which one changes when a remote in this machine's
+// file system moves a branch, the branch's own one first. It is nil for every
+// other remote, and where only git knows where its repository is
+// (gitrepository-layout(5); git-clone(1), GIT URLS). They need not exist.
+func (r *Repo) RemoteFiles(name, branch string) []string {
+	urls, err := r.Config("remote." + name + ".url")
+	rewritten, err2 := r.ConfigSection("url")
+	if err != nil || err2 != nil || len(urls) != 1 || len(rewritten) > 0 || CheckRefName(branch) != nil {
+		return nil
+	}
+	path, isURL := strings.CutPrefix(urls[0], "file://")
+	switch {
+	case isURL && (strings.Contains(path, "%") || !filepath.IsAbs(path)):
+		return nil
+	case !filepath.IsAbs(path):
+		if path == "" || strings.Contains(path, ":") || r.workTree == "" {
+			return nil
+		}
+		path = filepath.Join(r.workTree, path)
+	}
+	for _, dir := range []string{filepath.Join(path, ".git"), path, filepath.Join(path+".git", ".git"), path + ".git"} {
+		objects, err := os.Stat(filepath.Join(dir, "objects"))
+		if _, err2 := os.Lstat(filepath.Join(dir, "HEAD")); err != nil || err2 != nil || !objects.IsDir() {
+			continue
+		}
+		return []string{filepath.Join(dir, filepath.FromSlash(branch)), filepath.Join(dir, "packed-refs"), filepath.Join(dir, "reftable", "tables.list")}
+	}
+	return nil
 }

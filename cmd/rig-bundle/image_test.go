@@ -278,6 +278,85 @@ func TestImageOfSeveralPlatforms(t *testing.T) {
 	}
 }
 
+// TestImageAsUmociSeesIt: umoci reads the digest, the layers and the history that were written, and unpacks every file of
+// base and bundle with its mode; so it does after skopeo copied the image, whose digest stays.
+func TestImageAsUmociSeesIt(t *testing.T) {
+	dir := t.TempDir()
+	name := agentBundle(t, dir, nil, map[string]string{"a/b/c.txt": "c"})
+	layout.Write(t, filepath.Join(dir, "base"), "amd64", map[string]string{"lib/ld-musl-x86_64.so.1": "loader", "bin/sh": "sh", "etc/motd": "hello"})
+	v := agentObject(t, dir, map[string]string{"SOURCE_DATE_EPOCH": "1700000000"}, 0, "image", name, "--base", "oci:base", "-o", "oci:out:1")
+	made := v["images"].([]any)[0].(map[string]any)
+	tool(t, "skopeo", "copy", "--insecure-policy", "--preserve-digests", "oci:"+filepath.Join(dir, "out")+":1", "oci:"+filepath.Join(dir, "copied")+":1")
+	for _, at := range []string{"out", "copied"} {
+		layoutOf := filepath.Join(dir, at) + ":1"
+		var stat struct {
+			History []struct {
+				Layer     *struct{ Digest string }
+				DiffID    string `json:"diff_id"`
+				Created   string
+				CreatedBy string `json:"created_by"`
+				Empty     bool   `json:"empty_layer"`
+			}
+		}
+		if err := json.Unmarshal([]byte(tool(t, "umoci", "stat", "--image", layoutOf, "--json")), &stat); err != nil {
+			t.Fatal(err)
+		}
+		var layers []string
+		for _, h := range stat.History {
+			if h.Layer != nil {
+				layers = append(layers, h.Layer.Digest)
+			}
+		}
+		if len(layers) != 2 || layers[1] != made["layer"] || stat.History[1].DiffID != made["diff_id"] || stat.History[1].CreatedBy != "rig-bundle image" {
+			t.Errorf("%s: umoci sees the layers %v, the last one is %v", at, layers, made["layer"])
+		}
+		root := filepath.Join(t.TempDir(), "bundle")
+		args := []string{"unpack", "--image", layoutOf, root}
+		if os.Getuid() != 0 {
+			args = append(args[:1], append([]string{"--rootless"}, args[1:]...)...)
+		}
+		tool(t, "umoci", args...)
+		var about struct {
+			From struct {
+				Walk []struct{ Digest string } `json:"descriptor_walk"`
+			} `json:"from_descriptor_path"`
+		}
+		readJSON(t, filepath.Join(root, "umoci.json"), &about)
+		if n := len(about.From.Walk); n == 0 || about.From.Walk[n-1].Digest != v["digest"] {
+			t.Errorf("%s: umoci unpacked %v, %v was made", at, about.From.Walk, v["digest"])
+		}
+		for file, want := range map[string]struct {
+			text string
+			mode os.FileMode
+		}{"holon/agent/bin/agent": {"#!/bin/sh\n", 0o755}, "holon/agent/a/b/c.txt": {"c", 0o755}, "etc/motd": {"hello", 0o755}, "bin/sh": {"sh", 0o755}} {
+			full := filepath.Join(root, "rootfs", file)
+			got, err := os.ReadFile(full)
+			info, serr := os.Stat(full)
+			if err != nil || serr != nil || string(got) != want.text || info.Mode().Perm() != want.mode {
+				t.Errorf("%s: %s is %q %v, want %v: %v", at, file, got, info, want, err)
+			}
+		}
+		info, err := os.Stat(filepath.Join(root, "rootfs", "holon/agent/bin/agent"))
+		if err != nil || info.ModTime().Unix() != 1700000000 {
+			t.Errorf("%s: the agent's time is %v: %v", at, info.ModTime(), err)
+		}
+		var config struct {
+			Process struct {
+				Args, Env []string
+				Cwd       string
+			}
+			Annotations map[string]string
+		}
+		readJSON(t, filepath.Join(root, "config.json"), &config)
+		if p := config.Process; !slices.Equal(p.Args, []string{"/holon/agent/bin/agent"}) || p.Cwd != "/holon/workspace" || !slices.Contains(p.Env, "NODE_ENV=production") || !slices.Contains(p.Env, "A=b c") {
+			t.Errorf("%s: umoci would start %+v", at, p)
+		}
+		if config.Annotations["com.github.rigward.bundle.tar-digest"] == "" || config.Annotations["org.opencontainers.image.base.digest"] != made["base"] {
+			t.Errorf("%s: umoci passes on %v", at, config.Annotations)
+		}
+	}
+}
+
 // TestImageAsOthersSeeIt: skopeo reads the same digest, and makes the same image of the docker archive.
 func TestImageAsOthersSeeIt(t *testing.T) {
 	dir := t.TempDir()

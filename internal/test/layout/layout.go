@@ -44,7 +44,7 @@ func Write(t testing.TB, dir, arch string, files map[string]string) string {
 	text := func(v any) []byte { b, _ := json.Marshal(v); return b }
 	l := blob("application/vnd.oci.image.layer.v1.tar", layer.Bytes())
 	config := blob("application/vnd.oci.image.config.v1+json", text(map[string]any{"os": "linux", "architecture": arch,
-		"config": map[string]any{"Env": []string{"PATH=/usr/bin:/bin", "NODE_ENV=test"}, "Cmd": []string{"sh"}}, "rootfs": map[string]any{"type": "layers", "diff_ids": []any{l["digest"]}}}))
+		"config": map[string]any{"Env": []string{"PATH=/usr/bin:/bin", "NODE_ENV=test"}, "Cmd": []string{"sh"}}, "history": []any{map[string]any{"created_by": "a test"}}, "rootfs": map[string]any{"type": "layers", "diff_ids": []any{l["digest"]}}}))
 	m := blob("application/vnd.oci.image.manifest.v1+json", text(map[string]any{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json", "config": config, "layers": []any{l}}))
 	put("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
 	put("index.json", text(map[string]any{"schemaVersion": 2, "manifests": []any{m}}))

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/internal/files"
@@ -53,11 +54,12 @@ const ChainedSuffix = ".before-rigward"
 // first if there was one, then the program. It is plain sh with LF line ends
 // on every system, since git runs hooks through its own sh on Windows too.
 //
-// The program may be OnPath: then the shim looks it up when it runs.
-func Shim(hook, program string, chained bool) []byte {
+// The program may be OnPath: then the shim looks it up when it runs. Words that
+// need no quotes come before the name of the hook.
+func Shim(hook, program string, chained bool, words ...string) []byte {
 	var b strings.Builder
 	b.WriteString("#!/bin/sh\n" + marker + "\n")
-	run := fmt.Sprintf("exec %s %s \"$@\"\n", shellQuote(filepath.ToSlash(program)), hook)
+	run := fmt.Sprintf("exec %s %s \"$@\"\n", shellQuote(filepath.ToSlash(program)), strings.Join(append(slices.Clone(words), hook), " "))
 	if program == OnPath {
 		b.WriteString("command -v '" + OnPath + "' >/dev/null 2>&1 || {\n" +
 			"  echo 'rigward: " + OnPath + " is not on PATH, so " + hook + " has checked nothing and refuses' >&2\n" +
@@ -119,8 +121,8 @@ type Installed struct {
 // Install writes a shim for each named hook into dir, which is created if it
 // is missing. A foreign hook is kept beside it and run first. Running Install
 // again changes nothing. If one hook cannot be written, those already written
-// by this call are taken back.
-func Install(dir, program string, names []string) (done []Installed, err error) {
+// by this call are taken back. The words are those of Shim.
+func Install(dir, program string, names []string, words ...string) (done []Installed, err error) {
 	made := false
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -156,7 +158,7 @@ func Install(dir, program string, names []string) (done []Installed, err error) 
 		case readErr != nil && linkErr != nil:
 			undo = append(undo, func() { os.Remove(file) })
 		case IsShim(old):
-			if bytes.Equal(old, Shim(name, program, chained)) && Executable(file) {
+			if bytes.Equal(old, Shim(name, program, chained, words...)) && Executable(file) {
 				done = append(done, Installed{name, "already there"})
 				continue
 			}
@@ -171,7 +173,7 @@ func Install(dir, program string, names []string) (done []Installed, err error) 
 			chained, did = true, "chained"
 			undo = append(undo, func() { os.Remove(file); os.Rename(kept, file) })
 		}
-		if err := files.Replace(file, Shim(name, program, chained), 0o755); err != nil {
+		if err := files.Replace(file, Shim(name, program, chained, words...), 0o755); err != nil {
 			return done, writeProblem(file, err)
 		}
 		done = append(done, Installed{name, did})

@@ -18,7 +18,8 @@ import (
 )
 
 // program is rig-hook, built once: the hooks of the tests are the real ones,
-// started by git.
+// started by git. With RIGWARD_TEST_RESIDENT=1 it is rig-hook-client, and a
+// resident judge does the work.
 var program string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -38,6 +39,14 @@ func run(m *testing.M) int {
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 		return 1
+	}
+	if os.Getenv("RIGWARD_TEST_RESIDENT") != "" {
+		end, err := throughResident()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer end()
 	}
 	return m.Run()
 }

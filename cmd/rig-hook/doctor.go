@@ -185,6 +185,10 @@ func (d *diagnosis) hook(ctx context.Context, r *gitrepo.Repo, f cli.Line, dir, 
 			d.say(false, "%s: runs %s, which does not exist or is not a program", name, finding.Quote(program))
 			return
 		}
+		if beside := filepath.Join(filepath.Dir(program), "rig-hook"); filepath.Base(program) == "rig-hook-client" && !hooks.Executable(beside) {
+			d.say(false, "%s: runs %s, which needs rig-hook beside it", name, finding.Quote(program))
+			return
+		}
 		if why := d.owner.Executes(program); why != "" {
 			d.say(false, "%s: runs %s, and %s, to whom the repository belongs, cannot: %s", name, finding.Quote(program), finding.Path(d.owner.Name), why)
 			d.hint = "install -m 755 " + finding.Word(filepath.ToSlash(program)) + " /usr/local/bin/ && " + atServer(f, "/usr/local/bin/rig-hook install")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/report"
+	"github.com/rigward/rigward/internal/resident"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -109,7 +111,19 @@ func install(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	if committed(r, dir) {
 		program = hooks.OnPath
 	}
-	done, err := hooks.Install(dir, program, names)
+	var words []string
+	if f.Has("--require-resident") {
+		words = []string{resident.Required}
+	}
+	if at := f.Get("--socket"); at != "" {
+		words = append(words, resident.At+at)
+	}
+	if words != nil || f.Has("--resident") {
+		if program, err = client(r, f, program); err != nil {
+			return fail(env, "install", err)
+		}
+	}
+	done, err := hooks.Install(dir, program, names, words...)
 	if err != nil {
 		return fail(env, "install", unwritable(dir, err))
 	}
@@ -166,6 +180,36 @@ func installable(env *hooks.Env, r *gitrepo.Repo, f cli.Line) (string, error) {
 		}
 	}
 	return env.Executable, nil
+}
+
+// plainPath reports whether a path is absolute and needs no quotes in a shell.
+func plainPath(path string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/"
+	return strings.HasPrefix(path, "/") && len(path) <= 100 && strings.Trim(path, letters) == ""
+}
+
+// client returns the program that asks a resident judge first, which is beside
+// the one that judges.
+func client(r *gitrepo.Repo, f cli.Line, program string) (string, error) {
+	switch {
+	case runtime.GOOS != "linux":
+		return "", &policy.Undecided{Message: "a resident judge runs on Linux only", Hint: "rig-hook install, without --resident"}
+	case program == hooks.OnPath:
+		return "", &policy.Undecided{Message: "hooks in the work tree are others' too, who may have no resident judge", Hint: "rig-hook install, without --resident"}
+	}
+	if s := f.Get("--socket"); s != "" && !plainPath(s) {
+		return "", &policy.Undecided{Message: "--socket is " + finding.QuoteMax(s, 120) + ", expected an absolute path of at most 100 letters, digits, and . _ - /"}
+	}
+	at := filepath.Join(filepath.Dir(program), "rig-hook-client")
+	if !hooks.Executable(at) {
+		return "", &policy.Undecided{Message: "rig-hook-client is not beside this program: " + finding.Quote(at), Hint: "install rig-hook and rig-hook-client into one directory"}
+	}
+	if owner := r.Env().As; f.Has("--server") && owner.Executes(at) != "" {
+		return "", &policy.Undecided{
+			Message: fmt.Sprintf("the repository belongs to %s, who cannot run %s: %s", finding.Path(owner.Name), finding.Quote(at), owner.Executes(at)),
+			Hint:    "chmod 755 " + finding.Word(at)}
+	}
+	return at, nil
 }
 
 // committed reports whether a hooks directory lies in the work tree, where other

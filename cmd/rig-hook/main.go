@@ -15,6 +15,7 @@ import (
 
 	"github.com/rigward/rigward/cmd/internal/handover"
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/resident"
 )
 
 // memory is from how many bytes on the garbage collector works harder to stay
@@ -23,6 +24,10 @@ const memory = 160 << 20
 
 func main() {
 	debug.SetMemoryLimit(memory)
+	if os.Args[0] == resident.Worker {
+		worker()
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	dir, _ := os.Getwd()
 	exe, err := os.Executable()

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strings"
+	"sync"
 )
 
 // release is set by the build of a release, and only there:
@@ -37,7 +38,9 @@ func String() string {
 }
 
 // marked is release in a file. The brackets keep this text from being one.
-var marked = regexp.MustCompile(`rigward-releas[e]=([0-9][-+.0-9A-Za-z]{0,60});`)
+var marked = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`rigward-releas[e]=([0-9][-+.0-9A-Za-z]{0,60});`)
+})
 
 // maxProgram is how large a program may be, in bytes.
 const maxProgram = 256 << 20
@@ -65,7 +68,7 @@ func Of(file string) (v string, ok bool, err error) {
 	if err != nil {
 		return "", true, err
 	}
-	if m := marked.FindSubmatch(data); m != nil {
+	if m := marked().FindSubmatch(data); m != nil {
 		return "v" + string(m[1]), true, nil
 	}
 	if info.Main.Version == "" {

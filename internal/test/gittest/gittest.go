@@ -24,6 +24,8 @@ import (
 	"sort"
 	"strings"
 	"testing"
+
+	"github.com/rigward/rigward/internal/resident"
 )
 
 // Epoch is the committer time of the first commit, in Unix seconds:
@@ -114,7 +116,7 @@ func hasReftable(t testing.TB) bool {
 // repository's own and the file gitconfig beside this one.
 func Environ(home string) []string {
 	_, here, _, _ := runtime.Caller(0)
-	return []string{
+	return append(judge(), []string{
 		"PATH=" + os.Getenv("PATH"),
 		"HOME=" + home,
 		"LC_ALL=C",
@@ -127,7 +129,15 @@ func Environ(home string) []string {
 		"GIT_AUTHOR_EMAIL=" + Email,
 		"GIT_COMMITTER_NAME=" + Name,
 		"GIT_COMMITTER_EMAIL=" + Email,
+	}...)
+}
+
+// judge is the resident judge of a test run that has one.
+func judge() []string {
+	if at := os.Getenv(resident.Variable); at != "" {
+		return []string{resident.Variable + "=" + at}
 	}
+	return nil
 }
 
 // A Result is what a git process printed and how it ended.

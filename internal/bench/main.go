@@ -27,6 +27,7 @@ func init() {
 	benchmarks = []benchmark{
 		{"all", "runs the others and writes their figures into docs/performance.md", all},
 		{"gates", "a push through pre-receive, and check --all", gates},
+		{"hosts", "a server of many repositories to which many push at once", hosts},
 		{"action", "the step of the GitHub Action on a pull request", action},
 		{"bundles", "rig-bundle on RigBundles", bundles},
 		{"agentbundle", "rig-bundle on agent bundles", agentBundle},

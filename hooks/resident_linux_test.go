@@ -63,7 +63,11 @@ func throughResident() (end func(), err error) {
 		return nil, err
 	}
 	program = file
-	return func() { cmd.Process.Signal(syscall.SIGTERM); cmd.Wait() }, os.Setenv(resident.Variable, socket)
+	return func() {
+		fmt.Fprintf(os.Stderr, "the resident judge took %s\n", judgeTime(cmd.Process.Pid))
+		cmd.Process.Signal(syscall.SIGTERM)
+		cmd.Wait()
+	}, os.Setenv(resident.Variable, socket)
 }
 
 // A residentWorld has a judge of its own, a server and a clone.
@@ -105,10 +109,23 @@ func (r *residentWorld) start(words ...string) {
 	r.Cleanup(func() { judge.Process.Kill(); judge.Wait() })
 }
 
-// workers are the processes that judge.
-func (r *residentWorld) workers() (pids []int) {
-	r.Helper()
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.judge.Process.Pid))
+// judgeTime is how long the processes of a judge have worked that still run.
+func judgeTime(judge int) (sum time.Duration) {
+	for _, pid := range workersOf(judge) {
+		data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		_, rest, _ := strings.Cut(string(data), ") ")
+		if f := strings.Fields(rest); len(f) > 12 {
+			user, _ := strconv.Atoi(f[11])
+			system, _ := strconv.Atoi(f[12])
+			sum += time.Duration(user+system) * 10 * time.Millisecond
+		}
+	}
+	return sum
+}
+
+// workersOf are the processes that judge.
+func workersOf(judge int) (pids []int) {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", judge))
 	var data []byte
 	for _, task := range tasks {
 		more, _ := os.ReadFile(task)
@@ -249,8 +266,8 @@ func TestResidentHurt(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		busy(t, r.workers()[0], stdinOf(cmd.Process.Pid))
-		syscall.Kill(r.workers()[0], syscall.SIGKILL)
+		busy(t, workersOf(r.judge.Process.Pid)[0], stdinOf(cmd.Process.Pid))
+		syscall.Kill(workersOf(r.judge.Process.Pid)[0], syscall.SIGKILL)
 		err = cmd.Wait()
 		stdin.Close()
 		if cmd.ProcessState.ExitCode() != 2 || !strings.Contains(errOut.String(), "the resident judge ended before its verdict") {
@@ -269,13 +286,13 @@ func TestResidentHurt(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		busy(t, r.workers()[0], stdinOf(cmd.Process.Pid))
+		busy(t, workersOf(r.judge.Process.Pid)[0], stdinOf(cmd.Process.Pid))
 		cmd.Process.Kill()
 		cmd.Wait()
 		clean("the hook was killed")
 	})
 	t.Run("stopped", func(t *testing.T) {
-		pid := r.workers()[0]
+		pid := workersOf(r.judge.Process.Pid)[0]
 		syscall.Kill(pid, syscall.SIGSTOP)
 		if res := r.by(r.client, line, "pre-receive"); res.Code != 0 {
 			t.Errorf("the hook does not judge by itself: %+v", res)

@@ -1,12 +1,14 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
 	"github.com/rigward/rigward/internal/change"
 	"github.com/rigward/rigward/internal/drift"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/rules"
 )
@@ -171,4 +173,20 @@ func (g *gate) upstream(branch string) (u upstream, err error) {
 	specs, err := g.repo.Refspecs(u.remote)
 	u.tracking = specs.Tracking(u.ref)
 	return u, err
+}
+
+// Pushed returns the ref that the branch of HEAD is pushed to, and the commit whose
+// policy and signers count for what is committed on it.
+func Pushed(repo *gitrepo.Repo) (ref, root string, err error) {
+	g := &gate{repo: repo}
+	branch, head, err := repo.HEAD()
+	if err != nil {
+		return "", "", err
+	}
+	up, err := g.upstream(branch)
+	if err != nil {
+		return "", "", err
+	}
+	root, err = g.root(branch, head)
+	return cmp.Or(up.ref, branch), root, err
 }

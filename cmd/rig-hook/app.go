@@ -20,7 +20,7 @@ import (
 // actions are what the commands do. Those of hooks and of Gerrit read their
 // arguments themselves, as git and Gerrit give them.
 var actions = map[string]func(ctx context.Context, env *hooks.Env, l cli.Line) int{
-	"check": check, "install": install, "uninstall": uninstall, "doctor": doctor, "accept": accept,
+	"check": check, "expunge": expunge, "install": install, "uninstall": uninstall, "doctor": doctor, "accept": accept,
 	"keys": keys, "explain": explain, "index": index, "demo": demo, "self-check": selfCheck, "serve": serve,
 }
 

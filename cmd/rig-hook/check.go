@@ -80,6 +80,9 @@ func judgeRange(ctx context.Context, env *hooks.Env, f cli.Line, draw bool, rep 
 		return &policy.Undecided{Message: "--policy is " + finding.Quote(when) + ", expected now or then"}
 	case f.Has("--baseline") && !f.Has("--all"):
 		return &policy.Undecided{Message: "--baseline goes with --all", Hint: "rig-hook check --all --baseline " + finding.Word(f.Get("--baseline"))}
+	case f.Has("--against") && (len(f.Words) > 0 || f.Has("--all") || f.Has("--stdin") || f.Has("--ci") || f.Has("--policy")):
+		return &policy.Undecided{Message: "--against compares the history of HEAD, expected no range, --all, --stdin, --ci or --policy beside it",
+			Hint: "rig-hook check --against " + finding.Word(f.Get("--against"))}
 	case f.Has("--all") && f.Has("--stdin") || len(f.Words) > 1 || len(f.Words) == 1 && (f.Has("--all") || f.Has("--stdin")):
 		return &policy.Undecided{Message: "expected one of BASE..HEAD, --all and --stdin", Hint: "rig-hook --help"}
 	}
@@ -92,6 +95,16 @@ func judgeRange(ctx context.Context, env *hooks.Env, f cli.Line, draw bool, rep 
 	}
 	var r rules.Range
 	switch {
+	case f.Has("--against"):
+		old, err := repo.Resolve(ctx, f.Get("--against"))
+		if err != nil {
+			return err
+		}
+		p, _, err := c.Loader.AtCommit(old)
+		if err != nil {
+			return err
+		}
+		return against(ctx, repo, p, rep, j, head, old)
 	case f.Has("--stdin"):
 		return judgeUpdates(ctx, env, c)
 	case f.Has("--all") && head == "":

@@ -19,11 +19,12 @@ func program() *cli.Program {
 		Commands: []*cli.Command{
 			{
 				Name: "check", Short: "judge commits", Words: []cli.Word{{Name: "range"}},
-				Usage: []string{"check [BASE..HEAD | BASE...HEAD]", "check --all | --stdin | --ci NAME"},
+				Usage: []string{"check [BASE..HEAD | BASE...HEAD]", "check --all | --stdin | --ci NAME", "check --against COMMIT"},
 				Long:  "Judges commits that are in the repository: those of a range, by default those\nthat the upstream does not have.",
 				Flags: []cli.Flag{
 					{Name: "--all", Help: "the whole history of HEAD"},
 					{Name: "--baseline", Value: "COMMIT", Help: "with --all: take what COMMIT has in its history as it is"},
+					{Name: "--against", Value: "COMMIT", Help: "prove that HEAD's history is that of COMMIT, rewritten but for bodies that were taken out"},
 					{Name: "--stdin", Help: "ref updates on standard input, as pre-receive gets them"},
 					{Name: "--ci", Value: "NAME", Values: ci.Names(), Help: "what the event asks for that this CI system runs for: " + strings.Join(ci.Names(), ", ")},
 					{Name: "--branch", Value: "NAME", Help: "with --ci: the default branch, where the system does not say which it is"},
@@ -76,6 +77,24 @@ commit, HEAD by default.`,
 					{Name: "--namespaces", Value: "LIST", Help: "what the key may sign, such as git"},
 					{Name: "--valid-after", Value: "TIME", Help: "first moment at which it counts, YYYYMMDD or YYYYMMDDHHMM[SS], in UTC"},
 					{Name: "--valid-before", Value: "TIME", Help: "last moment at which it counts"},
+				},
+			},
+			{
+				Name: "expunge", Short: "take the body of a message out", Words: []cli.Word{{Name: "path"}},
+				Usage: []string{"expunge PATH --why TEXT", "expunge PATH --why TEXT --write FILE", "expunge PATH --text FILE --approval FILE..."},
+				Long: `Puts a tombstone in the place of the body of the message at PATH, counted from
+the top of the repository, by a signed commit on the current branch. The policy
+names who may (expunge.signers) and how many of them it takes (expunge.quorum).
+For more than one, --write writes the text that the others sign, on any machine:
+ssh-keygen -Y sign -n rigward-approval -f KEY FILE. Relays stay as they are.
+
+No reader shows the body from then on. But the history and every clone of before
+still have it: replace a key or a token first.`,
+				Flags: []cli.Flag{
+					{Name: "--why", Value: "TEXT", Help: "the reason, which stands in the tombstone"},
+					{Name: "--write", Value: "FILE", Help: "write the text that others are to sign; commit nothing"},
+					{Name: "--text", Value: "FILE", Help: "commit the text that --write wrote"},
+					{Name: "--approval", Value: "FILE", Many: true, Help: "a signature of the text by another signer"},
 				},
 			},
 			{

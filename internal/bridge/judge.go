@@ -226,7 +226,7 @@ func (w *work) judgeContent(list []added) ([]finding.Finding, error) {
 		if o.Err != nil || o.Type != "blob" {
 			return nil
 		}
-		_, fs := screened(o.Data, a.path, 0)
+		_, fs := judged(o.Data, envelope.Options{Path: a.path, Screen: true})
 		for _, f := range fs {
 			f.Path, f.Commit = a.path, a.commit
 			out = append(out, f)

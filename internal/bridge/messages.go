@@ -57,8 +57,15 @@ func content(data []byte, path string, mode uint32) (*envelope.Envelope, []findi
 
 // screened judges bytes by all rules that need no history (docs/spec/client.md#validate).
 func screened(data []byte, path string, mode uint32) (*envelope.Envelope, []finding.Finding) {
-	return judged(data, envelope.Options{Path: path, Mode: mode, Screen: true})
+	e, fs := judged(data, envelope.Options{Path: path, Mode: mode, Screen: true})
+	if e != nil && e.Tombstone != nil {
+		fs = append(fs, finding.Finding{Rule: "append-only", Severity: finding.Error, Path: path, Line: e.Closing + 1, Col: 1, Message: newTombstone,
+			Hint: "begin the body with other words"})
+	}
+	return e, fs
 }
+
+const newTombstone = "a new message reads as a tombstone, which takes the place of a message that was accepted"
 
 func judged(data []byte, o envelope.Options) (*envelope.Envelope, []finding.Finding) {
 	e, fs := envelope.Parse(data, o)

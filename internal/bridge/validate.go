@@ -170,6 +170,9 @@ func (v *validation) file(name, full string, mode fs.FileMode, named bool) {
 	}
 	thread, file := splitPath(path)
 	word, _ := v.work.verdictOf(v.book.Thread(thread), file, data)
+	if word.Tombstone {
+		fs = slices.DeleteFunc(fs, func(f finding.Finding) bool { return f.Message == newTombstone })
+	}
 	v.result(name, e, append(fs, refusals(word, fs)...), &word)
 }
 

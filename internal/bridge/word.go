@@ -12,6 +12,7 @@ import (
 
 	"github.com/rigward/rigward/internal/verdict"
 	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
@@ -151,6 +152,8 @@ type jsonVerdict struct {
 	Reason  string      `json:"reason,omitempty"`
 	Pushed  bool        `json:"pushed"`
 	Deleted bool        `json:"deleted,omitempty"` // the file of what is refused is gone
+	// Expunged says that operators have taken the body out; the signer is one of them.
+	Expunged bool `json:"expunged,omitempty"`
 }
 
 type jsonSigner struct {
@@ -159,7 +162,7 @@ type jsonSigner struct {
 }
 
 func jsonOf(v verdict.Verdict) jsonVerdict {
-	o := jsonVerdict{State: string(v.State), Rules: append([]string{}, v.Rules...), Reason: v.Reason, Pushed: v.Pushed}
+	o := jsonVerdict{State: string(v.State), Rules: append([]string{}, v.Rules...), Reason: v.Reason, Pushed: v.Pushed, Expunged: v.Tombstone}
 	if v.Fingerprint != "" {
 		o.Signer = &jsonSigner{v.Principal, v.Fingerprint}
 	}
@@ -194,6 +197,9 @@ func (r *run) verdictLine(v verdict.Verdict, from string) string {
 	reason := ""
 	if v.Reason != "" {
 		reason = ": " + escapeLine(v.Reason)
+	}
+	if v.Tombstone && v.State != verdict.Refused {
+		return r.paint("its body was taken out", yellow) + ", " + by + reason
 	}
 	switch v.State {
 	case verdict.Verified:
@@ -238,6 +244,9 @@ func (r *run) judged(w *work, b *verdict.Book, thread string, ms []*message) (al
 				m.verdict = v
 			}
 		}
+		if t.Expunged(m.file) && !m.verdict.Tombstone {
+			m.conceal()
+		}
 		if m.verdict.Word != "" {
 			olds = append(olds, old{m.file, m.verdict.Word})
 		}
@@ -276,6 +285,14 @@ func (r *run) judged(w *work, b *verdict.Book, thread string, ms []*message) (al
 		return nil, nil, gitProblem(err)
 	}
 	return all, gone, nil
+}
+
+// conceal leaves nothing of a message whose body was taken out and that the work tree,
+// or HEAD, still has as it was.
+func (m *message) conceal() {
+	m.env, m.data = nil, nil
+	m.findings = []finding.Finding{{Rule: "append-only", Severity: finding.Error, Path: m.path(), Line: 1, Col: 1,
+		Message: "the body of the message was taken out, and what stands here in its place is not shown"}}
 }
 
 // verdictOf is the verdict of a file of the work tree, and its place in the history.

@@ -76,7 +76,7 @@ const (
 
 // form names the form of the files and the rules behind them: what an older
 // program wrote is not read.
-const form = "rigward verdicts 1"
+const form = "rigward verdicts 2"
 
 var errStore = errors.New("the kept verdicts cannot be read")
 
@@ -143,6 +143,7 @@ const (
 	flagRelay
 	flagSpeaks
 	flagSigned // with a signature that is not good
+	flagTombstone
 )
 
 func (r *record) append(b []byte) []byte {

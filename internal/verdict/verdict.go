@@ -57,6 +57,7 @@ type Verdict struct {
 	Commit      string   // that brought it, "" if that is not known
 	Pushed      bool     // a remote has the commit
 	Relay       bool     // the file is, or claims to be, a relay
+	Tombstone   bool     // it is what stands for a body that was taken out
 	// Word is the blob that was accepted at the path before, where this content
 	// is not it, else "".
 	Word string
@@ -339,6 +340,9 @@ func (b *Book) add(out []record, v rules.Verdict) []record {
 	if v.Relay {
 		r.flags |= flagRelay
 	}
+	if v.Tombstone {
+		r.flags |= flagTombstone
+	}
 	if v.Speaks {
 		r.flags |= flagSpeaks
 	}
@@ -436,7 +440,9 @@ func (b *Book) Thread(name string) *Thread {
 		}
 		t.files[r.name] = append(t.files[r.name], r)
 		if v := (version{r.name, r.blob}); t.places[v] == 0 {
-			t.places[v] = n
+			if t.places[v] = n; r.flags&flagTombstone != 0 && r.rules == 0 {
+				t.places[v] = t.places[version{r.name, t.files[r.name][0].blob}] // the message is where it was
+			}
 		}
 	}
 	return t
@@ -551,20 +557,30 @@ type Removal struct {
 	By   Verdict
 }
 
-// accepted returns the first record of a path by which the gates take it.
-func accepted(records []record) *record {
+// accepted returns the first record of a path by which the gates take it, or that of
+// the tombstone that has lawfully taken its place.
+func accepted(records []record) (word *record) {
 	for i := range records {
-		if r := &records[i]; r.blob != "" && r.rules == 0 {
-			return r
+		r := &records[i]
+		if r.blob != "" && r.rules == 0 && (word == nil || word.flags&flagTombstone == 0 && r.flags&flagTombstone != 0) {
+			word = r
 		}
 	}
-	return nil
+	return word
+}
+
+// Expunged reports whether the body of a file was taken out, so that no content but
+// the tombstone may be shown.
+func (t *Thread) Expunged(file string) bool {
+	word := accepted(t.files[file])
+	return word != nil && word.flags&flagTombstone != 0
 }
 
 func (t *Thread) verdict(r record) Verdict {
 	s := t.book.store
 	who := at(s.Signers, r.signer)
-	v := Verdict{Principal: who.Principal, Fingerprint: who.Fingerprint, Commit: r.commit, Relay: r.flags&flagRelay != 0, Pushed: true}
+	v := Verdict{Principal: who.Principal, Fingerprint: who.Fingerprint, Commit: r.commit, Relay: r.flags&flagRelay != 0,
+		Tombstone: r.flags&flagTombstone != 0, Pushed: true}
 	v.Pushed = !slices.Contains(s.Ahead.Unpushed, r.commit)
 	why := at(s.Reasons, r.why)
 	for i, rule := range policy.Rules() {

@@ -76,7 +76,8 @@ type Envelope struct {
 	Nonce       string
 
 	Body        []byte            // normalised; may share memory with the file's bytes
-	Hash        string            // the hash of Body, 64 hexadecimal digits
+	Hash        string            // the hash of Body, or of the one that a tombstone stands for; 64 hexadecimal digits
+	Tombstone   *Tombstone        // what Body says if it begins as a tombstone's, also one of nothing; else nil
 	Frontmatter *yamlprofile.Node // the typed front matter, in its order
 	Closing     int               // line of the closing fence
 	Path        string            // as given in Options
@@ -156,9 +157,13 @@ func Parse(data []byte, o Options) (*Envelope, []finding.Finding) {
 	}
 	e := &Envelope{Path: o.Path, Frontmatter: front, Closing: closing, Body: NormalizeBody(body)}
 	e.Hash = BodyHash(e.Body)
+	e.Tombstone = parseTombstone(e.Body)
 	c := &checker{e: e, text: text, findings: entry}
 	c.schema()
 	c.thread()
+	if e.Tombstone.stands() && e.Conforms("body_hash") {
+		e.Hash = e.BodyHash
+	}
 	c.bodyHash()
 	fs, secrets := screened(data, front, o)
 	e.Secrets = secrets

@@ -66,6 +66,7 @@ func Decode(data []byte, from Origin) (*Policy, error) {
 			})
 		},
 		"allow":    d.allow,
+		"expunge":  d.expunge,
 		"baseline": d.baseline,
 		"relay":    d.relay,
 		"bundles":  d.bundles,
@@ -357,8 +358,6 @@ func (d *decoder) revoked(n *yamlprofile.Node) {
 	}
 }
 
-// baseline reads whose history is taken as it is. A repository's own file could
-// name a commit that its writer has just pushed.
 // allow reads the keys of findings that are no violations: a client's own policy
 // only tightens.
 func (d *decoder) allow(n *yamlprofile.Node) {
@@ -377,6 +376,34 @@ func (d *decoder) allow(n *yamlprofile.Node) {
 	})
 }
 
+// expunge reads who may take the bodies of messages out.
+func (d *decoder) expunge(n *yamlprofile.Node) {
+	if d.from == FromClient {
+		d.fail(n, "a client's own policy only tightens and has no expunge", "")
+		return
+	}
+	d.object(n, "expunge.", map[string]func(*yamlprofile.Node){
+		"signers": func(n *yamlprofile.Node) {
+			d.list(n, func(it *yamlprofile.Node) {
+				name := d.text(it)
+				if d.err == nil && strings.ContainsAny(name, "*?!, \t") {
+					d.want(it, "one principal of the signers file, without patterns")
+				}
+				d.p.ExpungeSigners = append(d.p.ExpungeSigners, name)
+			})
+		},
+		"quorum": func(n *yamlprofile.Node) { d.p.ExpungeQuorum = int(d.number(n, 1, MaxQuorum)) },
+	})
+	if d.err == nil && d.p.ExpungeQuorum > len(d.p.ExpungeSigners) {
+		d.fail(n, fmt.Sprintf("expunge.quorum is %d, and expunge.signers names %d", d.p.ExpungeQuorum, len(d.p.ExpungeSigners)), "")
+	}
+}
+
+// MaxQuorum is how many people may be asked for at most.
+const MaxQuorum = 16
+
+// baseline reads whose history is taken as it is. A repository's own file could
+// name a commit that its writer has just pushed.
 func (d *decoder) baseline(n *yamlprofile.Node) {
 	if d.from != FromServer {
 		d.fail(n, "only a server's own policy has a baseline", "on the server: git config rigward.policy FILE")

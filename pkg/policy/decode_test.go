@@ -47,6 +47,7 @@ min-rsa-bits: 4096
 forge-commits: [SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA]
 push-cert: require
 allow: [0123456789abcdef0123456789abcdef]
+expunge: {signers: [op@example.com, bob@example.com], quorum: 2}
 baseline: [a123456789012345678901234567890123456789]
 clock: {skew: 60}
 relay:
@@ -73,7 +74,8 @@ func TestDecodeEveryKey(t *testing.T) {
 		Levels:    map[string]finding.Severity{"divergence": finding.Error, "tldr-length": finding.Off, "references": finding.Error},
 		FailLevel: finding.Warning, RequireSigned: RequireAll, Signers: "keys/signers", Revoked: "keys/revoked", MinRSABits: 4096,
 		Forge: Forge{Keys: []string{"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}, PushCert: true, ClockSkew: time.Minute,
-		Allow:      []string{"0123456789abcdef0123456789abcdef"},
+		Allow:          []string{"0123456789abcdef0123456789abcdef"},
+		ExpungeSigners: []string{"op@example.com", "bob@example.com"}, ExpungeQuorum: 2,
 		Baseline:   []string{"a123456789012345678901234567890123456789"},
 		RelayTypes: []string{"ACK"}, RelayClock: 2 * time.Minute, NonceRefs: true, FreezeMinutes: 5,
 		DeniedAuthors: []string{"*@example.org"}, PathKey: finding.Error,

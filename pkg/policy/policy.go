@@ -52,6 +52,9 @@ type Policy struct {
 	DeniedAuthors []string
 	PathKey       finding.Severity // of an attested_by that is a path
 
+	ExpungeSigners []string // principals that may take bodies of messages out
+	ExpungeQuorum  int      // how many of them it takes
+
 	// Baseline names commits whose history counts as accepted, whatever it
 	// holds. Only a server's own policy has any.
 	Baseline []string
@@ -114,6 +117,7 @@ func Default() *Policy {
 		RelayClock:     600 * time.Second,
 		FreezeMinutes:  30,
 		PathKey:        finding.Warning,
+		ExpungeQuorum:  1,
 		MaxLines:       20,
 	}
 }

@@ -22,19 +22,25 @@ func (ps *pass) appendOnly(ctx context.Context, c *commit) error {
 			if ch.Added() || told[ch.Path] {
 				continue
 			}
+			stone := c.burials[ch.Path]
 			hint := "write a new envelope instead; to take the change back: git rebase --interactive " + finding.Short(d.Parent)
 			if c.obj == nil {
 				source, err := ps.publishedIn(c, ch)
 				if err != nil {
 					return err
 				}
-				if source == "" {
+				if source == "" || stone != nil && stone.why == "" {
 					continue
 				}
 				hint = "write a new envelope instead; to take the change back: git restore --source=" + finding.Short(source) + " --staged --worktree -- " + finding.Word(ch.Path)
 			} else if was, err := ps.replaces(c.policy, ch); err != nil {
 				return err
-			} else if !was {
+			} else if !was || stone != nil && stone.why == "" {
+				continue
+			}
+			if taken, err := ps.takesStone(c, ch); err != nil {
+				return err
+			} else if taken {
 				continue
 			}
 			if len(c.diffs) > 1 {
@@ -43,8 +49,12 @@ func (ps *pass) appendOnly(ctx context.Context, c *commit) error {
 			if ch.Deleted() && moved == nil {
 				moved = additions(d.Changes)
 			}
-			ps.tell(c, finding.Finding{Rule: "append-only", Path: ch.Path,
-				Message: "an accepted envelope is " + how(ch, moved[ch.OldID]), Hint: hint})
+			what := how(ch, moved[ch.OldID])
+			if stone != nil {
+				what = "replaced by a tombstone that does not count: " + stone.why
+				hint = "those whom expunge.signers of the policy names take a message's body out: rig-hook expunge " + finding.Word(ch.Path)
+			}
+			ps.tell(c, finding.Finding{Rule: "append-only", Path: ch.Path, Message: "an accepted envelope is " + what, Hint: hint})
 		}
 	}
 	return nil

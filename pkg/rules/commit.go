@@ -52,6 +52,8 @@ type commit struct {
 	main       int                 // the parent whose policy and trust count, where they are those of the time
 	moves      bool                // it changes what counts of these
 	tells      bool                // it brings an envelope, or what stands where only envelopes may
+	burials    map[string]*burial  // by path, of entries that read as tombstones
+	burial     *burial             // the one that it is about, if that has the form of one
 	undecided  string              // why its signature cannot be judged, where that is told
 }
 

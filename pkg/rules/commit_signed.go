@@ -28,7 +28,7 @@ func (ps *pass) mustSign(c *commit) (sign, change bool) {
 	if change || c.policy.RequireSigned == policy.RequireAll {
 		return true, change
 	}
-	return c.attested > 0, change
+	return c.attested > 0 || c.burial != nil, change
 }
 
 // verify judges the signatures of those commits of a batch that need one, or
@@ -72,7 +72,7 @@ func (ps *pass) weigh(c *commit) {
 	v := c.verdict
 	switch {
 	case !sign && !v.Good(): // worth as much as none
-	case c.attested == 0 && !change && ps.forge(c, v):
+	case c.attested == 0 && c.burial == nil && !change && ps.forge(c, v):
 	case v.Good():
 		c.speaks = v
 	default:

@@ -64,7 +64,7 @@ func ExampleAll() {
 		}
 	}
 	// Output:
-	// append-only (error): an accepted envelope is never changed, moved, retyped or deleted
+	// append-only (error): an accepted envelope is never changed, moved, retyped or deleted; only its body is taken out, as the policy's expunge says
 	// signers-change (error): policy and signers are changed only by a commit that the old signers accept
 	// relay-suffix (error): attestation and a sender ending in -relay go together
 	// relay-fields (error): a relay has all attestation fields and a type that may be relayed

@@ -226,6 +226,9 @@ func (ps *pass) prepare(ctx context.Context, batch []*commit) error {
 		if err := ps.survey(ctx, c); err != nil {
 			return err
 		}
+		if err := ps.burials(c); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -249,6 +252,9 @@ func (ps *pass) judge(ctx context.Context, batch []*commit) error {
 	}
 	for _, c := range batch {
 		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := ps.lawful(ctx, c); err != nil {
 			return err
 		}
 		if err := ps.commit(ctx, c); err != nil {

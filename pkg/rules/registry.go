@@ -56,8 +56,9 @@ var registry = [...]Rule{
 	{named("secret"), everywhere, "envelopes, their commits' messages and file names hold no keys and tokens", judge{}},
 	{named("references"), ofCommits, "references are ancestors; in_reply_to is known in the thread",
 		judge{entry: (*pass).collect, whole: (*pass).references}},
-	{named("append-only"), everywhere, "an accepted envelope is never changed, moved, retyped or deleted",
-		judge{commit: (*pass).appendOnly}},
+	{named("append-only"), everywhere, "an accepted envelope is never changed, moved, retyped or deleted; " +
+		"only its body is taken out, as the policy's expunge says",
+		judge{commit: (*pass).appendOnly, entry: (*pass).newTombstone}},
 	{named("fast-forward"), ofCommits, "protected refs only move forward, are not deleted, and gain no second root commit",
 		judge{whole: (*pass).fastForward}},
 	{named("divergence"), ofCommits, "envelopes of one thread that were written without knowledge of each other are named",

@@ -16,7 +16,10 @@ type Verdict struct {
 	Blob   string // "" if it is deleted
 	Added  bool   // no parent has an envelope there
 	Relay  bool   // it is, or claims to be, a relay
-	Nonce  string // "" if it has none
+	// Tombstone says that it takes the place of a message's body lawfully, as far as
+	// that can be decided.
+	Tombstone bool
+	Nonce     string // "" if it has none
 	// Signature is the outcome for the commit's signature, "" if nobody is
 	// trusted who could have made it. Principal is who made a good one: the
 	// committer's address if the key may speak for it, else what the signers
@@ -54,11 +57,13 @@ func (ps *pass) record(c *commit, found []finding.Finding) error {
 		told[e.path] = true
 		own := v
 		own.Path, own.Blob, own.Added = e.path, e.blob, e.added
+		own.Tombstone = c.burial != nil && c.burial == c.burials[e.path] && c.burial.why == ""
 		if e.env != nil {
 			own.Relay, own.Nonce = e.env.IsRelay(), e.env.Nonce
 			if c.verdict != nil && c.verdict.Speaks(c.obj.Committer.Email) {
 				s, _, err := c.trust.Signers()
-				own.Speaks = err == nil && (!s.HasRigIDs() || c.verdict.Speaks(e.env.From))
+				// A tombstone is the word of the operators, whoever sent the message.
+				own.Speaks = err == nil && (!s.HasRigIDs() || own.Tombstone || c.verdict.Speaks(e.env.From))
 			}
 		}
 		ps.verdicts = append(ps.verdicts, own)

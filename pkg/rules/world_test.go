@@ -356,6 +356,7 @@ var plays = map[string][]play{
 	"signer-identity": signerIdentityPlays,
 	"signers-change":  signersChangePlays,
 	"thread-closed":   threadClosedPlays,
+	"tombstone":       tombstonePlays,
 }
 
 // run plays cases, each in a world of its own.

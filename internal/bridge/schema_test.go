@@ -51,6 +51,7 @@ var words = map[string]schema{
 	"repeated": {"description": "an earlier run has sent it"},
 	"mark":     {"description": "for rig-bridge read --at"},
 	"pushed":   {"description": "a remote has the commit"},
+	"expunged": {"description": "operators have taken the body out; signer is one of them"},
 }
 
 // of returns the schema of a type as encoding/json writes it.

@@ -46,6 +46,35 @@ for program in rig-hook rig-bundle rig-control rig-mcp; do
 done
 test "$("$scratch/archive/rig-bridge" --version)" = "$RIGWARD_VERSION"
 ls "$scratch/archive" "$scratch/archive/build/man"
+# What is listed of it is in it, by name and digest.
+for program in rig-hook rig-bridge rig-bundle rig-control rig-mcp; do
+  grep -q "$(sha256sum <"$scratch/archive/$program" | cut -d ' ' -f 1)" "$one/rigward_${RIGWARD_VERSION}_linux_$arch.tar.gz.cdx.json"
+done
+
+step "the image"
+if command -v umoci >/dev/null; then
+  mkdir "$scratch/layout"
+  tar -xf "$one/rigward_${RIGWARD_VERSION}_linux_oci.tar" -C "$scratch/layout"
+  grep -q "\"architecture\":\"$arch\"" "$scratch"/layout/blobs/sha256/*
+  if [ -n "${QUICK:-}" ]; then # umoci unpacks what has one platform
+    umoci unpack --rootless --image "$scratch/layout:$RIGWARD_VERSION" "$scratch/container"
+    for program in rig-hook rig-bridge rig-bundle rig-control rig-mcp; do
+      cmp "$scratch/archive/$program" "$scratch/container/rootfs/usr/bin/$program"
+    done
+    "$scratch/container/rootfs/usr/bin/rig-hook" --version
+  elif command -v skopeo >/dev/null; then
+    for a in amd64 arm64; do
+      skopeo copy -q --override-os linux --override-arch $a "oci:$scratch/layout:$RIGWARD_VERSION" "oci:$scratch/layout-$a:1"
+      umoci unpack --rootless --image "$scratch/layout-$a:1" "$scratch/container-$a"
+    done
+    cmp "$scratch/archive/rig-hook" "$scratch/container-$arch/rootfs/usr/bin/rig-hook"
+    "$scratch/container-$arch/rootfs/usr/bin/rig-hook" --version
+  else
+    printf 'not unpacked: skopeo is not installed\n'
+  fi
+else
+  printf 'not unpacked: umoci is not installed\n'
+fi
 
 step "the deb"
 deb=$one/rigward_${RIGWARD_VERSION}_linux_$arch.deb

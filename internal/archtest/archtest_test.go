@@ -54,6 +54,7 @@ var below = map[string][]string{
 	"action":                {"pkg/…", "internal/…", "hooks", "schemas"},
 	"cmd/…":                 {"pkg/…", "internal/…", "hooks", "action", "schemas", "cmd/internal/…"},
 	"internal/test/…":       {"pkg/…", "internal/resident", "internal/test/…", "schemas"},
+	"internal/release":      {"pkg/bundle"},
 	"internal/bench":        {"pkg/…", "hooks", "internal/…", "schemas"},
 	"internal/attack":       {}, "internal/archtest": {}, "internal/cases": {}, "internal/doctest": {},
 	"internal/faults": {}, "internal/managers": {}, "internal/servers": {},
@@ -256,7 +257,7 @@ func TestProcessClockAndEnvironmentAreGiven(t *testing.T) {
 // forTests reports whether a package is part of no program that is shipped.
 func forTests(name string) bool {
 	return slices.ContainsFunc([]string{"internal/test/", "internal/bench", "internal/archtest", "internal/attack", "internal/cases",
-		"internal/doctest", "internal/faults", "internal/managers", "internal/servers"}, func(p string) bool { return strings.HasPrefix(name, p) })
+		"internal/doctest", "internal/faults", "internal/managers", "internal/release", "internal/servers"}, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
 // uses returns what a file uses that is not for it.

@@ -34,6 +34,9 @@ type Env struct {
 	// Ship starts rig-control to take the outbox further, and does not wait for
 	// it. Nil: there is no control plane.
 	Ship func() error
+	// Attest starts this program to sign what the gates have accepted, and does
+	// not wait for it. Nil: nobody signs.
+	Attest func() error
 }
 
 // Getenv returns the last value of a variable in Environ, "" if unset.

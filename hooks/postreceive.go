@@ -12,22 +12,28 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 )
 
-// postReceive tells the outbox which refs have moved, where the repository's
+// postReceive tells which refs have moved to those who go on from there: what
+// attests, and the control plane. It tells the outbox which refs have moved, where the repository's
 // configuration names a control plane (docs/spec/controlplane.md#outbox), and starts
 // what takes the outbox further where nothing else does. Nothing here refuses,
 // fails or waits for a database: what goes wrong is told in one line.
 func postReceive(ctx context.Context, env *Env) int {
 	data, err := ReadLines(env.Stdin) // git wants its lines taken
+	var updates []change.RefUpdate
+	if err == nil {
+		updates, err = change.ParseReceive(data)
+	}
+	if err == nil {
+		if err := attested(ctx, env, updates); err != nil {
+			fmt.Fprintf(env.Stderr, "rigward: this push is not attested yet: %s; the push stands\n", finding.Clean(err.Error()))
+		}
+	}
 	var l *pushLog
 	if err == nil {
 		l, err = openLog(ctx, env, "post-receive")
 	}
 	if l == nil && err == nil {
 		return report.ExitClean // there is no control plane
-	}
-	var updates []change.RefUpdate
-	if err == nil {
-		updates, err = change.ParseReceive(data)
 	}
 	if err == nil && len(updates) > 0 {
 		err = l.landed(updates)

@@ -70,6 +70,11 @@ func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 			return err
 		}
 	}
+	if g.accepted() && g.log != nil {
+		if err := g.attests(d, updates); err != nil {
+			return err
+		}
+	}
 	if g.accepted() {
 		// What is not kept is judged anew.
 		_ = d.Keep(ctx)

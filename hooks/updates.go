@@ -345,9 +345,11 @@ func (d *Door) first() error {
 
 // target follows a symbolic ref: a push through it moves, and deletes, the ref
 // that it names (docs/spec/policy.md#protected).
-func (d *Door) target(ref string) (string, error) {
+func (d *Door) target(ref string) (string, error) { return target(d.Repo, ref) }
+
+func target(repo *gitrepo.Repo, ref string) (string, error) {
 	for range 5 {
-		next, ok, err := d.Repo.SymbolicTarget(ref)
+		next, ok, err := repo.SymbolicTarget(ref)
 		if err != nil || !ok {
 			return ref, err
 		}

@@ -2,55 +2,21 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/controlplane"
-	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/gitrepo"
-	"github.com/rigward/rigward/pkg/policy"
 )
 
 // marked gives a server's repository a UUID in its own configuration, if it has
 // none.
-func (p *place) marked(ctx context.Context) error {
-	have, _, err := p.repo.ConfigLast("rigward.uuid")
-	if err != nil || have != "" || !p.server {
-		return err
+func (p *place) marked(ctx context.Context) (err error) {
+	if p.server {
+		p.uuid, err = hooks.Identify(ctx, p.repo)
 	}
-	// Two that begin at once agree on one.
-	dir := filepath.Join(p.repo.CommonDir(), "rigward")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return &policy.Undecided{Message: "the directory " + finding.Path(filepath.ToSlash(dir)) + " cannot be made", Cause: err}
-	}
-	files.Share(dir)
-	f, err := os.OpenFile(filepath.Join(dir, "uuid.lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err == nil {
-		defer f.Close()
-		files.Share(f.Name())
-		err = files.Lock(f)
-	}
-	if err != nil {
-		return &policy.Undecided{Message: "the lock of the repository's UUID cannot be taken", Cause: err}
-	}
-	again, err := gitrepo.OpenIdle(ctx, p.repo.Env().Foreign(p.repo.GitDir()))
-	if err != nil {
-		return err
-	}
-	defer again.Close()
-	if p.uuid, _, err = again.ConfigLast("rigward.uuid"); err != nil || p.uuid != "" {
-		return err
-	}
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // which never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	p.uuid = fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-	return hooks.Configure(ctx, p.repo, "rigward.uuid", p.uuid)
+	return err
 }
 
 // rename gives a repository another name in the database, and this one, if it is

@@ -98,6 +98,24 @@ still have it: replace a key or a token first.`,
 				},
 			},
 			{
+				Name: "attest", Short: "verify what the server signed of each update, or sign it",
+				Words: []cli.Word{{Name: "verb", Values: []string{"verify", "sign"}}},
+				Usage: []string{"attest verify [--server DIR] [--ref REF] [--key FILE]", "attest sign [--server DIR] [--beat TIME]"},
+				Long: `verify reads the chain of statements in refs/rigward/attestations, in a clone or a
+server's repository, and tells whether every update of every ref has its
+statement, and none is missing, altered, in another order or of another
+repository. Keys that count are those of --key, else of git config
+rigward.attestTrust, else those lines of the signers file that name the namespace
+rigward-attestation. sign makes the statements that are due, with the key that
+git config rigward.attestKey names; post-receive starts it.`,
+				Flags: []cli.Flag{server,
+					{Name: "--ref", Value: "REF", Help: "tell of this ref only, by its full name"},
+					{Name: "--key", Value: "FILE", Many: true, Help: "public keys whose statements count"},
+					{Name: "--uuid", Value: "UUID", Help: "the repository whose chain it must be"},
+					{Name: "--since", Value: "DIGEST", Help: "take what is before the statement of that digest as it is"},
+					{Name: "--beat", Value: "TIME", Help: "sign that nothing happened, where the last statement is older than that"}},
+			},
+			{
 				Name: "explain", Short: "tell what a rule demands, or what is guarded", Words: []cli.Word{{Name: "rule"}},
 				Usage: []string{"explain RULE | --list | --policy-schema", "explain --guarded [--server DIR]"},
 				Long:  "Tells what a rule demands, why, and how to repair what breaks it.",

@@ -105,7 +105,9 @@ func install(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	}
 	if database, _, err := r.ConfigLast("rigward.controlPlane"); err != nil {
 		return fail(env, "install", err)
-	} else if database != "" && f.Has("--server") {
+	} else if attests, err := hooks.Attests(r); err != nil {
+		return fail(env, "install", err)
+	} else if (database != "" || attests != "") && f.Has("--server") {
 		names = append(slices.Clone(names), "post-receive")
 	}
 	if committed(r, dir) {

@@ -42,6 +42,7 @@ func main() {
 		Ship: func() error {
 			return handover.Start(handover.Control, exe, "rig-control", dir, []string{"ship", "--once"}, environ)
 		},
+		Attest:   func() error { return startSigner(exe, dir, environ) },
 		HandOver: func(args []string) (int, error) { return handover.To(handover.Control, exe, "rig-hook", args, environ) },
 	})
 	stop()

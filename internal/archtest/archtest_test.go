@@ -42,6 +42,7 @@ var below = map[string][]string{
 	"internal/report":       {"pkg/finding"},
 	"internal/order":        {"pkg/envelope"},
 	"internal/outbox":       {"internal/files"},
+	"internal/attest":       {"internal/files", "internal/outbox", "pkg/finding", "pkg/sshsign", "pkg/gitrepo", "pkg/policy"},
 	"internal/history":      {"internal/files", "pkg/finding", "pkg/envelope", "pkg/gitrepo"},
 	"pkg/policy":            {"pkg/finding", "pkg/yamlprofile", "pkg/envelope", "pkg/sshsign", "pkg/gitrepo", "schemas"},
 	"pkg/rules":             {"pkg/finding", "internal/portable", "pkg/screen", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/policy", "internal/history", "pkg/gitrepo", "internal/change"},

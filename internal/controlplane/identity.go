@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/rigward/rigward/pkg/finding"
-	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 )
 
@@ -37,7 +36,7 @@ func (x *Indexer) identify(ctx context.Context, s *span) error {
 		}
 	}
 	if own.Root == "" {
-		if own.Root, err = x.rootOf(ctx, s.tips[x.Main]); err != nil {
+		if own.Root, err = x.Repo.FirstCommit(ctx, s.tips[x.Main]); err != nil {
 			return err
 		}
 	}
@@ -71,26 +70,6 @@ func (i Identity) String() string {
 		text += ", at " + finding.Path(i.Place)
 	}
 	return text
-}
-
-// rootOf returns the commit in which the line of first parents begins.
-func (x *Indexer) rootOf(ctx context.Context, tip string) (string, error) {
-	if tip == "" {
-		return "", nil
-	}
-	first := map[string]string{}
-	for rev, err := range x.Repo.RevList(ctx, []string{tip}, nil, gitrepo.RevListOptions{}) {
-		if err != nil {
-			return "", err
-		}
-		if len(rev.Parents) > 0 {
-			first[rev.ID] = rev.Parents[0]
-		}
-	}
-	for first[tip] != "" {
-		tip = first[tip]
-	}
-	return tip, nil
 }
 
 // Rename gives a repository another name, in all tables.

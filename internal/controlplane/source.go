@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -19,7 +20,10 @@ import (
 )
 
 // Repo is what is needed of a repository. *gitrepo.Repo is one.
-type Repo interface{ rules.Repo }
+type Repo interface {
+	rules.Repo
+	FirstCommit(ctx context.Context, tip string) (string, error)
+}
 
 // A message is an envelope as a commit brought it.
 type message struct {

@@ -144,6 +144,47 @@ func TestStart(t *testing.T) {
 	hold(t, filepath.Join(programs.Root(t), "docs", "refused.svg"), picture(played[refused:refused+end]))
 }
 
+// TestAttestations plays docs/attestations.md where TestStart ends.
+func TestAttestations(t *testing.T) {
+	file := filepath.Join(programs.Root(t), "docs", "attestations.md")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newcomer(t)
+	if _, _, err := s.Play("```sh\nrig-hook install --server ~/team.git --bootstrap && cd ~/team && git config gpg.format ssh && git config user.signingkey ~/.ssh/id_ed25519.pub && " +
+		"git config commit.gpgsign true && rig-hook keys add you@example.com ~/.ssh/id_ed25519.pub && git add .bridge && git commit -q -m 'Who may sign' && git push -q\n```\n"); err != nil {
+		t.Fatal(err)
+	}
+	show := s.Show
+	s.Show = func(out string) string {
+		for pattern, as := range map[string]string{
+			`[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`: "00000000-0000-4000-8000-000000000000",
+			`20[0-9T:.-]+Z`:                   "2026-01-05T09:00:00.000000Z",
+			`(from|to|commit) [0-9a-f]{12}\b`: "$1 3f9c2a73f9c2", `digest [0-9a-f]{64}`: "digest 5f70bf18a086007016e948b04aed3b82103a36bea41755b6cddfaf10ace3c6ef",
+			`SHA256:[0-9A-Za-z+/]{43}`: "SHA256:m8B6ZOLI4z/QzmQNUg3AVrzX5UOng8hbMOqXvgOLj9Q",
+		} {
+			out = regexp.MustCompile(pattern).ReplaceAllString(out, as)
+		}
+		return show(out)
+	}
+	s.Real = func(command string) string {
+		if strings.Contains(command, "crontab") {
+			return "true"
+		}
+		// Statements are made by who post-receive starts: wait for them.
+		return strings.Replace(command, "git fetch -q origin refs/rigward", "rig-hook attest sign --server ~/team.git >/dev/null && git fetch -q origin refs/rigward", 1)
+	}
+	played, steps, err := s.Play(string(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(steps) < 12 {
+		t.Errorf("only %d commands were found", len(steps))
+	}
+	hold(t, file, played)
+}
+
 // picture draws what a terminal shows as SVG: lines of commands bright, what was
 // refused red.
 func picture(text string) string {

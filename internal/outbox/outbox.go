@@ -93,6 +93,7 @@ type Record struct {
 	More     int               `json:"more,omitempty"`    // places left out
 	Problem  string            `json:"problem,omitempty"` // why nothing could be decided
 	Commits  int               `json:"commits,omitempty"`
+	Verified json.RawMessage   `json:"verified,omitempty"` // of Judged, where gates attest: by what
 }
 
 // WhoKeys are the variables by which servers tell hooks who pushes. The first

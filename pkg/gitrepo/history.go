@@ -398,6 +398,27 @@ func (r *Repo) cutBoundary() (map[ID]bool, error) {
 	return cut, nil
 }
 
+// FirstCommit returns the commit in which the line of first parents of tip begins;
+// "" for "".
+func (r *Repo) FirstCommit(ctx context.Context, tip ID) (ID, error) {
+	if tip == "" {
+		return "", nil
+	}
+	first := map[ID]ID{}
+	for rev, err := range r.RevList(ctx, []ID{tip}, nil, RevListOptions{}) {
+		if err != nil {
+			return "", err
+		}
+		if len(rev.Parents) > 0 {
+			first[rev.ID] = rev.Parents[0]
+		}
+	}
+	for first[tip] != "" {
+		tip = first[tip]
+	}
+	return tip, nil
+}
+
 // CutIn returns ErrCut if the commits of a walk with RevList may include old
 // ones that only look new, because the history of the excluded side is cut:
 // some shallow commit really lacks a parent, and the walk went down to a root

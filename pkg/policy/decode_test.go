@@ -86,9 +86,9 @@ func TestDecodeEveryKey(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	// No field keeps its default, so none was forgotten; ProtectToo has no key,
+	// No field keeps its default, so none was forgotten; ProtectToo and Digest have no key,
 	// and RevokedFile is what revoked means where it is an absolute path.
-	got.ProtectToo, got.RevokedFile = []string{"x"}, "x"
+	got.ProtectToo, got.RevokedFile, got.Digest = []string{"x"}, "x", "x"
 	g, d := reflect.ValueOf(*got), reflect.ValueOf(*Default())
 	for i := range g.NumField() {
 		if reflect.DeepEqual(g.Field(i).Interface(), d.Field(i).Interface()) {

@@ -312,6 +312,9 @@ func (l *Loader) listed(tree string) (string, error) {
 // person as it is.
 func DecodeFile(data []byte, from Origin, name string) (*Policy, error) {
 	p, err := Decode(data, from)
+	if err == nil {
+		p.Digest = digest(data)
+	}
 	if e, ok := DecodeError(err); ok {
 		return nil, &Undecided{Message: fmt.Sprintf("policy %s:%d:%d: %s", finding.Path(name), e.Line, e.Col, e.Message), Hint: e.Hint, Cause: err}
 	}

@@ -62,7 +62,8 @@ type Policy struct {
 	Bundles  []Bundle
 	MaxLines int // of a server report
 
-	Server bool // a server's own: what a tree has in its place does not count
+	Digest string // SHA-256 of the file in hexadecimal digits, "" where there is none
+	Server bool   // a server's own: what a tree has in its place does not count
 }
 
 // RequireSigned says which commits need a signature besides relays.
@@ -257,6 +258,10 @@ func (p *Policy) OtherRef(ref string) OtherRef {
 	}
 	return RefFree
 }
+
+// Reserved reports whether a ref is the server's own: no push may touch it,
+// whatever a policy says (docs/spec/attestation.md#where).
+func Reserved(ref string) bool { return strings.HasPrefix(ref, "refs/rigward/") }
 
 // neverFree are refs that change what others see of commits.
 var neverFree = []string{"refs/replace/**", "refs/notes/**"}

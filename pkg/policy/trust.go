@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"sync"
 
@@ -76,6 +78,24 @@ func (t *Trust) Signers() (*sshsign.Signers, *sshsign.Revocations, error) {
 		t.r = sshsign.JoinRevocations(lists...)
 	})
 	return t.s, t.r, t.err
+}
+
+// Digests returns the SHA-256 of the signers file and of each revocation file, ""
+// for a signers file that is missing or cannot be read.
+func (t *Trust) Digests() (signers string, revoked []string) {
+	data, files, err := t.read()
+	if err != nil {
+		return "", nil
+	}
+	for _, f := range files {
+		revoked = append(revoked, digest(f.Data))
+	}
+	return digest(data), revoked
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 func malformed(what string, err error) error {

@@ -63,6 +63,8 @@ func (ps *pass) content(c *commit, e *entry) (err error) {
 	delete(ps.waiting, dir)
 	// What breaks the schema is not judged further, unless the policy lets it pass.
 	e.counts = e.added && e.env != nil && (e.env.Valid() || c.policy.Level(envelope.RuleSchema) != finding.Error)
-	e.relay = e.counts && e.env.IsRelay()
+	if e.relay = e.counts && e.env.IsRelay(); e.relay {
+		ps.Relays++
+	}
 	return nil
 }

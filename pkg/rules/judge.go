@@ -98,6 +98,7 @@ type Outcome struct {
 	More      finding.Counts // findings that were counted and not kept, by severity
 	Commits   int            // judged so far
 	Envelopes int
+	Relays    int // of Envelopes
 	Total     int // commits of the ranges begun
 
 	kept      finding.Counts // of Findings, what keep put there

@@ -11,6 +11,13 @@ import (
 // full name of the default branch, "" if it is not known.
 func (j *Judge) Ref(p *policy.Policy, u change.RefUpdate, head string) bool {
 	f := finding.Finding{Severity: finding.Error, Ref: u.Ref}
+	if policy.Reserved(u.Ref) {
+		f.Rule = "other-refs"
+		f.Message = "refs below refs/rigward are written by the server alone"
+		f.Hint = "leave the ref out of the push"
+		j.keep(f) // no policy says otherwise
+		return false
+	}
 	protected := p.Protected(u.Ref, head)
 	switch {
 	case protected && u.Delete():

@@ -69,7 +69,7 @@ func TestCost(t *testing.T) {
 		{r.Dir, "rig-hook", []string{"pre-push", "origin", server}, "refs/heads/main " + tip + " refs/heads/main " + old + "\n", r.Env, 1, 189_000},
 		{server, "rig-hook", []string{"pre-receive"}, line, pushed, 1, 173_000},
 		{server, "rig-hook", []string{"update", "refs/heads/main", old, tip}, "", pushed, 1, 173_000},
-		{r.Dir, "rig-bridge", []string{"send", "ACK", "--thread", thread, "--to", "peer", "--no-push", "--tldr", "seen"}, "", r.Env, 3, 415_000},
+		{r.Dir, "rig-bridge", []string{"send", "ACK", "--thread", thread, "--to", "peer", "--no-push", "--tldr", "seen"}, "", r.Env, 2, 440_000},
 	} {
 		t.Run(c.program+" "+c.args[0], func(t *testing.T) {
 			program := built[0]

@@ -372,12 +372,9 @@ func firstFree(taken map[string]bool, typ string) string {
 	return name
 }
 
-// storesAsIs refuses a path for which git's attributes would store other
-// bytes than ours. git is asked only where an attribute may do so.
+// storesAsIs asks git, and refuses a path for which its attributes would store other
+// bytes than ours.
 func (w *work) storesAsIs(ctx context.Context, path string, data []byte) error {
-	if plain, err := w.unconverted(firstOf(path), data); plain || err != nil {
-		return err
-	}
 	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"hash-object", "--stdin", "--path=" + path}, Stdin: data, Timeout: localTime})
 	if err != nil {
 		return err
@@ -509,43 +506,11 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 		return "", err
 	}
 	go w.repo.ReadAhead(r.ctx, slices.Collect(maps.Values(said)))
-	same := make(chan error, 1)
-	go func() { same <- w.storesAsIs(r.ctx, j.Path, p.data) }()
 	// What is stored is compared with our bytes, so git need not fear for them.
 	safe := []string{"-c", "core.safecrlf=false"}
-	// Where nothing else is staged, which the index says itself as a rule, ours is
-	// all that a commit of the index commits. Else git is asked what is staged,
-	// while it takes note of our path only.
-	alone := make(chan bool, 1)
-	add, which := []string{"add", "--", j.Path}, []string(nil)
-	if !d.alone {
-		go func() { alone <- w.nothingStaged(r.ctx, j.Before) }()
-		add = []string{"add", "--intent-to-add", "--", j.Path}
-	}
-	res, err := w.git(r.ctx, append(safe, add...)...)
-	if serr := <-same; err == nil {
-		err = serr
-	}
-	if !d.alone {
-		which = []string{"--only", "--", j.Path}
-		if <-alone {
-			which[0] = "--include" // what git does for --only reads every tree of HEAD
-		}
-	}
+	which, err := r.stage(w, j, d, p, safe)
 	if err != nil {
 		return "", err
-	}
-	if res.Code != 0 {
-		f := gitFailed("git add", res)
-		if bytes.Contains(res.Stderr, []byte("sparse-checkout")) {
-			f.message = "git add failed: the thread lies outside of the sparse checkout"
-			f.hint = "git sparse-checkout add " + firstOf(j.Path)
-		}
-		if bytes.Contains(res.Stderr, []byte("are ignored by one of your")) {
-			f.message = "git add failed: " + j.Path + " is ignored"
-			f.hint = "git check-ignore -v " + j.Path + " says which line does"
-		}
-		return "", f
 	}
 	untended, err := w.untended()
 	if err != nil {
@@ -562,7 +527,8 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 	}
 	c.Drop = r.foreignIdentity(d.signed)
 	c.Args = append(c.Args, which...)
-	if res, err = w.gitWith(r.ctx, c); err != nil {
+	res, err := w.gitWith(r.ctx, c)
+	if err != nil {
 		return "", err
 	}
 	if res.Code != 0 {
@@ -606,6 +572,57 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 		p.notes = append(p.notes, *f)
 	}
 	return commit, err
+}
+
+// stage puts our path into the index, and returns what makes git commit nothing else.
+func (r *run) stage(w *work, j *journal, d draft, p *posted, safe []string) (which []string, err error) {
+	plain, err := w.unconverted(firstOf(j.Path), p.data)
+	if err != nil || plain && d.alone && w.repo.Stage(j.Path, p.data) {
+		return nil, err
+	}
+	same := make(chan error, 1)
+	go func() {
+		if plain {
+			same <- nil
+		} else {
+			same <- w.storesAsIs(r.ctx, j.Path, p.data)
+		}
+	}()
+	// Where nothing else is staged, which the index says itself as a rule, ours is
+	// all that a commit of the index commits. Else git is asked what is staged,
+	// while it takes note of our path only.
+	alone := make(chan bool, 1)
+	add := []string{"add", "--", j.Path}
+	if !d.alone {
+		go func() { alone <- w.nothingStaged(r.ctx, j.Before) }()
+		add = []string{"add", "--intent-to-add", "--", j.Path}
+	}
+	res, err := w.git(r.ctx, append(safe, add...)...)
+	if serr := <-same; err == nil {
+		err = serr
+	}
+	if !d.alone {
+		which = []string{"--only", "--", j.Path}
+		if <-alone {
+			which[0] = "--include" // what git does for --only reads every tree of HEAD
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if res.Code != 0 {
+		f := gitFailed("git add", res)
+		if bytes.Contains(res.Stderr, []byte("sparse-checkout")) {
+			f.message = "git add failed: the thread lies outside of the sparse checkout"
+			f.hint = "git sparse-checkout add " + firstOf(j.Path)
+		}
+		if bytes.Contains(res.Stderr, []byte("are ignored by one of your")) {
+			f.message = "git add failed: " + j.Path + " is ignored"
+			f.hint = "git check-ignore -v " + j.Path + " says which line does"
+		}
+		return nil, f
+	}
+	return which, nil
 }
 
 // nothingStaged tells whether the index holds what HEAD does, and no merge or

@@ -40,6 +40,9 @@
 // are not, a file is not written as git writes it, or the git program is none that
 // is known (on Linux, an executable with git's own texts in it).
 //
+// Git writes, through Runner, with one exception: Stage adds a new file to a plain
+// index by itself, with the bytes that git add writes there.
+//
 // Children get an environment made on purpose from Env.Environ: git's own
 // variables for this repository stay as given, whatever changes output, writes
 // or asks questions goes. Ids travel on standard input, paths come separated by

@@ -30,6 +30,8 @@ type Index struct {
 	path  []uint32 // where its path begins, in names or else in data
 	hash  int      // bytes of an id
 	trees []byte   // the extension "TREE"
+	end   int      // where the entries end
+	more  bool     // it has other extensions
 }
 
 // Index returns the index, the same one as Staged reads. Entries added with intent
@@ -208,7 +210,7 @@ func parseIndex(data []byte, hash int) (x *Index, ok bool) {
 		}
 		x.at, before = append(x.at, uint32(start)), path
 	}
-	for pos < end {
+	for x.end = pos; pos < end; {
 		if end-pos < 8 || data[pos] < 'A' || data[pos] > 'Z' {
 			return nil, false
 		}
@@ -218,6 +220,8 @@ func parseIndex(data []byte, hash int) (x *Index, ok bool) {
 		}
 		if string(data[pos:pos+4]) == "TREE" {
 			x.trees = data[pos+8 : pos+8+n]
+		} else {
+			x.more = true
 		}
 		pos += 8 + n
 	}

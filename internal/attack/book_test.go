@@ -196,7 +196,7 @@ func (b *book) accept(updates []mupdate) string {
 		tree := b.files(tip)
 		if !slices.Contains(r.p.lowered, "append-only") {
 			for q, e := range b.held[ref] {
-				if r.p.thread(q) != "" && tree[q] != e {
+				if r.p.thread(q) != "" && tree[q] != e && b.buries(r.p, q, e, tree[q]) == nil {
 					wrong = "an accepted envelope is lost: " + ref + " " + q
 				}
 			}
@@ -411,7 +411,7 @@ func (t *task) judgeCommit(c *mcommit) {
 	// What a parent has stays.
 	for _, o := range parents {
 		for q, e := range o.tree {
-			if c.tree[q] != e && t.keeps(o.tree, q) {
+			if c.tree[q] != e && t.keeps(o.tree, q) && !t.buried(c, parents, o, q) {
 				t.at = c.id + ":" + q
 				t.add("append-only")
 			}
@@ -610,9 +610,16 @@ func (t *task) content(c *mcommit, parents []*mcommit, own []string) (introduced
 		if th, ok := env.v["thread"]; ok && threadID.MatchString(th) && (th != dir || !portable(th) || th == "dist" || th == "node_modules") {
 			t.add("envelope-path")
 		}
+		replaces := slices.ContainsFunc(parents, func(o *mcommit) bool { return t.isEnvelope(q, o.tree[q], p) })
+		if env.stone != nil && !replaces {
+			t.add("append-only")
+		}
+		if replaces && t.lawful(c, parents, q) {
+			continue
+		}
 		// Where a policy lets envelopes be changed, what replaces one is new.
 		frozen := !slices.Contains(p.lowered, "append-only")
-		if frozen && slices.ContainsFunc(parents, func(o *mcommit) bool { return t.isEnvelope(q, o.tree[q], p) }) {
+		if frozen && replaces {
 			continue
 		}
 		introduced = append(introduced, added{q, env})
@@ -728,7 +735,8 @@ func (t *task) guardedChange(c *mcommit, parents []*mcommit, own []string) (chan
 // and the signers lines that let it sign.
 func (t *task) signed(c *mcommit, parents []*mcommit, own []string, introduced []added, attested int) (blob string, good []msigner) {
 	change := t.guardedChange(c, parents, own)
-	must := change || t.r.p.requireAll || attested > 0
+	stone := t.stoneOf(c, parents) != nil
+	must := change || t.r.p.requireAll || attested > 0 || stone
 	if !t.r.ok {
 		// Who signed cannot be told where there is a list that cannot be read.
 		if must || t.r.exists && strings.Contains(string(c.raw[:bytes.Index(c.raw, []byte("\n\n"))+1]), "\ngpgsig") {
@@ -738,7 +746,7 @@ func (t *task) signed(c *mcommit, parents []*mcommit, own []string, introduced [
 	}
 	blob, good = t.signature(t.r, c, t.now)
 	forge := t.r.byForge(blob, good)
-	if must && !change && attested == 0 {
+	if must && !change && attested == 0 && !stone {
 		must = !forge && !(t.r.p.emptyMerge && len(parents) > 1 && len(own) == 0)
 	}
 	if len(good) == 0 {

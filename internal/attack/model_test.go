@@ -293,12 +293,15 @@ type mpolicy struct {
 	freeze        int64    // seconds
 	lowered       []string // rules that are warnings, or off
 	skew, clock   int64
+	expungers     []string // who may take bodies out
+	quorum        int
 }
 
 // A signers line.
 type msigner struct {
 	principals    []string
 	git           bool
+	any           bool // for every namespace
 	after, before int64
 	blob          string
 }
@@ -323,13 +326,14 @@ func parseSigners(text string) ([]msigner, bool) {
 			continue
 		}
 		f := strings.Split(line, " ")
-		s := msigner{principals: strings.Split(f[0], ","), git: true, after: math.MinInt64, before: math.MaxInt64}
+		s := msigner{principals: strings.Split(f[0], ","), git: true, any: true, after: math.MinInt64, before: math.MaxInt64}
 		f = f[1:]
 		if len(f) > 0 && optionRe.MatchString(f[0]) {
 			for _, o := range regexp.MustCompile(`[a-z-]+="[^"]*"`).FindAllString(f[0], -1) {
 				key, val, _ := strings.Cut(strings.TrimSuffix(o, `"`), `="`)
 				switch key {
 				case "namespaces":
+					s.any = false
 					s.git = slices.Contains(strings.Split(val, ","), "git")
 				default:
 					at, err := time.Parse("20060102150405Z", val)
@@ -560,27 +564,31 @@ func (m *model) signature(r mrules, c *mcommit, now int64) (blob string, good []
 			return "", nil
 		}
 	}
-	text := strings.Join(body, "")
+	return r.sealed(strings.Join(body, ""), "git", strings.Join(lines[:at], "\n")+"\n\n"+message, c.committer.when, now,
+		func(s msigner) bool { return s.git })
+}
+
+// sealed judges a signature over a payload in a namespace; fits tells of a signers
+// line whether it is for that.
+func (r mrules) sealed(text, namespace, payload string, when, now int64, fits func(msigner) bool) (blob string, good []msigner) {
 	b, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || base64.StdEncoding.EncodeToString(b) != text || !bytes.HasPrefix(b, []byte("SSHSIG\x00\x00\x00\x01")) {
 		return "", nil
 	}
 	f, rest := wire(b[10:], 5)
-	if f == nil || len(rest) > 0 || f[1] != "git" || f[2] != "" {
+	if f == nil || len(rest) > 0 || f[1] != namespace || f[2] != "" {
 		return "", nil
 	}
-	payload := strings.Join(lines[:at], "\n") + "\n\n" + message
 	sum := hashed(f[3], payload)
 	if sum == "" {
 		return "", nil
 	}
-	signed := "SSHSIG" + words("git", "", f[3], sum)
+	signed := "SSHSIG" + words(namespace, "", f[3], sum)
 	if r.revoked[f[0]] || !sound(f[0], f[4], signed, r.p.minRSA) {
 		return "", nil
 	}
 	for _, s := range r.signers {
-		when := c.committer.when
-		if s.blob == f[0] && s.git && s.after <= when && when <= s.before && s.after <= now && now <= s.before {
+		if s.blob == f[0] && fits(s) && s.after <= when && when <= s.before && s.after <= now && now <= s.before {
 			good = append(good, s)
 		}
 	}
@@ -709,7 +717,8 @@ type menv struct {
 	v              map[string]string
 	fits           map[string]bool // keys whose values satisfy the schema
 	hash           string
-	hidden         bool // holds what is not seen
+	hidden         bool    // holds what is not seen
+	stone          *mstone // what its body says if it begins as a tombstone's
 }
 
 var (
@@ -919,6 +928,9 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 					e.rules = append(e.rules, "envelope-date")
 				}
 			}
+		}
+		if e.stone = readStone(body); e.stone != nil && e.stone.whole && e.fits["body_hash"] {
+			e.hash = e.v["body_hash"]
 		}
 		if kind["body_hash"] == "string" && e.v["body_hash"] != e.hash {
 			e.rules = append(e.rules, "body-hash")

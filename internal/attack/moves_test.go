@@ -35,12 +35,13 @@ var moves = []move{
 	{2, (*player).octopus},
 	{2, (*player).freeRef},
 	{2, (*player).aName},
+	{4, (*player).aTombstone},
 }
 
 // plans are intentions of several pushes. Other pushes may come between.
 var plans = []func(*player) []func() []mupdate{
 	(*player).planBig, (*player).planLowered, (*player).planUnguarded, (*player).planPrepared, (*player).planFreed,
-	(*player).planRevoked, (*player).planSuccessor, (*player).planNonce,
+	(*player).planRevoked, (*player).planSuccessor, (*player).planNonce, (*player).planExpunge,
 }
 
 // next thinks of a push.
@@ -149,7 +150,9 @@ func (p *player) base(ref string) string {
 // vary changes a policy a little.
 func (p *player) vary(o mpolicy) mpolicy {
 	for range 1 + p.rng.IntN(2) {
-		switch p.rng.IntN(16) {
+		switch p.rng.IntN(18) {
+		case 16, 17:
+			p.mayExpunge(&o)
 		case 0, 1, 2:
 			o.maxFile = pick(p.world, 500, 700, 1000, 1500, 3000, 8<<20)
 		case 3, 4:

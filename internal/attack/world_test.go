@@ -180,6 +180,7 @@ func render(p mpolicy) string {
 	say(p.revoked != "", "revoked: %s", p.revoked)
 	say(p.serverRevoked != "", "revoked: %s", p.serverRevoked)
 	say(p.minRSA != o.minRSA, "min-rsa-bits: %d", p.minRSA)
+	say(len(p.expungers) > 0, "expunge:\n  signers: %s\n  quorum: %d", list(p.expungers), p.quorum)
 	say(p.signers != o.signers, "signers: %s", p.signers)
 	say(p.skew != o.skew, "clock:\n  skew: %d s", p.skew)
 	block = "envelopes:\n"

@@ -684,6 +684,10 @@ func (x *Indexer) load(ctx context.Context, s *span, d *deriver, batch []*landed
 	return nil
 }
 
+// expunged is the text of the status of a message whose body was taken out
+// (docs/spec/tombstone.md#readers).
+const expunged = "Expunged"
+
 // writeRows inserts the rows of messages, and learns their keys. A row that is
 // there is made what it should be.
 func (x *Indexer) writeRows(ctx context.Context, c *court, news []newRow) error {
@@ -701,9 +705,13 @@ func (x *Indexer) writeRows(ctx context.Context, c *court, news []newRow) error 
 			refs = *r
 		}
 		v := c.of(n.from.id, n.m.path)
-		args = append(args, x.Name, k.thread, k.file, e.Type, name(e.From), k.to, n.state, envelope.StatusClass(e.Status), text(e.Status), optional(e.TLDR), text(e.Date),
+		m, status, tldr := *n.m, e.Status, e.TLDR
+		if blob, gone := c.gone[m.path]; gone {
+			m.blob, m.words, status, tldr = blob, "", expunged, ""
+		}
+		args = append(args, x.Name, k.thread, k.file, e.Type, name(e.From), k.to, n.state, envelope.StatusClass(e.Status), text(status), optional(tldr), text(e.Date),
 			n.from.id, refs, e.Hash, optional(e.InReplyTo), optional(e.Nonce), optional(e.AttestedBy), optional(e.AttestedAt),
-			name(n.m.path), n.m.blob, v.state, optional(v.rules), v.good, optional(v.signer), optional(v.by), n.from.time, now, optional(n.m.words))
+			name(m.path), m.blob, v.state, optional(v.rules), v.good, optional(v.signer), optional(v.by), n.from.time, now, optional(m.words))
 		if !slices.Contains(names, k.thread) {
 			names = append(names, k.thread)
 		}

@@ -34,6 +34,7 @@ type court struct {
 	state   judged
 	paths   map[string]map[string]*rules.Verdict // by commit and path
 	refused map[string]map[string][]string       // rules by commit and path, "" where they are about no path
+	gone    map[string]string                    // by path of a message whose body was taken out, the blob that stands for it
 }
 
 // errStrayed says that what was judged before is to be judged anew.
@@ -42,7 +43,7 @@ var errStrayed = errors.New("the history follows another line than before")
 // judge judges what a span brings. A malformed commit and what else nobody can
 // decide leave the commits without a verdict, and are judged again next time.
 func (x *Indexer) judge(ctx context.Context, s *span, from judged) (*court, error) {
-	c := &court{state: from, paths: map[string]map[string]*rules.Verdict{}, refused: map[string]map[string][]string{}}
+	c := &court{state: from, paths: map[string]map[string]*rules.Verdict{}, refused: map[string]map[string][]string{}, gone: map[string]string{}}
 	main := s.tips[x.Main]
 	if from.Tip != "" {
 		known := false
@@ -111,6 +112,9 @@ func (x *Indexer) try(ctx context.Context, c *court, r rules.Range, eras []rules
 			c.paths[v.Commit] = map[string]*rules.Verdict{}
 		}
 		c.paths[v.Commit][v.Path] = v
+		if v.Tombstone && len(v.Rules) == 0 {
+			c.gone[v.Path] = v.Blob
+		}
 	}
 	for _, f := range j.Findings {
 		if f.Severity != finding.Error || f.Commit == "" {
@@ -246,6 +250,14 @@ func (x *Indexer) writeRefused(ctx context.Context, s *span, c *court) error {
 	err := insert(ctx, db, "INSERT INTO rigward_refused (repo, commit_sha, path, thread, filename, committer, rules, commit_time)", 8, args, "ON CONFLICT DO NOTHING", nil)
 	if err != nil {
 		return err
+	}
+	for _, path := range slices.Sorted(maps.Keys(c.gone)) {
+		thread, file := split(strings.TrimPrefix(path, root))
+		err := db.exec(ctx, "UPDATE bridge_messages SET status_text = $1, tldr = NULL, words = NULL, blob = $2 WHERE thread = $3 AND repo = $4 AND filename = $5 AND path = $6",
+			expunged, c.gone[path], thread, x.Name, file, name(path))
+		if err != nil {
+			return err
+		}
 	}
 	for id, paths := range c.paths {
 		if inside[id] {

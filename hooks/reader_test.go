@@ -41,17 +41,19 @@ func (s *scene) read(tip string, args ...string) *reader {
 }
 
 type readVerdict struct {
-	State  string
-	Signer *struct{ Principal, Fingerprint string }
-	Rules  []string
-	Reason string
-	Pushed bool
+	State    string
+	Signer   *struct{ Principal, Fingerprint string }
+	Rules    []string
+	Reason   string
+	Pushed   bool
+	Expunged bool
 }
 
 type readEnvelope struct {
 	File     string
 	Body     string
 	Restored bool
+	BodyHash string  `json:"body_hash"`
 	Commit   *string `json:"commit_sha"`
 	Verdict  readVerdict
 }

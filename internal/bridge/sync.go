@@ -77,8 +77,37 @@ func (r *run) incoming(w *work, t target, head, theirs string) (*incoming, error
 		if cerr == nil && finding.Worst(own) == finding.Error {
 			in.findings, err = own, nil
 		}
+	} else if err == nil {
+		err = w.takenOut(in)
 	}
 	return in, forReader(err, t)
+}
+
+// takenOut takes off the list of changes the tombstones that the gates let pass.
+func (w *work) takenOut(in *incoming) error {
+	var left []changed
+	for _, c := range in.changed {
+		if c.Reason == "modified" && !slices.ContainsFunc(in.findings, func(f finding.Finding) bool { return f.Rule == "append-only" && f.Path == c.Path }) {
+			tree, err := w.tree(c.Commit)
+			if err != nil {
+				return err
+			}
+			e, _, err := w.repo.EntryAt(tree, c.Path)
+			if err != nil {
+				return gitProblem(err)
+			}
+			data, err := w.repo.Blob(e.ID, envelope.DefaultLimits().File)
+			if err != nil {
+				return gitProblem(err)
+			}
+			if env, _ := envelope.Parse(data, envelope.Options{}); env != nil && env.Tombstone != nil {
+				continue
+			}
+		}
+		left = append(left, c)
+	}
+	in.changed = left
+	return nil
 }
 
 // forReader is an undecided judgement of what others sent, told to the one who

@@ -67,6 +67,7 @@ func Decode(data []byte, from Origin) (*Policy, error) {
 		},
 		"allow":    d.allow,
 		"expunge":  d.expunge,
+		"quorum":   d.quorum,
 		"baseline": d.baseline,
 		"relay":    d.relay,
 		"bundles":  d.bundles,
@@ -285,17 +286,8 @@ func (d *decoder) path(n *yamlprofile.Node, top bool) string {
 
 func (d *decoder) envelopes(n *yamlprofile.Node) {
 	d.object(n, "envelopes.", map[string]func(*yamlprofile.Node){
-		"root": func(n *yamlprofile.Node) { d.p.Root = d.path(n, true) },
-		"ignore": func(n *yamlprofile.Node) {
-			d.p.Ignore = nil
-			d.list(n, func(it *yamlprofile.Node) {
-				glob := d.text(it)
-				if d.err == nil && !doublestar.ValidatePattern(glob) {
-					d.want(it, "a glob pattern")
-				}
-				d.p.Ignore = append(d.p.Ignore, glob)
-			})
-		},
+		"root":    func(n *yamlprofile.Node) { d.p.Root = d.path(n, true) },
+		"ignore":  func(n *yamlprofile.Node) { d.p.Ignore = d.globs(n) },
 		"outside": func(n *yamlprofile.Node) { d.p.OutsideDeny = d.word(n, "allow", "deny") == "deny" },
 	})
 }
@@ -383,20 +375,74 @@ func (d *decoder) expunge(n *yamlprofile.Node) {
 		return
 	}
 	d.object(n, "expunge.", map[string]func(*yamlprofile.Node){
-		"signers": func(n *yamlprofile.Node) {
-			d.list(n, func(it *yamlprofile.Node) {
-				name := d.text(it)
-				if d.err == nil && strings.ContainsAny(name, "*?!, \t") {
-					d.want(it, "one principal of the signers file, without patterns")
-				}
-				d.p.ExpungeSigners = append(d.p.ExpungeSigners, name)
-			})
-		},
-		"quorum": func(n *yamlprofile.Node) { d.p.ExpungeQuorum = int(d.number(n, 1, MaxQuorum)) },
+		"signers": func(n *yamlprofile.Node) { d.p.ExpungeSigners = d.principals(n) },
+		"quorum":  func(n *yamlprofile.Node) { d.p.ExpungeQuorum = int(d.number(n, 1, MaxQuorum)) },
 	})
 	if d.err == nil && d.p.ExpungeQuorum > len(d.p.ExpungeSigners) {
 		d.fail(n, fmt.Sprintf("expunge.quorum is %d, and expunge.signers names %d", d.p.ExpungeQuorum, len(d.p.ExpungeSigners)), "")
 	}
+}
+
+// principals reads names of the signers file.
+func (d *decoder) principals(n *yamlprofile.Node) (names []string) {
+	d.list(n, func(it *yamlprofile.Node) {
+		name := d.text(it)
+		if d.err == nil && strings.ContainsAny(name, "*?!, \t") {
+			d.want(it, "one principal of the signers file, without patterns")
+		}
+		names = append(names, name)
+	})
+	return names
+}
+
+// quorum reads how many people must stand for what.
+func (d *decoder) quorum(n *yamlprofile.Node) {
+	if d.from == FromClient {
+		d.fail(n, "a client's own policy only tightens and has no quorum", "")
+		return
+	}
+	most := 1
+	count := func(n *yamlprofile.Node) int {
+		c := int(d.number(n, 1, MaxQuorum))
+		most = max(most, c)
+		return c
+	}
+	d.object(n, "quorum.", map[string]func(*yamlprofile.Node){
+		"of":       func(n *yamlprofile.Node) { d.p.QuorumOf = d.principals(n) },
+		"trust":    func(n *yamlprofile.Node) { d.p.QuorumTrust = count(n) },
+		"recovery": func(n *yamlprofile.Node) { d.p.QuorumRecovery = d.principals(n) },
+		"relays": func(n *yamlprofile.Node) {
+			d.list(n, func(it *yamlprofile.Node) {
+				var q QuorumRelay
+				d.object(it, "quorum.relays.", map[string]func(*yamlprofile.Node){
+					"threads": func(n *yamlprofile.Node) { q.Threads = d.globs(n) },
+					"types": func(n *yamlprofile.Node) {
+						d.list(n, func(it *yamlprofile.Node) { q.Types = append(q.Types, d.word(it, "DECISIONS", "RESPONSE", "ACK")) })
+					},
+					"quorum": func(n *yamlprofile.Node) { q.Count = count(n) },
+				})
+				if d.err == nil && q.Count == 0 {
+					d.fail(it, "a row of quorum.relays has no quorum", "quorum: 2")
+				}
+				d.p.QuorumRelays = append(d.p.QuorumRelays, q)
+			})
+		},
+	})
+	if d.err == nil && most > len(d.p.QuorumOf) {
+		d.fail(n, fmt.Sprintf("quorum wants %d people, and quorum.of names %d", most, len(d.p.QuorumOf)), "")
+	}
+}
+
+// globs reads glob patterns.
+func (d *decoder) globs(n *yamlprofile.Node) (globs []string) {
+	d.list(n, func(it *yamlprofile.Node) {
+		glob := d.text(it)
+		if d.err == nil && !doublestar.ValidatePattern(glob) {
+			d.want(it, "a glob pattern")
+		}
+		globs = append(globs, glob)
+	})
+	return globs
 }
 
 // MaxQuorum is how many people may be asked for at most.

@@ -48,6 +48,11 @@ forge-commits: [SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA]
 push-cert: require
 allow: [0123456789abcdef0123456789abcdef]
 expunge: {signers: [op@example.com, bob@example.com], quorum: 2}
+quorum:
+  of: [op@example.com, bob@example.com, eve@example.com]
+  trust: 3
+  recovery: [rescue@example.com]
+  relays: [{threads: [prod-*], types: [DECISIONS], quorum: 2}]
 baseline: [a123456789012345678901234567890123456789]
 clock: {skew: 60}
 relay:
@@ -76,8 +81,10 @@ func TestDecodeEveryKey(t *testing.T) {
 		Forge: Forge{Keys: []string{"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}, PushCert: true, ClockSkew: time.Minute,
 		Allow:          []string{"0123456789abcdef0123456789abcdef"},
 		ExpungeSigners: []string{"op@example.com", "bob@example.com"}, ExpungeQuorum: 2,
-		Baseline:   []string{"a123456789012345678901234567890123456789"},
-		RelayTypes: []string{"ACK"}, RelayClock: 2 * time.Minute, NonceRefs: true, FreezeMinutes: 5,
+		QuorumOf: []string{"op@example.com", "bob@example.com", "eve@example.com"}, QuorumTrust: 3, QuorumRecovery: []string{"rescue@example.com"},
+		QuorumRelays: []QuorumRelay{{Threads: []string{"prod-*"}, Types: []string{"DECISIONS"}, Count: 2}},
+		Baseline:     []string{"a123456789012345678901234567890123456789"},
+		RelayTypes:   []string{"ACK"}, RelayClock: 2 * time.Minute, NonceRefs: true, FreezeMinutes: 5,
 		DeniedAuthors: []string{"*@example.org"}, PathKey: finding.Error,
 		Bundles:  []Bundle{{Format: "rig", Source: "src", Output: "out.rigbundle", Name: "n", Version: "1.0", Root: "r", Signer: "s", Options: map[string]string{"form": "openrig-0.4", "drop-services": "true"}}},
 		MaxLines: 10,

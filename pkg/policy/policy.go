@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bmatcuk/doublestar/v4"
+
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -54,6 +56,11 @@ type Policy struct {
 
 	ExpungeSigners []string // principals that may take bodies of messages out
 	ExpungeQuorum  int      // how many of them it takes
+
+	QuorumOf       []string      // principals of whom several must stand for something
+	QuorumTrust    int           // how many for a change of policy, signers or revocations
+	QuorumRecovery []string      // principals of whom one is enough for that
+	QuorumRelays   []QuorumRelay // for which relays how many must
 
 	// Baseline names commits whose history counts as accepted, whatever it
 	// holds. Only a server's own policy has any.
@@ -100,6 +107,29 @@ func (b Bundle) BasePath() string {
 	}
 	name, _, _ := strings.Cut(rest, ":")
 	return name
+}
+
+// A QuorumRelay says how many people must stand for relays.
+type QuorumRelay struct {
+	Threads []string // doublestar globs; none: of any thread
+	Types   []string // none: of any type
+	Count   int
+}
+
+// RelayQuorum returns how many people must stand for a relay of a type in a
+// thread, the most that any row of quorum.relays wants; 1 where none does.
+func (p *Policy) RelayQuorum(thread, typ string) int {
+	want := 1
+	for _, q := range p.QuorumRelays {
+		fits := len(q.Threads) == 0 || slices.ContainsFunc(q.Threads, func(glob string) bool {
+			ok, _ := doublestar.Match(glob, thread)
+			return ok
+		})
+		if fits && (len(q.Types) == 0 || slices.Contains(q.Types, typ)) {
+			want = max(want, q.Count)
+		}
+	}
+	return want
 }
 
 // Default returns the policy of a repository without a policy file.

@@ -39,6 +39,7 @@ var rules = [...]Rule{
 	{"signer-identity", finding.Error, FromRepository},
 	{"sender-key", finding.Error, FromRepository},
 	{"signers-change", finding.Error, FromServer},
+	{"quorum", finding.Error, FromServer},
 	{"commit-clock", finding.Error, FromRepository},
 	{"push-cert", finding.Error, FromRepository},
 	{"relay-suffix", finding.Error, FromServer},

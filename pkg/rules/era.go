@@ -185,7 +185,7 @@ func (e *eras) follow(n int32, parents []int32) {
 }
 
 // authority are the rules that say whether a commit may change who is trusted.
-var authority = []string{"commit-signed", "signer-identity", "signers-change"}
+var authority = []string{"commit-signed", "signer-identity", "signers-change", "quorum"}
 
 // passed begins a new era after a commit that changed who is trusted and was
 // accepted.

@@ -75,6 +75,8 @@ var registry = [...]Rule{
 		"if signers list rig ids", judge{entry: (*pass).senderKey}},
 	{named("signers-change"), everywhere, "policy and signers are changed only by a commit that the old signers accept",
 		judge{commit: (*pass).signersChange}},
+	{named("quorum"), ofCommits, "as many people stand for a change of policy or signers, or for a relay, as the policy wants",
+		judge{commit: (*pass).quorumOfTrust, entry: (*pass).quorumOfRelay}},
 	{named("commit-clock"), atServer, "the committer date is neither ahead of the clock nor before its parent's",
 		judge{commit: (*pass).commitClock}},
 	{named("push-cert"), 1 << PreReceive, "the push carries a good push certificate, where the policy requires one", judge{}},

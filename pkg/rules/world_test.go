@@ -73,6 +73,7 @@ type draft struct {
 	at                time.Time
 	key               *testkeys.Key
 	raw               func([]byte) []byte
+	said              string // at the end of the message
 }
 
 type edit func(*world, *draft)
@@ -111,6 +112,9 @@ func signed(k *testkeys.Key) edit { return func(_ *world, d *draft) { d.key = k 
 // at says when, counted from the begin.
 func at(after time.Duration) edit { return func(_ *world, d *draft) { d.at = began.Add(after) } }
 
+// ending adds to the message of the commit.
+func ending(text string) edit { return func(_ *world, d *draft) { d.said += text } }
+
 // raw changes the bytes of the commit.
 func raw(change func([]byte) []byte) edit { return func(_ *world, d *draft) { d.raw = change } }
 
@@ -144,7 +148,7 @@ func (w *world) commit(name string, edits ...edit) string {
 	stamp := fmt.Sprintf(" %d +0000", d.at.Unix())
 	payload := testkeys.Commit{Tree: w.writeTree(files), Parents: d.parents, Author: d.author + stamp,
 		Committer: d.committer + stamp,
-		Message:   name + "\n"}.Bytes()
+		Message:   name + "\n" + d.said}.Bytes()
 	if d.key != nil {
 		payload = testkeys.SignCommit(payload, d.key)
 	}
@@ -343,6 +347,7 @@ var plays = map[string][]play{
 	"fast-forward":    fastForwardPlays,
 	"hidden-text":     hiddenTextPlays,
 	"outside-thread":  outsidePlays,
+	"quorum":          quorumPlays,
 	"references":      referencesPlays,
 	"relay-author":    relayAuthorPlays,
 	"relay-clock":     relayClockPlays,

@@ -31,7 +31,7 @@ func expunge(ctx context.Context, env *hooks.Env, f cli.Line) int {
 		return fail(env, "expunge", err)
 	}
 	defer repo.Close()
-	x := &expunger{ctx: ctx, env: env, repo: repo, line: f}
+	x := &expunger{task: task{ctx: ctx, env: env, repo: repo, line: f}}
 	switch err := x.run(); {
 	case errors.Is(err, errRefused):
 		return report.ExitFindings
@@ -41,11 +41,16 @@ func expunge(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	return report.ExitClean
 }
 
-type expunger struct {
+// A task is what a command has to work with that makes commits.
+type task struct {
 	ctx  context.Context
 	env  *hooks.Env
 	repo *gitrepo.Repo
 	line cli.Line
+}
+
+type expunger struct {
+	task
 
 	branch, head string // that the commit is made on
 	ref, root    string // see hooks.Pushed
@@ -127,7 +132,7 @@ func (x *expunger) run() error {
 }
 
 // file is the path of a file that a flag names.
-func (x *expunger) file(name string) string {
+func (x *task) file(name string) string {
 	if filepath.IsAbs(name) {
 		return name
 	}
@@ -214,7 +219,7 @@ func (x *expunger) first() (string, error) {
 }
 
 // git runs git to its end; one that fails is an error.
-func (x *expunger) git(stdin []byte, env []string, args ...string) (string, error) {
+func (x *task) git(stdin []byte, env []string, args ...string) (string, error) {
 	if stdin == nil {
 		stdin = []byte{}
 	}

@@ -116,6 +116,21 @@ git config rigward.attestKey names; post-receive starts it.`,
 					{Name: "--beat", Value: "TIME", Help: "sign that nothing happened, where the last statement is older than that"}},
 			},
 			{
+				Name: "approve", Short: "show what others have to sign, and add what they signed", Words: []cli.Word{{Name: "commit"}},
+				Usage: []string{"approve [COMMIT]", "approve [COMMIT] --write FILE", "approve [COMMIT] --approval FILE..."},
+				Long: `Where the policy wants that several people stand for a change of policy or
+signers, or for a relay (quorum), shows what COMMIT (HEAD) changes. --write
+writes the text that each of the others signs who stands for it:
+ssh-keygen -Y sign -n rigward-approval -f KEY FILE. --approval puts their
+signatures into the commit, which is made and signed anew.`,
+				Flags: []cli.Flag{
+					{Name: "--ref", Value: "REF", Help: "where it is to be pushed; default what the branch is pushed to"},
+					{Name: "--on", Value: "COMMIT", Help: "what it was made on first, if its parent is another one now"},
+					{Name: "--write", Value: "FILE", Help: "write the text that others are to sign"},
+					{Name: "--approval", Value: "FILE", Many: true, Help: "a signature of the text by somebody else"},
+				},
+			},
+			{
 				Name: "explain", Short: "tell what a rule demands, or what is guarded", Words: []cli.Word{{Name: "rule"}},
 				Usage: []string{"explain RULE | --list | --policy-schema", "explain --guarded [--server DIR]"},
 				Long:  "Tells what a rule demands, why, and how to repair what breaks it.",

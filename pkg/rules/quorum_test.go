@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rigward/rigward/internal/test/testkeys"
 	"github.com/rigward/rigward/pkg/envelope"
@@ -69,6 +70,9 @@ func (w *world) approved(name string, v vote, edits ...edit) string {
 	w.tip, w.made = tip, made
 	return w.commit(name, append(slices.Clone(edits), ending("\n"+block))...)
 }
+
+// takes makes the committer date later than the author date.
+func takes(d time.Duration) edit { return func(_ *world, x *draft) { x.later = d } }
 
 func changesSigners(text string) []edit {
 	return []edit{signed(keyOp), put(".bridge/allowed_signers", signers+text)}
@@ -229,6 +233,14 @@ var quorumPlays = []play{
 		w.policy = twoForRelay
 		w.approved("c", vote{by: []*testkeys.Key{keyBob}}, w.theDecision()...)
 	}},
+	{name: "two who took an hour", make: func(w *world) {
+		w.policy = twoForRelay
+		w.approved("c", vote{by: []*testkeys.Key{keyBob}}, append(w.theDecision(), takes(20*time.Minute))...)
+	}},
+	{name: "one who took an hour", make: func(w *world) {
+		w.commit("c", append(w.theDecision(), takes(20*time.Minute))...)
+	}, want: []string{"error relay-clock t-one/RELAY-" + nonce1 + ".md:10:14 @c: attested_at is 1200 s (20m0s) before the committer date " +
+		"2026-01-05T09:22:00Z, at most 600 s (10m0s) apart are allowed | relay again: rig-bridge relay"}},
 	{name: "one stands for a relay", make: func(w *world) {
 		w.policy = twoForRelay
 		w.commit("c", w.theDecision()...)

@@ -73,7 +73,8 @@ type draft struct {
 	at                time.Time
 	key               *testkeys.Key
 	raw               func([]byte) []byte
-	said              string // at the end of the message
+	said              string        // at the end of the message
+	later             time.Duration // the committer date is than the author date
 }
 
 type edit func(*world, *draft)
@@ -147,7 +148,7 @@ func (w *world) commit(name string, edits ...edit) string {
 	}
 	stamp := fmt.Sprintf(" %d +0000", d.at.Unix())
 	payload := testkeys.Commit{Tree: w.writeTree(files), Parents: d.parents, Author: d.author + stamp,
-		Committer: d.committer + stamp,
+		Committer: d.committer + fmt.Sprintf(" %d +0000", d.at.Add(d.later).Unix()),
 		Message:   name + "\n" + d.said}.Bytes()
 	if d.key != nil {
 		payload = testkeys.SignCommit(payload, d.key)

@@ -21,7 +21,7 @@ import (
 // arguments themselves, as git and Gerrit give them.
 var actions = map[string]func(ctx context.Context, env *hooks.Env, l cli.Line) int{
 	"check": check, "expunge": expunge, "install": install, "uninstall": uninstall, "doctor": doctor, "accept": accept,
-	"keys": keys, "explain": explain, "index": index, "demo": demo, "self-check": selfCheck, "serve": serve, "approve": approve, "attest": attestation,
+	"keys": keys, "explain": explain, "index": index, "demo": demo, "self-check": selfCheck, "serve": serve, "approve": approve, "attest": attestation, "witness": witness,
 }
 
 // Main runs the program. Args[0] is the name it was called by.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rigward/rigward/cmd/internal/handover"
@@ -19,6 +20,7 @@ import (
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/attest"
 	"github.com/rigward/rigward/internal/cli"
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -216,7 +218,7 @@ func (a *attestor) verify(ctx context.Context) (int, error) {
 	var chain attest.Chain
 	updates, had := 0, map[string]map[string]bool{}
 	since, from := a.flags.Get("--since"), int64(0)
-	found, err := chain.Verify(ctx, a.repo, tip, keys, func(s *attest.Signed) {
+	found, err := chain.Verify(ctx, attest.Git(a.repo), tip, keys, func(s *attest.Signed) {
 		for _, m := range s.Predicate.Update.Moves {
 			if had[m.Ref] == nil {
 				had[m.Ref] = map[string]bool{}
@@ -237,6 +239,11 @@ func (a *attestor) verify(ctx context.Context) (int, error) {
 		return 0, &policy.Undecided{Message: "no statement has the digest " + finding.QuoteMax(since, 80)}
 	}
 	found = append(found, chain.Ends()...)
+	seen, err := a.witnessed(ctx, &attest.Memory{Chain: chain})
+	if err != nil {
+		return 0, err
+	}
+	found = append(found, seen...)
 	more, err := a.against(ctx, &chain, had)
 	if err != nil {
 		return 0, err
@@ -264,6 +271,111 @@ func (a *attestor) verify(ctx context.Context) (int, error) {
 	}
 	fmt.Fprintf(a.env.Stdout, "attest: clean: %s, repository %s, digest %s\n", what, chain.Repository, chain.Last)
 	return report.ExitClean, nil
+}
+
+// witnessed compares a chain with what the witnesses have published that
+// rigward.witness names.
+func (a *attestor) witnessed(ctx context.Context, m *attest.Memory) (found []attest.Problem, err error) {
+	lines, err := a.repo.Config("rigward.witness")
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range lines {
+		key, file, _ := strings.Cut(line, " ")
+		data, err := keyFile(a.repo.CommonDir(), file)
+		var seen *attest.Seen
+		if err == nil {
+			seen, err = attest.OpenNote(data, key)
+		}
+		if err != nil {
+			return nil, &policy.Undecided{Message: "the note of a witness in " + finding.Quote(file) + " is of no use: " + finding.Clean(err.Error()), Cause: err}
+		}
+		text := ""
+		if seen.Origin != m.Origin() {
+			text = "it saw the chain " + finding.QuoteMax(seen.Origin, 80)
+		} else if text, err = m.Check(ctx, attest.Git(a.repo), seen.Head); err != nil {
+			return nil, err
+		}
+		if text != "" {
+			name, _, _ := strings.Cut(key, "+")
+			found = append(found, attest.Problem{Sequence: -1, Message: "the witness " + finding.QuoteMax(name, 60) + ": " + text})
+		}
+	}
+	return found, nil
+}
+
+// witness follows a chain and cosigns its head, where it continues all that was seen
+// before (docs/spec/attestation.md#witness).
+func witness(ctx context.Context, env *hooks.Env, f cli.Line) int {
+	repo, err := repository(ctx, env, f)
+	if err != nil {
+		return fail(env, "witness", err)
+	}
+	defer repo.Close()
+	a := &attestor{env: env, flags: f, repo: repo}
+	data, err := keyFile(env.Dir, f.Get("--sign"))
+	var key *attest.Key
+	if err == nil {
+		key, err = attest.ParseKey(data)
+	}
+	if err != nil {
+		return fail(env, "witness", &policy.Undecided{Message: "the key " + finding.Quote(f.Get("--sign")) + " is of no use: " + finding.Clean(err.Error()),
+			Hint: "ssh-keygen -t ed25519 -N '' -f KEY", Cause: err})
+	}
+	code, err := a.witness(ctx, key, f.Get("--name"))
+	if err != nil {
+		return fail(env, "witness", err)
+	}
+	return code
+}
+
+func (a *attestor) witness(ctx context.Context, key *attest.Key, name string) (int, error) {
+	keys, err := a.keys(ctx)
+	if err != nil {
+		return 0, err
+	}
+	tip, _, err := a.repo.Ref(attest.Ref)
+	if err != nil {
+		return 0, err
+	}
+	file := filepath.Join(a.repo.CommonDir(), "rigward", "attest-seen", "witness.json")
+	m, err := attest.ReadMemory(file)
+	if err != nil {
+		return 0, err
+	}
+	if tip == "" && m.Size == 0 {
+		return 0, &policy.Undecided{Message: "there is no " + attest.Ref, Hint: "git fetch origin +" + attest.Ref + ":" + attest.Ref}
+	}
+	found, gaps, err := m.Follow(ctx, attest.Git(a.repo), tip, keys)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range append(found, gaps...) {
+		fmt.Fprintf(a.env.Stderr, "witness: %s\n", p)
+	}
+	if len(found) > 0 {
+		return report.ExitFindings, nil
+	}
+	// It is remembered before anybody gets it.
+	if err := m.Write(file); err != nil {
+		return 0, err
+	}
+	note, err := m.Witnessed(a.repo, key, name, a.env.Now())
+	if err != nil {
+		return 0, &policy.Undecided{Message: err.Error()}
+	}
+	if out := a.flags.Get("--out"); out != "" {
+		if !filepath.IsAbs(out) {
+			out = filepath.Join(a.env.Dir, out)
+		}
+		if err := files.Replace(out, note, 0o644); err != nil {
+			return 0, err
+		}
+		fmt.Fprintln(a.env.Stdout, key.VKey(name))
+		return report.ExitClean, nil
+	}
+	_, err = a.env.Stdout.Write(note)
+	return report.ExitClean, err
 }
 
 // against compares a chain with the repository at hand: whose it is, and what its

@@ -131,6 +131,19 @@ signatures into the commit, which is made and signed anew.`,
 				},
 			},
 			{
+				Name: "witness", Short: "cosign the head of a server's attestations",
+				Usage: []string{"witness --name NAME --sign KEY [--out FILE]"},
+				Long: `Verifies the chain in refs/rigward/attestations, which must continue all that this
+clone has seen of it, and cosigns its head with the private key KEY, as C2SP's
+tlog-cosignature says. With --out the note goes to FILE, and what others put into
+git config rigward.witness, before the FILE they read, to standard output.`,
+				Flags: []cli.Flag{
+					{Name: "--name", Value: "NAME", Required: true, Help: "of the witness, such as example.com/w1"},
+					{Name: "--sign", Value: "KEY", Required: true, Help: "its private key, of type ed25519"},
+					{Name: "--key", Value: "FILE", Many: true, Help: "public keys whose statements count"},
+					{Name: "--out", Value: "FILE", Help: "where the note goes, standard output by default"}},
+			},
+			{
 				Name: "explain", Short: "tell what a rule demands, or what is guarded", Words: []cli.Word{{Name: "rule"}},
 				Usage: []string{"explain RULE | --list | --policy-schema", "explain --guarded [--server DIR]"},
 				Long:  "Tells what a rule demands, why, and how to repair what breaks it.",

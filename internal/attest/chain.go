@@ -31,6 +31,7 @@ type Problem struct {
 	Sequence int64  // of the statement, -1 for the chain as a whole
 	Ref      string // "" for none
 	Message  string
+	Gap      bool // it is the server's own word that nobody was asked
 }
 
 // String tells it in one line.
@@ -65,11 +66,11 @@ func (c *Chain) Add(line []byte, keys Keys) (*Signed, []Problem) {
 	if err != nil {
 		c.Size++
 		c.Last = ""
-		return nil, []Problem{{c.Size - 1, "", "it was altered: " + err.Error()}}
+		return nil, []Problem{{Sequence: c.Size - 1, Message: "it was altered: " + err.Error()}}
 	}
 	var found []Problem
 	bad := func(ref, format string, args ...any) {
-		found = append(found, Problem{c.Size, ref, fmt.Sprintf(format, args...)})
+		found = append(found, Problem{Sequence: c.Size, Ref: ref, Message: fmt.Sprintf(format, args...)})
 	}
 	switch key, verdict := keys.Judge(s.KeyID); {
 	case verdict == unknown:
@@ -107,6 +108,7 @@ func (c *Chain) Add(line []byte, keys Keys) (*Signed, []Problem) {
 		}
 		if u.Kind == kindGap {
 			bad(m.Ref, "it moved from %s to %s, and no gate was asked", short(m.Old), short(m.New))
+			found[len(found)-1].Gap = true
 		}
 		if c.At[m.Ref] = m.New; zero(m.New) {
 			delete(c.At, m.Ref)
@@ -121,7 +123,7 @@ func (c *Chain) Add(line []byte, keys Keys) (*Signed, []Problem) {
 // Ends returns what is wrong with a chain if nothing more comes.
 func (c *Chain) Ends() (found []Problem) {
 	for _, n := range c.Doubt {
-		found = append(found, Problem{n, "", "it is signed by a revoked key, and none that counts follows it"})
+		found = append(found, Problem{Sequence: n, Message: "it is signed by a revoked key, and none that counts follows it"})
 	}
 	return found
 }

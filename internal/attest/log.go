@@ -29,6 +29,35 @@ const (
 	fileTime = time.Minute
 )
 
+// A Source has chains by the ids of their last commits.
+type Source interface {
+	// Follows reports whether one chain is the beginning of another, by their
+	// commits alone; false where the first one is not there.
+	Follows(ctx context.Context, old, tip string) (bool, error)
+	// Lines gives the statements of the commits that tip has and since, "" for
+	// none, has not, oldest first.
+	Lines(ctx context.Context, tip, since string, each func(commit string, parents int, lines [][]byte) error) error
+}
+
+// Git is the Source that a repository is.
+func Git(repo *gitrepo.Repo) Source { return gitSource{repo} }
+
+type gitSource struct{ repo *gitrepo.Repo }
+
+// Follows implements Source.
+func (g gitSource) Follows(ctx context.Context, old, tip string) (bool, error) {
+	types, err := g.repo.Has([]string{old})
+	if err != nil || types[0] != "commit" {
+		return false, err
+	}
+	return g.repo.IsAncestor(ctx, old, tip)
+}
+
+// Lines implements Source.
+func (g gitSource) Lines(ctx context.Context, tip, since string, each func(commit string, parents int, lines [][]byte) error) error {
+	return read(ctx, g.repo, tip, since, each)
+}
+
 // read gives the lines of the commits that tip has and since, "" for none, has
 // not, oldest first.
 func read(ctx context.Context, repo *gitrepo.Repo, tip, since string, each func(commit string, parents int, lines [][]byte) error) error {
@@ -70,13 +99,13 @@ func fileOf(repo *gitrepo.Repo, commit, name string) ([]byte, error) {
 
 // Verify reads a chain, or what of it follows c, up to a commit, and returns what
 // is wrong with it. seen, if not nil, gets every statement.
-func (c *Chain) Verify(ctx context.Context, repo *gitrepo.Repo, tip string, keys Keys, seen func(*Signed)) (found []Problem, err error) {
-	err = read(ctx, repo, tip, c.Tip, func(commit string, parents int, lines [][]byte) error {
+func (c *Chain) Verify(ctx context.Context, src Source, tip string, keys Keys, seen func(*Signed)) (found []Problem, err error) {
+	err = src.Lines(ctx, tip, c.Tip, func(commit string, parents int, lines [][]byte) error {
 		if parents > 1 || parents == 0 && c.Size > 0 {
-			found = append(found, Problem{c.Size, "", "commit " + short(commit) + " of the chain joins two chains"})
+			found = append(found, Problem{Sequence: c.Size, Message: "commit " + short(commit) + " of the chain joins two chains"})
 		}
 		if len(lines) == 0 {
-			found = append(found, Problem{c.Size, "", "commit " + short(commit) + " of the chain has no statement"})
+			found = append(found, Problem{Sequence: c.Size, Message: "commit " + short(commit) + " of the chain has no statement"})
 		}
 		for _, line := range lines {
 			s, bad := c.Add(line, keys)

@@ -122,7 +122,7 @@ func (w *work) open(ctx context.Context) error {
 			return &policy.Undecided{Message: "the attestations were replaced: " + Ref + " at " + short(tip) + " does not follow " + short(w.Chain.Tip), Hint: "put the ref back"}
 		}
 	}
-	found, err := w.Chain.Verify(ctx, w.Repo, tip, w.keys, func(s *Signed) {
+	found, err := w.Chain.Verify(ctx, Git(w.Repo), tip, w.keys, func(s *Signed) {
 		for _, m := range s.Predicate.Update.Moves {
 			w.used[(&pending{Push: s.Predicate.Update.Push, Move: m}).key()] = true
 		}
@@ -318,7 +318,7 @@ func (w *work) add(ctx context.Context, drafts []draft) error {
 		}
 		lines = append(lines, line)
 	}
-	checkpoint, err := w.Key.Checkpoint(&next)
+	checkpoint, err := w.Key.checkpoint(&next)
 	if err != nil {
 		return err
 	}

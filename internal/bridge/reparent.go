@@ -305,7 +305,7 @@ func encodingOf(c *gitrepo.Commit) string {
 
 // closing matches the message of close, whose file never gets another name.
 var closing = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^RESOLUTION: [a-z0-9-]+ (completed|cancelled)\n?$`)
+	return regexp.MustCompile(`^RESOLUTION: [a-z0-9-]+ (completed|cancelled)(\n|$)`)
 })
 
 // withFile stores the tree of a commit plus one regular file in a directory

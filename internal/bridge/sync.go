@@ -459,11 +459,26 @@ func (r *run) syncOnce() (*syncObject, error) {
 			return nil, fail(codeRuntime, "nothing was fetched from %s yet", quote(t.label())).withHint("rig-bridge sync")
 		}
 	} else {
+		follows, err := w.follows()
+		if err != nil {
+			return nil, err
+		}
+		var before []sighting
+		if follows {
+			if before, err = w.witnessed(); err != nil {
+				return nil, err
+			}
+		}
 		if theirs, err = w.fetch(r.ctx, t); err != nil {
 			return nil, err
 		}
 		if err := w.refresh(r.ctx); err != nil {
 			return nil, err
+		}
+		if follows {
+			if err := r.attested(w, t, before, head, theirs); err != nil {
+				return nil, err
+			}
 		}
 	}
 	o, err := r.compare(w, t, head, seen, theirs)

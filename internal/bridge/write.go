@@ -520,8 +520,12 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 	if err != nil {
 		return "", err
 	}
+	seen, err := w.told()
+	if err != nil {
+		return "", err
+	}
 	args = append(append(args, untended...), safe...)
-	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--cleanup=verbatim", "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n"), Timeout: localTime}
+	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--cleanup=verbatim", "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n" + seen), Timeout: localTime}
 	if d.signed {
 		c.Args = append(c.Args, "-S")
 	}

@@ -173,6 +173,7 @@ func TestAttestations(t *testing.T) {
 			return "true"
 		}
 		// Statements are made by who post-receive starts: wait for them.
+		command = strings.Replace(command, "rig-bridge sync", "rig-hook attest sign --server ~/team.git >/dev/null && rig-bridge sync", 1)
 		return strings.Replace(command, "git fetch -q origin refs/rigward", "rig-hook attest sign --server ~/team.git >/dev/null && git fetch -q origin refs/rigward", 1)
 	}
 	played, steps, err := s.Play(string(data))

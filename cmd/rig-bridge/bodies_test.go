@@ -104,6 +104,7 @@ func TestScaffoldThatNobodyEdited(t *testing.T) {
 		"as it was made":           {made, "is as `rig-bridge new` made it"},
 		"white space only":         {strings.ReplaceAll(made, "\n\n", "\n\n\n") + "  \n", "is as `rig-bridge new` made it"},
 		"with a recipient only":    {strings.Replace(made, `"?"`, "peer", 1), "is as `rig-bridge new` made it"},
+		"the heading only":         {front + "\n# t-one\n", "is as `rig-bridge new` made it"},
 		"emptied":                  {front + "\n", "is as `rig-bridge new` made it"},
 		"YAML that does not parse": {strings.Replace(made, "type: REQUEST", "type: [REQUEST", 1) + "Please.\n", "cannot be sent"},
 		"from another rig":         {strings.Replace(made, "from: rig-a", "from: rig-b", 1) + "Please.\n", `it is from "rig-b"`},
@@ -142,6 +143,10 @@ func TestScaffoldThatNobodyEdited(t *testing.T) {
 			!strings.Contains(o.stdout, "file=t-one/REQUEST.md") {
 			t.Error(i, o, w.git("a", "show", "HEAD"))
 		}
+	}
+	// What the scaffold says of itself is not sent along.
+	if text := w.git("a", "show", "--format=", "HEAD"); strings.Contains(text, "What is asked") {
+		t.Error(text)
 	}
 	// Two bodies are one too many.
 	w.ok("a", "new", "t-two")

@@ -21,6 +21,7 @@ type inboxed struct {
 	Items                    []struct {
 		Path, From, Type string
 		Why              []string
+		Acknowledged     bool
 		Verdict          struct{ State string }
 	}
 	Refused []struct {
@@ -384,6 +385,41 @@ func TestWaitFetchesFirst(t *testing.T) {
 	}
 }
 
+// TestAcknowledged: what the rig has acknowledged says so while it is still its turn;
+// an ACK that somebody else made in its name counts for nothing.
+func TestAcknowledged(t *testing.T) {
+	w := talking(t)
+	acked := func() (out string) {
+		for _, i := range w.box("b", "inbox").Items {
+			out += fmt.Sprintf("%s %t\n", i.Path, i.Acknowledged)
+		}
+		return out
+	}
+	w.ok("b", "read", "t-one")
+	w.ok("b", "read", "t-two")
+	if got := acked(); got != "t-two/REQUEST.md false\nt-one/STATE.md false\n" && got != "t-one/STATE.md false\nt-two/REQUEST.md false\n" {
+		t.Error(got)
+	}
+	w.ok("b", "ack", "t-two")
+	if got := acked(); !strings.Contains(got, "t-two/REQUEST.md true") || !strings.Contains(got, "t-one/STATE.md false") {
+		t.Error(got)
+	}
+	w.ok("b", "inbox").says(t, 0, "message=t-two/REQUEST.md type=REQUEST from=rig-a why=turn verdict=unsigned acknowledged=true")
+	// Somebody's ACK in its name, past the gates.
+	w.git("a", "pull", "-q")
+	w.commitFiles("a", map[string]string{".bridge/allowed_signers": w.operator("op"), ".bridge/policy.yaml": "version: 1\nrequire-signed: all\n"})
+	text := strings.NewReplacer("thread: t-two", "thread: t-one", w.bodyHash("b/t-two/REQUEST.md"), w.bodyHash("b/t-one/STATE.md")).Replace(w.read("b/t-two/ACK.md"))
+	w.write("a/t-one/ACK.md", text)
+	w.git("a", "add", "t-one")
+	w.git("a", "commit", "-q", "-m", "ACK: forged")
+	w.git("a", "push", "-q")
+	w.git("b", "pull", "-q")
+	w.ok("b", "thread", "t-one").says(t, 0, "refused by the rules commit-signed")
+	if got := acked(); !strings.Contains(got, "t-two/REQUEST.md true") || !strings.Contains(got, "t-one/STATE.md false") {
+		t.Error(got)
+	}
+}
+
 // TestWaitWatchesRemote: a remote in this file system is looked at and not asked
 // again and again; what comes by any other one is found by asking.
 func TestWaitWatchesRemote(t *testing.T) {
@@ -428,6 +464,30 @@ func TestEmptyServer(t *testing.T) {
 	w.ok("a", "send", "REQUEST", "--thread", "t-first", "--to", "rig-b", "--open", "--tldr", "first").says(t, 0, "file=t-first/REQUEST.md")
 	if err := cmd.Wait(); err != nil || !strings.Contains(out.String(), `"path":"t-first/REQUEST.md"`) {
 		t.Errorf("%v %s", err, &out)
+	}
+	// A clone from before the first message joins in with its own, and keeps what
+	// is in the way of that.
+	w.git(".", "init", "-q", "--bare", "-b", "main", "origin2.git")
+	w.git(".", "clone", "-q", "origin2.git", "c")
+	w.git(".", "clone", "-q", "origin2.git", "d")
+	for _, dir := range []string{"c", "d"} {
+		w.git(dir, "config", "user.name", dir)
+		w.git(dir, "config", "user.email", dir+"@example.com")
+		w.ok(dir, "init", "--rig-id", "rig-"+dir, "--no-hooks")
+	}
+	w.ok("c", "send", "REQUEST", "--thread", "t-first", "--to", "rig-d", "--open", "--tldr", "first")
+	w.write("d/t-first/REQUEST.md", "mine\n")
+	w.run("d", "send", "REQUEST", "--thread", "t-second", "--to", "rig-c", "--open", "--tldr", "second").keeps(t, 1, "cannot be taken first", "hint: rig-bridge sync")
+	if _, err := os.Stat(w.path("d/t-second")); err == nil || w.read("d/t-first/REQUEST.md") != "mine\n" {
+		t.Error("a refused message left something")
+	}
+	os.RemoveAll(w.path("d/t-first"))
+	w.ok("d", "send", "REQUEST", "--thread", "t-second", "--to", "rig-c", "--open", "--tldr", "second").says(t, 0, "file=t-second/REQUEST.md")
+	if log := w.git("origin2.git", "log", "--format=%s", "main"); log != "REQUEST: second\nREQUEST: first\n" {
+		t.Errorf("%q", log)
+	}
+	if status := w.git("d", "status", "--porcelain"); status != "" {
+		t.Error(status)
 	}
 	w.git("a", "config", "branch.main.merge", "refs/heads/typo")
 	w.run("a", "sync").keeps(t, 2, "git fetch failed")

@@ -243,6 +243,7 @@ func TestUnsignedInWords(t *testing.T) {
 	again := []string{"init", "--rig-id", "rig-a", "--no-hooks"}
 	o := w.ok("a", again...)
 	o.says(t, 0, "user.name and user.email must be set")
+	w.ok("a", "init", "--rig-id", "rig-a", "--no-hooks", "--json").says(t, 0, `"notes":["user.`)
 	w.shell("a", command(o, "must be set before a message can be sent: `"))
 	sign := command(w.ok("a", again...), "to sign them: `")
 	if o := w.ok("a", again...); strings.Contains(o.stderr, "must be set") {

@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -181,4 +185,60 @@ func TestWriteThrough(t *testing.T) {
 			t.Errorf("the server has %s commits", n)
 		}
 	})
+}
+
+// TestTurnOfInbox: whose turn it is, the inbox says as the database does.
+func TestTurnOfInbox(t *testing.T) {
+	_, clone := server(t, "team", "")
+	r := &rig{Repo: clone, bin: programs(t)}
+	random := rand.New(rand.NewPCG(7, 9))
+	rigs := []string{"rig-a", "rig-b", "rig-c"}
+	types := []string{"REQUEST", "HANDOFF", "RESPONSE", "ACK", "ACK", "STATE", "RESULT", "RESOLUTION"}
+	for round := range 12 {
+		files := map[string]string{}
+		for range 4 {
+			thread, typ := fmt.Sprintf("t-%d", random.IntN(14)), types[random.IntN(len(types))]
+			from := random.IntN(3)
+			files[fmt.Sprintf("%s/%s-%d.md", thread, typ, round+2)] = say(typ, thread, rigs[from], rigs[(from+1+random.IntN(2))%3], fmt.Sprint(round))
+		}
+		clone.Commit(fmt.Sprint(round), files)
+	}
+	clone.Run("push", "-q", "origin", "main")
+	turns := 0
+	for _, id := range rigs {
+		clone.Write(".bridge/config.yaml", "rig_id: "+id+"\ncontrol_plane: control.db\n")
+		must(t, clone, "record")
+		var asked struct {
+			Rows []struct{ Thread, Filename string }
+		}
+		var box struct {
+			Items []struct {
+				ThreadID string `json:"thread_id"`
+				File     string
+				Why      []string
+			}
+		}
+		for into, text := range map[any]string{&asked: must(t, clone, "query", "turn", "--to", "me", "--json"), &box: r.ok(t, "inbox", "--json", "--limit", "1000")} {
+			if err := json.Unmarshal([]byte(text), into); err != nil {
+				t.Fatalf("%v: %s", err, text)
+			}
+		}
+		var want, got []string
+		for _, row := range asked.Rows {
+			want = append(want, row.Thread+"/"+row.Filename)
+		}
+		for _, i := range box.Items {
+			if slices.Contains(i.Why, "turn") {
+				got = append(got, i.ThreadID+"/"+i.File)
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if turns += len(got); !slices.Equal(got, want) {
+			t.Errorf("%s: the inbox says %s, the database %s", id, got, want)
+		}
+	}
+	if turns < 5 {
+		t.Errorf("only %d turns were compared", turns)
+	}
 }

@@ -66,17 +66,18 @@ var tools = []tool{
 
 // An item is a message of inbox and wait, without what its sender wrote freely.
 type item struct {
-	Path        string    `json:"path"`
-	From        string    `json:"from"`
-	Recipients  []string  `json:"recipients"`
-	Type        string    `json:"type"`
-	StatusClass string    `json:"status_class"`
-	Relay       bool      `json:"relay,omitempty"`
-	Why         []string  `json:"why"`
-	Verdict     *judgment `json:"verdict"`
-	BodyHash    string    `json:"body_hash"`
-	InReplyTo   string    `json:"in_reply_to,omitempty"`
-	AgeSeconds  *int      `json:"age_seconds,omitempty"`
+	Path         string    `json:"path"`
+	From         string    `json:"from"`
+	Recipients   []string  `json:"recipients"`
+	Type         string    `json:"type"`
+	StatusClass  string    `json:"status_class"`
+	Relay        bool      `json:"relay,omitempty"`
+	Why          []string  `json:"why"`
+	Acknowledged bool      `json:"acknowledged,omitempty"`
+	Verdict      *judgment `json:"verdict"`
+	BodyHash     string    `json:"body_hash"`
+	InReplyTo    string    `json:"in_reply_to,omitempty"`
+	AgeSeconds   *int      `json:"age_seconds,omitempty"`
 }
 
 type judgment struct {

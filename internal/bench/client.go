@@ -170,6 +170,23 @@ func (b *clients) measure(repo string, n int, kind string) error {
 		}
 		row(strings.Join(args, " "), s, verdict(s.ours-start.ours <= bar.thread, fmt.Sprintf("start + %s (is + %s)", bar.thread, show(s.ours-start.ours)), s))
 	}
+	// The inbox of the rig to which all messages are, none of them read.
+	config := filepath.Join(repo, ".bridge", "config.yaml")
+	own, err := os.ReadFile(config)
+	if err == nil {
+		err = os.WriteFile(config, []byte("rig_id: windows-5080\n"), 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	inbox, err := b.compare(repo, n, []string{"inbox"}, nil)
+	if err == nil {
+		err = os.WriteFile(config, own, 0o644)
+	}
+	if err != nil {
+		return err
+	}
+	row("inbox, all unread", inbox, "")
 	script := "f=" + thread + "/z$$.md && cp " + thread + "/REQUEST.md $f && git add $f && git commit -q -m m"
 	s, err := b.compare(repo, n, []string{"send", "ACK", "--thread", thread, "--to", "peer", "--no-push", "--body-file", filepath.Join(b.dir, "body")}, []string{"sh", "-c", script})
 	if err != nil {
@@ -214,7 +231,7 @@ func (b *clients) compare(repo string, n int, args, git []string) (sample, error
 	var s sample
 	times := map[string][]time.Duration{}
 	for range b.rounds {
-		if b.theirs != "" && n <= mostOfReference && !strings.Contains(strings.Join(args, " "), "thread --json") {
+		if b.theirs != "" && n <= mostOfReference && args[0] != "inbox" && !strings.Contains(strings.Join(args, " "), "thread --json") {
 			d, _, err := measured(in(repo, "node", append([]string{b.theirs}, args...)...))
 			if err != nil {
 				return s, err

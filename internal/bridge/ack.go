@@ -227,12 +227,52 @@ func (r *run) acknowledged(w *work, c config, m *message) (*posted, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range ms {
-		if a.valid() && a.env.Type == "ACK" && a.env.From == c.rigID && a.env.InReplyTo == m.env.Hash {
-			return r.again(w, a.path(), a.blob)
-		}
+	book, err := r.book(w, maxJudged)
+	if err != nil {
+		return nil, err
+	}
+	if a := ackOf(book.Thread(m.thread), ms, m, c.rigID); a != nil {
+		return r.again(w, a.path(), a.blob)
 	}
 	return nil, nil
+}
+
+// ackOf returns the ACK that a rig has sent of a message, of those that the gates
+// take: nobody else acknowledges in its name.
+func ackOf(verdicts *verdict.Thread, ms []*message, m *message, rig string) *message {
+	for _, a := range ms {
+		if a.valid() && a.env.Type == "ACK" && a.env.From == rig && a.env.InReplyTo == m.env.Hash &&
+			verdicts.Of(a.file, a.blob).State != verdict.Refused {
+			return a
+		}
+	}
+	return nil
+}
+
+// acknowledge finds out which messages that wait for an answer this rig has
+// acknowledged.
+func (r *run) acknowledge(b *box, ms []*message) error {
+	ms = slices.DeleteFunc(slices.Clone(ms), func(m *message) bool { return m.unread || m.env == nil || !slices.Contains(m.why, whyTurn) })
+	if len(ms) == 0 {
+		return nil
+	}
+	w, _, err := r.openAsRig()
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	book, err := r.book(w, maxJudged)
+	if err != nil {
+		return err
+	}
+	for _, m := range ms {
+		all, err := w.messagesAt(b.head, m.thread)
+		if err != nil {
+			return err
+		}
+		m.acknowledged = ackOf(book.Thread(m.thread), all, m, b.rig) != nil
+	}
+	return nil
 }
 
 // markAnswered marks the message that e, of this rig, answers as read. file is

@@ -23,25 +23,28 @@ const (
 
 // An inboxItem is a message that waits, as JSON shows it: all of it but its body.
 type inboxItem struct {
-	ThreadID    string      `json:"thread_id"`
-	File        string      `json:"file"`
-	Path        string      `json:"path"`
-	BodyHash    string      `json:"body_hash"`
-	From        string      `json:"from"`
-	Recipients  []string    `json:"recipients"`
-	Type        string      `json:"type"`
-	StatusText  string      `json:"status"`
-	StatusClass string      `json:"status_class"`
-	TLDR        string      `json:"tldr,omitempty"`
-	InReplyTo   string      `json:"in_reply_to,omitempty"`
-	Date        string      `json:"date"`
-	CommittedAt string      `json:"committed_at,omitempty"`
-	AgeSeconds  *int        `json:"age_seconds,omitempty"`
-	CommitSHA   *string     `json:"commit_sha"`
-	Unread      bool        `json:"unread"`
-	Relay       bool        `json:"relay,omitempty"` // carries a person's decision, if the verdict is verified
-	Why         []string    `json:"why"`
-	Verdict     jsonVerdict `json:"verdict"`
+	ThreadID    string   `json:"thread_id"`
+	File        string   `json:"file"`
+	Path        string   `json:"path"`
+	BodyHash    string   `json:"body_hash"`
+	From        string   `json:"from"`
+	Recipients  []string `json:"recipients"`
+	Type        string   `json:"type"`
+	StatusText  string   `json:"status"`
+	StatusClass string   `json:"status_class"`
+	TLDR        string   `json:"tldr,omitempty"`
+	InReplyTo   string   `json:"in_reply_to,omitempty"`
+	Date        string   `json:"date"`
+	CommittedAt string   `json:"committed_at,omitempty"`
+	AgeSeconds  *int     `json:"age_seconds,omitempty"`
+	CommitSHA   *string  `json:"commit_sha"`
+	Unread      bool     `json:"unread"`
+	// Acknowledged says of a message that waits for an answer that this rig has
+	// sent an ACK of it.
+	Acknowledged bool        `json:"acknowledged,omitempty"`
+	Relay        bool        `json:"relay,omitempty"` // carries a person's decision, if the verdict is verified
+	Why          []string    `json:"why"`
+	Verdict      jsonVerdict `json:"verdict"`
 }
 
 // A refusedItem is what the gates refuse of what came for a rig. Nothing of what
@@ -98,6 +101,9 @@ func runInbox(r *run) error {
 	if err != nil {
 		return err
 	}
+	if err := r.acknowledge(b, b.waiting[:min(limit, len(b.waiting))]); err != nil {
+		return err
+	}
 	o, err := b.object(r, limit)
 	if err != nil {
 		return err
@@ -131,6 +137,9 @@ func (r *run) itemRows(items []inboxItem) {
 			strings.Join(m.Why, ","), r.paint(m.Verdict.State, stateColour(verdict.State(m.Verdict.State))))
 		if m.Verdict.Signer != nil {
 			r.out.WriteString(" signer=" + token(m.Verdict.Signer.Principal))
+		}
+		if m.Acknowledged {
+			r.out.WriteString(" acknowledged=true")
 		}
 		if m.AgeSeconds != nil {
 			r.out.WriteString(" age=" + age(*m.AgeSeconds))
@@ -433,7 +442,7 @@ func (m *message) item(now time.Time) inboxItem {
 	i := inboxItem{
 		ThreadID: m.thread, File: m.file, Path: m.path(), BodyHash: e.Hash, From: e.From, Recipients: append([]string{}, e.To...), Type: e.Type,
 		StatusText: e.Status, StatusClass: envelope.StatusClass(e.Status), TLDR: e.TLDR, InReplyTo: e.InReplyTo, Date: e.Date,
-		CommittedAt: m.made, CommitSHA: m.commitSHA(), Unread: m.unread, Relay: e.IsRelay(), Why: append([]string{}, m.why...), Verdict: jsonOf(m.verdict),
+		CommittedAt: m.made, CommitSHA: m.commitSHA(), Unread: m.unread, Acknowledged: m.acknowledged, Relay: e.IsRelay(), Why: append([]string{}, m.why...), Verdict: jsonOf(m.verdict),
 	}
 	if i.StatusClass == "" {
 		i.StatusClass = "unknown"

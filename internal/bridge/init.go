@@ -21,6 +21,7 @@ type initObject struct {
 	DisplayName string   `json:"display_name,omitempty"`
 	ConfigPath  string   `json:"config_path"`
 	Hooks       []string `json:"hooks"`
+	Notes       []string `json:"notes"` // what is left to do, as text says it
 }
 
 // runInit is `rig-bridge init` (docs/spec/client.md#commands).
@@ -85,7 +86,7 @@ func runInit(r *run) error {
 	r.out.WriteString("rig-bridge: init OK rig-id=" + token(id) + " root=" + token(filepath.Base(w.root)) + "\n")
 	if r.json {
 		r.out.Reset()
-		return r.object(initObject{r.head(), id, filepath.Base(w.root), w.root, c.displayName, path, hooks})
+		return r.object(initObject{r.head(), id, filepath.Base(w.root), w.root, c.displayName, path, hooks, append([]string{}, r.notes...)})
 	}
 	return nil
 }

@@ -41,6 +41,8 @@ type message struct {
 	unread   bool            // it is to this clone's rig, and not marked as read
 	again    bool            // its text was shown before
 	why      []string        // it waits for this clone's rig
+
+	acknowledged bool // by this rig, where that was asked for
 }
 
 const noDay = order.NoDay

@@ -92,8 +92,11 @@ func scaffold(c config, thread, date string) envelope.Fields {
 }
 
 func scaffoldBody(thread string) string {
-	return "# " + thread + "\n\nWhat is asked, of whom, and until when.\n"
+	return "# " + thread + "\n\n" + scaffoldLine + "\n"
 }
+
+// scaffoldLine says what belongs into a scaffold. It is never sent.
+const scaffoldLine = "What is asked, of whom, and until when."
 
 // today is the UTC day.
 func (r *run) today() string { return r.env.Now().UTC().Format("2006-01-02") }

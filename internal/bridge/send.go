@@ -96,8 +96,9 @@ func runSend(r *run) error {
 		}
 		if e != nil {
 			d.scaffold, d.name = old, scaffoldName
-			draftBody = e.Body
-			edited = !blank(e.Body) && !sameWords(e.Body, scaffoldBody(thread))
+			if draftBody, edited = written(e.Body, thread); edited && !bytes.Equal(draftBody, e.Body) {
+				r.note("the line %s of the scaffold is left out", quote(scaffoldLine))
+			}
 			if edited && r.opts.Has("--body-file") {
 				return fail(codeUsage, "%s and the edited %s/%s are two bodies", r.arg("--body-file"), thread, scaffoldName).
 					withHint("leave --body-file out, or remove the file").orTool("without body the file is sent")
@@ -379,6 +380,17 @@ func blank(body []byte) bool {
 	return len(bytes.TrimFunc(body, func(c rune) bool {
 		return unicode.IsSpace(c) || unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || c == 0x115f || c == 0x1160 || c == 0x3164 || c == 0xffa0 || c == 0x2800
 	})) == 0
+}
+
+// written returns what somebody wrote into the body of a scaffold, without the line
+// that says what belongs there; edited is false if that is nothing.
+func written(body []byte, thread string) (text []byte, edited bool) {
+	for line := range bytes.Lines(body) {
+		if string(bytes.TrimSpace(line)) != scaffoldLine {
+			text = append(text, line...)
+		}
+	}
+	return text, !blank(text) && !sameWords(text, "# "+thread)
 }
 
 // sameWords reports whether two texts differ in white space at most.

@@ -499,6 +499,38 @@ func (r *run) syncOnce() (*syncObject, error) {
 	return o.syncObject, nil
 }
 
+// joined takes what others have pushed meanwhile into a clone that was made when the
+// remote was empty: a first commit of its own could not be put on top of theirs. It
+// returns the branch's tip, "" while there is nothing.
+func (r *run) joined(w *work, t target) (string, error) {
+	if t.remote == "" || t.remote == "." {
+		return "", nil
+	}
+	seen, err := w.ref(t.tracking)
+	if err != nil {
+		return "", err
+	}
+	theirs, err := w.fetch(r.ctx, t)
+	if theirs == "" || err != nil {
+		return "", r.ctx.Err() // the push says what is wrong with the remote
+	}
+	if err := w.refresh(r.ctx); err != nil {
+		return "", err
+	}
+	o, err := r.compare(w, t, "", seen, theirs)
+	if err == nil && o.Reason == "" {
+		err = r.pull(w, t, o.syncObject, "", theirs)
+	}
+	if err != nil {
+		return "", err
+	}
+	if !o.Pulled {
+		return "", fail(codeRefused, "what others sent to %s cannot be taken first: %s", quote(t.label()), o.Reason).
+			withHint("rig-bridge sync").orTool("wait says what stands in the way")
+	}
+	return theirs, nil
+}
+
 type comparison struct {
 	*syncObject
 	ahead bool // theirs is in our history: there is nothing to pull

@@ -95,6 +95,11 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 	if err != nil {
 		return nil, err
 	}
+	if before == "" && r.left == nil && !r.opts.Has("--no-push") {
+		if before, err = r.joined(w, t); err != nil {
+			return nil, err
+		}
+	}
 	old := r.left
 	if old != nil && old.Key == d.key && old.Root == w.root && old.Branch == t.branch && r.env.Now().Sub(old.Started) < resumable {
 		return r.resume(w, old, t)

@@ -408,8 +408,13 @@ func (d *decoder) quorum(n *yamlprofile.Node) {
 		return c
 	}
 	d.object(n, "quorum.", map[string]func(*yamlprofile.Node){
-		"of":       func(n *yamlprofile.Node) { d.p.QuorumOf = d.principals(n) },
-		"trust":    func(n *yamlprofile.Node) { d.p.QuorumTrust = count(n) },
+		"of":    func(n *yamlprofile.Node) { d.p.QuorumOf = d.principals(n) },
+		"trust": func(n *yamlprofile.Node) { d.p.QuorumTrust = count(n) },
+		"hardware": func(n *yamlprofile.Node) {
+			if d.p.QuorumHardware = d.word(n, "any", Presence, Verification); d.p.QuorumHardware == "any" {
+				d.p.QuorumHardware = ""
+			}
+		},
 		"recovery": func(n *yamlprofile.Node) { d.p.QuorumRecovery = d.principals(n) },
 		"relays": func(n *yamlprofile.Node) {
 			d.list(n, func(it *yamlprofile.Node) {
@@ -444,6 +449,12 @@ func (d *decoder) globs(n *yamlprofile.Node) (globs []string) {
 	})
 	return globs
 }
+
+// What quorum.hardware asks for.
+const (
+	Presence     = "presence"
+	Verification = "verification"
+)
 
 // MaxQuorum is how many people may be asked for at most.
 const MaxQuorum = 16

@@ -51,6 +51,7 @@ expunge: {signers: [op@example.com, bob@example.com], quorum: 2}
 quorum:
   of: [op@example.com, bob@example.com, eve@example.com]
   trust: 3
+  hardware: verification
   recovery: [rescue@example.com]
   relays: [{threads: [prod-*], types: [DECISIONS], quorum: 2}]
 baseline: [a123456789012345678901234567890123456789]
@@ -81,7 +82,7 @@ func TestDecodeEveryKey(t *testing.T) {
 		Forge: Forge{Keys: []string{"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"}}, PushCert: true, ClockSkew: time.Minute,
 		Allow:          []string{"0123456789abcdef0123456789abcdef"},
 		ExpungeSigners: []string{"op@example.com", "bob@example.com"}, ExpungeQuorum: 2,
-		QuorumOf: []string{"op@example.com", "bob@example.com", "eve@example.com"}, QuorumTrust: 3, QuorumRecovery: []string{"rescue@example.com"},
+		QuorumOf: []string{"op@example.com", "bob@example.com", "eve@example.com"}, QuorumTrust: 3, QuorumHardware: Verification, QuorumRecovery: []string{"rescue@example.com"},
 		QuorumRelays: []QuorumRelay{{Threads: []string{"prod-*"}, Types: []string{"DECISIONS"}, Count: 2}},
 		Baseline:     []string{"a123456789012345678901234567890123456789"},
 		RelayTypes:   []string{"ACK"}, RelayClock: 2 * time.Minute, NonceRefs: true, FreezeMinutes: 5,

@@ -58,6 +58,7 @@ type Policy struct {
 	ExpungeQuorum  int      // how many of them it takes
 
 	QuorumOf       []string      // principals of whom several must stand for something
+	QuorumHardware string        // "presence" or "verification" of a security key, "" for any key
 	QuorumTrust    int           // how many for a change of policy, signers or revocations
 	QuorumRecovery []string      // principals of whom one is enough for that
 	QuorumRelays   []QuorumRelay // for which relays how many must

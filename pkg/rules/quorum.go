@@ -76,10 +76,21 @@ func (ps *pass) tellQuorum(c *commit, s standing, want int, path, what, key stri
 		Hint: "rig-hook approve " + finding.Short(c.id) + " shows what others have to sign"})
 }
 
+// byHardware reports whether a good signature was made as quorum.hardware wants.
+func byHardware(p *policy.Policy, v *sshsign.Verdict) bool {
+	switch p.QuorumHardware {
+	case policy.Presence:
+		return v.Presence
+	case policy.Verification:
+		return v.Verification
+	}
+	return true
+}
+
 // standing verifies the approvals of a commit. Those of a change of who is trusted
 // are lost where that was changed since they were given.
 func (ps *pass) standing(ctx context.Context, c *commit, trust bool) (s standing, err error) {
-	if c.verdict != nil && c.verdict.Good() {
+	if c.verdict != nil && c.verdict.Good() && byHardware(c.policy, c.verdict) {
 		s.verdicts = append(s.verdicts, *c.verdict)
 	}
 	signer := len(s.verdicts)
@@ -126,8 +137,10 @@ func (ps *pass) standing(ctx context.Context, c *commit, trust bool) (s standing
 			s.why, s.verdicts = "there is other text between or behind them", s.verdicts[:signer]
 			return s, nil
 		}
-		if v.Good() {
+		if v.Good() && byHardware(c.policy, &v) {
 			s.verdicts = append(s.verdicts, v)
+		} else if v.Good() {
+			s.bad = append(s.bad, v.Fingerprint+" without the "+c.policy.QuorumHardware+" that quorum.hardware wants of a security key")
 		} else {
 			s.bad = append(s.bad, strings.TrimSpace(v.Fingerprint+" "+string(v.Reason)))
 		}

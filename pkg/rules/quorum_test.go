@@ -74,6 +74,17 @@ func (w *world) approved(name string, v vote, edits ...edit) string {
 // takes makes the committer date later than the author date.
 func takes(d time.Duration) edit { return func(_ *world, x *draft) { x.later = d } }
 
+// Security keys of op and bob, and a policy that asks for what they can say.
+var (
+	skOp  = testkeys.SKEd25519("op")
+	skBob = testkeys.SKECDSA("bob")
+)
+
+func byKeys(hardware string) (policy, signers string) {
+	return "quorum: {of: [op@example.com, bob@example.com], trust: 2, hardware: " + hardware + "}\n",
+		skOp.Line("op@example.com", "") + skBob.Line("bob@example.com", "")
+}
+
 func changesSigners(text string) []edit {
 	return []edit{signed(keyOp), put(".bridge/allowed_signers", signers+text)}
 }
@@ -223,6 +234,23 @@ var quorumPlays = []play{
 		w.policy = rescue
 		w.commit("c", by("CI <ci@example.com>"), signed(keyCI), put(".bridge/allowed_signers", signers+more))
 	}},
+	{name: "people at security keys", make: func(w *world) {
+		w.policy, w.signers = byKeys("verification")
+		w.approved("c", vote{by: []*testkeys.Key{skBob.WithFlags(5)}}, signed(skOp.WithFlags(5)), put(".bridge/allowed_signers", w.signers+more))
+	}},
+	{name: "one whom the key does not know", make: func(w *world) {
+		w.policy, w.signers = byKeys("verification")
+		w.approved("c", vote{by: []*testkeys.Key{skBob.WithFlags(1)}}, signed(skOp.WithFlags(5)), put(".bridge/allowed_signers", w.signers+more))
+	}, want: []string{fewSigners(1, "; of its approvals these do not count: "+skBob.Fingerprint()+" without the verification that quorum.hardware wants of a security key")}},
+	{name: "who touched it is enough", make: func(w *world) {
+		w.policy, w.signers = byKeys("presence")
+		w.approved("c", vote{by: []*testkeys.Key{skBob.WithFlags(1)}}, signed(skOp.WithFlags(1)), put(".bridge/allowed_signers", w.signers+more))
+	}},
+	{name: "a key in a file", make: func(w *world) {
+		w.policy, w.signers = byKeys("presence")
+		w.signers += keyOp.Line("op@example.com", "")
+		w.approved("c", vote{by: []*testkeys.Key{skBob.WithFlags(1)}}, signed(keyOp), put(".bridge/allowed_signers", w.signers+more))
+	}, want: []string{fewSigners(1, "")}},
 	{name: "nobody was trusted before", make: func(w *world) {
 		w.policy, w.signers = twoForTrust, ""
 		w.judge = func(j *Judge, _ *Range) { j.Bootstrap = true }

@@ -145,10 +145,16 @@ func isSecurityKey(key ssh.PublicKey) bool {
 	return key.Type() == ssh.KeyAlgoSKED25519 || key.Type() == ssh.KeyAlgoSKECDSA256
 }
 
-// withoutPresence reports whether sig is by a security key that did not see
-// anybody touch it (bit 0 of the flags, OpenSSH PROTOCOL.u2f).
-func withoutPresence(sig *sshsig.Signature) bool {
-	return isSecurityKey(plain(sig.PublicKey)) && (len(sig.Signature.Rest) == 0 || sig.Signature.Rest[0]&1 == 0)
+// flags returns what a security key says of its user: the bits of OpenSSH's
+// PROTOCOL.u2f. security is false for a signature by another kind of key.
+func flags(sig *sshsig.Signature) (bits byte, security bool) {
+	if !isSecurityKey(plain(sig.PublicKey)) {
+		return 0, false
+	}
+	if len(sig.Signature.Rest) == 0 {
+		return 0, true
+	}
+	return sig.Signature.Rest[0], true
 }
 
 // parsePublicKey reads a public key in the one encoding that OpenSSH writes.

@@ -96,6 +96,10 @@ type Verdict struct {
 	// Line in the signers file that decided about trust, counted from 1; 0 if
 	// none did. A bad signature by a trusted key has one, too.
 	Line int
+	// Presence says that a security key (sk-…) made the signature and a person
+	// touched it, Verification that it also knew the person, by PIN or finger
+	// (OpenSSH, PROTOCOL.u2f). A good signature of such a key has presence.
+	Presence, Verification bool
 }
 
 // Good reports whether the signature verifies and its key is trusted.
@@ -237,7 +241,9 @@ func verify(payload io.Reader, armored []byte, s *Signers, r *Revocations, o Opt
 	if !v.Good() {
 		return v
 	}
-	if withoutPresence(sig) {
+	bits, security := flags(sig)
+	v.Presence, v.Verification = security && bits&1 != 0, security && bits&5 == 5
+	if security && !v.Presence {
 		return v.refuse(BadSignature, "made without the presence of a person at the security key")
 	}
 	if sshsig.Verify(payload, sig, sig.PublicKey, sig.HashAlgorithm, o.Namespace) != nil {
@@ -274,6 +280,6 @@ func plain(key ssh.PublicKey) ssh.PublicKey {
 
 // refuse returns v with another reason and without the rights of a good one.
 func (v Verdict) refuse(r Reason, detail string) Verdict {
-	v.Reason, v.Detail, v.Principals = r, detail, nil
+	v.Reason, v.Detail, v.Principals, v.Presence, v.Verification = r, detail, nil, false, false
 	return v
 }

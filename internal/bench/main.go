@@ -35,6 +35,7 @@ func init() {
 		{"ryebundle", "verification of a Rye bundle", ryeBundle},
 		{"client", "rig-bridge beside git and the reference client", client},
 		{"control", "the control plane", control},
+		{"attest", "what attestations add to a push", attested},
 	}
 }
 

@@ -29,7 +29,7 @@ import (
 func main() {
 	// A command lives for a fraction of a second and needs little memory:
 	// collecting it would cost more than it gives back.
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(300)
 	os.Exit(run())
 }
 

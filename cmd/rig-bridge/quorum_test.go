@@ -52,8 +52,14 @@ func TestRelayOfTwo(t *testing.T) {
 		}
 		return string(out)
 	}
-	// Bob reads it in his own clone.
+	// Bob reads it in his own clone, when his inbox tells of it.
+	w.ok("bob", "sync", "--auto")
 	w.git("bob", "fetch", "-q")
+	w.git("bob", "remote", "set-head", "origin", "-a")
+	if o := w.ok("bob", "inbox"); !strings.Contains(o.stdout, "approve=proposal by=op@example.com approvals=0") ||
+		!strings.Contains(o.stdout, "rig-hook approve origin/proposal --ref refs/heads/main") {
+		t.Errorf("%s", o.stdout)
+	}
 	shown := hook("bob", "approve", "origin/proposal", "--ref", "refs/heads/main", "--write", w.path("text"))
 	if !strings.Contains(shown, "You may.") || !strings.Contains(shown, "from: op-relay") {
 		t.Errorf("what is approved of is not shown: %s", shown)
@@ -63,6 +69,10 @@ func TestRelayOfTwo(t *testing.T) {
 	}
 	hook("op", "approve", "HEAD", "--ref", "refs/heads/main", "--approval", w.path("text.sig"))
 	w.git("op", "push", "-q", "origin", "HEAD:main")
+	w.ok("bob", "sync", "--auto")
+	if o := w.ok("bob", "inbox"); strings.Contains(o.stdout, "approve=") {
+		t.Errorf("what is done still waits: %s", o.stdout)
+	}
 	w.ok("a", "sync", "--auto")
 	if o := w.ok("a", "thread", "t-one"); !strings.Contains(o.stdout, "You may.") || !strings.Contains(o.stdout, "verified") || strings.Contains(o.stdout, "refused") {
 		t.Errorf("%s", o.stdout)

@@ -75,7 +75,9 @@ type inboxObject struct {
 	Items     []inboxItem    `json:"items"`
 	Refused   []refusedItem  `json:"refused"`
 	Frozen    []frozenThread `json:"frozen"`
-	More      bool           `json:"more"`
+	// Proposals wait for people to approve of them.
+	Proposals []proposal `json:"proposals,omitempty"`
+	More      bool       `json:"more"`
 	// Cursor is for --after of inbox and wait, "" while it is not known of all
 	// when they were committed.
 	Cursor string      `json:"cursor,omitempty"`
@@ -127,6 +129,9 @@ func runInbox(r *run) error {
 	for _, f := range o.Frozen {
 		fmt.Fprintf(&r.out, "frozen=%s by=%s until=%s\n", f.ThreadID, token(f.By), f.FrozenUntil)
 	}
+	for _, p := range o.Proposals {
+		fmt.Fprintf(&r.out, "approve=%s by=%s approvals=%d subject=%s show=%s\n", token(p.Branch), token(p.By), p.Approvals, token(p.Subject), token(p.Show))
+	}
 	return nil
 }
 
@@ -175,9 +180,10 @@ type box struct {
 	// Of all that waits, wherever the cursor stands.
 	unread, turns, decisions int
 
-	judged judgedState
-	after  cursor
-	timed  bool // it is known of all when they were committed
+	judged    judgedState
+	after     cursor
+	timed     bool // it is known of all when they were committed
+	proposals []proposal
 }
 
 // lookIn finds what waits for the rig of this clone, in HEAD. It changes nothing:
@@ -228,6 +234,9 @@ func (r *run) lookIn(after string, wanted func(*message) bool) (*box, error) {
 		return nil, err
 	}
 	b.judged = r.judgedState(book)
+	if r.cmd.Name == "inbox" && !one {
+		b.proposals = w.proposals(r.ctx, b.head)
+	}
 	r.behind(book)
 	b.waiting = slices.DeleteFunc(b.waiting, func(m *message) bool { return !wanted(m) })
 	return b, b.order(w)
@@ -422,7 +431,7 @@ func (b *box) read(w *work) error {
 
 // object shows at most limit of what waits.
 func (b *box) object(r *run, limit int) (*inboxObject, error) {
-	o := &inboxObject{head: r.head(), Rig: b.rig, Unread: b.unread, Turns: b.turns, Decisions: b.decisions, Items: []inboxItem{}, Refused: []refusedItem{}, Frozen: append([]frozenThread{}, b.frozen...), Judged: b.judged}
+	o := &inboxObject{head: r.head(), Rig: b.rig, Unread: b.unread, Turns: b.turns, Decisions: b.decisions, Items: []inboxItem{}, Refused: []refusedItem{}, Frozen: append([]frozenThread{}, b.frozen...), Judged: b.judged, Proposals: b.proposals}
 	n := min(limit, len(b.waiting))
 	o.More = n < len(b.waiting)
 	for _, m := range b.waiting[:n] {

@@ -338,7 +338,7 @@ func (a *attestor) witness(ctx context.Context, key *attest.Key, name string) (i
 	if err != nil {
 		return 0, err
 	}
-	file := filepath.Join(a.repo.CommonDir(), "rigward", "attest-seen", "witness.json")
+	file := filepath.Join(attest.SeenDir(a.repo.CommonDir()), "witness.json")
 	m, err := attest.ReadMemory(file)
 	if err != nil {
 		return 0, err

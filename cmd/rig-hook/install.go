@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/attest"
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/report"
@@ -313,13 +315,25 @@ func uninstall(ctx context.Context, env *hooks.Env, f cli.Line) int {
 		}
 		fmt.Fprintln(env.Stdout, "rigward.bootstrap: unset")
 	}
-	// What is there is derived, and ours, but what was told of pushes.
+	// What is there is derived, and ours, but what was told of pushes and what was
+	// seen of attestations.
 	own, box := filepath.Join(r.CommonDir(), "rigward"), outbox.Dir(r.CommonDir())
-	remove := []string{own}
+	why := map[string]string{}
 	if n, err := outbox.Waiting(box, outbox.Shipped(box)); err != nil || n > 0 {
+		why[box] = "what it tells of pushes is in no database yet"
+	}
+	for path, text := range map[string]string{attest.Dir(r.CommonDir()): "it tells what was accepted", attest.SeenDir(r.CommonDir()): "who forgets it can be shown another history"} {
+		if _, err := os.Lstat(path); err == nil {
+			why[path] = text
+		}
+	}
+	remove := []string{own}
+	if len(why) > 0 {
 		remove, _ = filepath.Glob(filepath.Join(own, "*"))
-		remove = slices.DeleteFunc(remove, func(path string) bool { return path == box })
-		fmt.Fprintf(env.Stdout, "%s: kept, since what it tells of pushes is in no database yet\n", filepath.ToSlash(box))
+		remove = slices.DeleteFunc(remove, func(path string) bool { return why[path] != "" })
+	}
+	for _, path := range slices.Sorted(maps.Keys(why)) {
+		fmt.Fprintf(env.Stdout, "%s: kept, since %s\n", filepath.ToSlash(path), why[path])
 	}
 	for _, path := range remove {
 		if err := os.RemoveAll(path); err != nil {

@@ -34,6 +34,10 @@ type Head struct {
 // computed anew.
 const maxRoots = 1024
 
+// SeenDir is where a repository, whose common git directory is given, keeps what
+// it has seen. It is not derived.
+func SeenDir(common string) string { return filepath.Join(common, "rigward", "attest-seen") }
+
 // ReadMemory reads a memory from a file; one that is not there is empty. One that
 // cannot be read is an error: who forgot can be shown anything.
 func ReadMemory(file string) (*Memory, error) {

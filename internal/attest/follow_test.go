@@ -40,8 +40,7 @@ func continues(long, short [][]byte) bool {
 type person struct {
 	Memory
 	saw    [][]byte // the same, as the test knows it
-	heads  map[string]bool
-	note   []byte // of a witness: what it has published
+	note   []byte   // of a witness: what it has published
 	noted  [][]byte
 	name   string
 	listen []*person // witnesses whose notes this one reads

@@ -158,6 +158,12 @@ func TestLyingServer(t *testing.T) {
 	g.signed(t)
 	says(late, "", "")
 
+	// What was seen outlives the hooks.
+	for range 2 {
+		if out, code := g.rig(t, late.Dir, "uninstall"); code != 0 || !strings.Contains(out, "attest-seen: kept") {
+			t.Errorf("uninstall: exit %d: %s", code, out)
+		}
+	}
 	// Freshness.
 	late.Run("config", "rigward.attestMaxAge", "1ns")
 	says(late, "", "rigward.attestMaxAge is 1ns")

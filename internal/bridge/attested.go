@@ -26,7 +26,7 @@ func (w *work) follows() (bool, error) {
 // memoryFile is where this clone remembers what it saw of a remote's chain.
 func (w *work) memoryFile(remote string) string {
 	sum := sha256.Sum256([]byte(remote))
-	return filepath.Join(w.repo.CommonDir(), "rigward", "attest-seen", hex.EncodeToString(sum[:8])+".json")
+	return filepath.Join(attest.SeenDir(w.repo.CommonDir()), hex.EncodeToString(sum[:8])+".json")
 }
 
 // A sighting is the head of a chain that a witness saw, before this clone looked.

@@ -37,6 +37,11 @@ func program() *cli.Program {
 				Flags: []cli.Flag{{Name: "--once", Help: "do what there is to do, and end"}, {Name: "--every", Value: "D", Help: "how often to look for what is new (1s)"}}},
 			{Name: "status", Short: "how far it is, and what went wrong last",
 				Flags: []cli.Flag{{Name: "--json", Help: "as one JSON object"}, {Name: "--metrics", Value: "FILE", Help: "write metrics of Prometheus into a file"}}},
+			{Name: "serve", Short: "show it to people: a page to look at, which can change nothing", Words: []cli.Word{{Name: "dir", Many: true}}, Usage: []string{"serve [DIR...]"},
+				Long: "Prints an address with a token that is good for this run. DIR are repositories on this\nmachine, whose messages are shown with their bodies; the one here if none is named. All\nrepositories of the database are shown.\n",
+				Flags: serveFlags()},
+			{Name: "ui", Short: "show this clone, as rig-bridge ui", Long: "Without a control plane of its own the clone gets an index in its git directory.\n",
+				Flags: bridge.UIFlags()},
 			{Name: "rename", Short: "give a repository another name in the database", Words: []cli.Word{{Name: "old", Required: true}, {Name: "new", Required: true}}},
 			{Name: "move", Short: "let this repository take the place of the one that the database has under its name"},
 			{Name: "record", Short: "after a client's command"},
@@ -83,6 +88,10 @@ func Main(ctx context.Context, env *hooks.Env) int {
 		return a.ship(ctx, line)
 	case "status":
 		return a.status(ctx, line)
+	case "serve":
+		return a.serve(ctx, line)
+	case "ui":
+		return a.ui(ctx, line)
 	case "rename":
 		return a.rename(ctx, line.Words)
 	case "move":

@@ -78,10 +78,6 @@ func (p *place) configure(r role) error {
 		}
 		p.server = text != ""
 	}
-	dir := p.repo.WorkTree()
-	if dir == "" {
-		dir = p.repo.CommonDir()
-	}
 	if r != asServer && text == "" && p.repo.WorkTree() != "" {
 		if p.rig, text, err = bridge.ControlPlane(p.repo.WorkTree()); err != nil {
 			return &policy.Undecided{Message: finding.Clean(err.Error())}
@@ -104,6 +100,15 @@ func (p *place) configure(r role) error {
 	}
 	if own == "" && p.target.Postgres() {
 		return &policy.Undecided{Message: "a PostgreSQL database is for several repositories, and rigward.repository does not say what this one is called", Hint: "git config rigward.repository NAME"}
+	}
+	return p.call(own)
+}
+
+// call gives the repository its name, which may be its own one.
+func (p *place) call(own string) error {
+	dir := p.repo.WorkTree()
+	if dir == "" {
+		dir = p.repo.CommonDir()
 	}
 	origin, _, err := p.repo.ConfigLast("remote.origin.url")
 	p.name = controlplane.RepositoryName(own, origin, dir)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rigward/rigward/internal/bridge"
 	"github.com/rigward/rigward/internal/cli"
+	"github.com/rigward/rigward/internal/console"
 	"github.com/rigward/rigward/internal/controlplane"
 	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/outbox"
@@ -58,7 +59,7 @@ func (a *app) status(ctx context.Context, line cli.Line) int {
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(a.env.Dir, file)
 		}
-		if err := files.Swap(file, []byte(s.metrics(a.env.Now())), 0o644); err != nil {
+		if err := files.Swap(file, []byte(metrics([]*status{s}, a.env.Now())), 0o644); err != nil {
 			return a.fail(&policy.Undecided{Message: "the file " + finding.Quote(file) + " cannot be written", Cause: err})
 		}
 		out = ""
@@ -128,14 +129,9 @@ func (s *status) text(program string) string {
 	return b.String()
 }
 
-// metrics are those of Prometheus, in its text format, for the textfile collector
-// of node_exporter.
-func (s *status) metrics(now time.Time) string {
-	var b strings.Builder
-	label := "{repo=" + strconv.Quote(finding.Clean(s.Repo)) + "}"
-	put := func(name, help, kind string, value float64) {
-		fmt.Fprintf(&b, "# HELP rigward_%[1]s %[2]s\n# TYPE rigward_%[1]s %[3]s\nrigward_%[1]s%[4]s %[5]s\n", name, help, kind, label, strconv.FormatFloat(value, 'f', -1, 64))
-	}
+// metrics are those of Prometheus, in its text format: for the textfile collector
+// of node_exporter, or over HTTP.
+func metrics(all []*status, now time.Time) string {
 	moment := func(text string) float64 {
 		t, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
@@ -143,18 +139,30 @@ func (s *status) metrics(now time.Time) string {
 		}
 		return float64(t.UnixMilli()) / 1000
 	}
-	problem := 0.0
-	if s.Problem != "" {
-		problem = 1
+	var b strings.Builder
+	for _, m := range []struct {
+		name, help, kind string
+		value            func(*status) float64
+	}{
+		{"commits_behind", "Commits of the main ref that are not indexed.", "gauge", func(s *status) float64 { return float64(s.Behind) }},
+		{"outbox_bytes", "Bytes of the outbox that nobody has taken further.", "gauge", func(s *status) float64 { return float64(s.Waiting) }},
+		{"records_total", "Records of pushes that were taken further.", "counter", func(s *status) float64 { return float64(s.Shipped) }},
+		{"torn_records_total", "Lines of the outbox that held no record.", "counter", func(s *status) float64 { return float64(s.Torn) }},
+		{"problem", "1 if the last try met a problem or the database cannot be asked.", "gauge", func(s *status) float64 {
+			if s.Problem != "" {
+				return 1
+			}
+			return 0
+		}},
+		{"done_timestamp_seconds", "When nothing was left to do; 0 never.", "gauge", func(s *status) float64 { return moment(s.Done) }},
+		{"checked_timestamp_seconds", "When the index was last compared with the history; 0 never.", "gauge", func(s *status) float64 { return moment(s.Checked) }},
+		{"check_differences", "Differences that were found then.", "gauge", func(s *status) float64 { return float64(s.Wrong) }},
+		{"status_timestamp_seconds", "When this was written.", "gauge", func(*status) float64 { return float64(now.UnixMilli()) / 1000 }},
+	} {
+		fmt.Fprintf(&b, "# HELP rigward_%[1]s %[2]s\n# TYPE rigward_%[1]s %[3]s\n", m.name, m.help, m.kind)
+		for _, s := range all {
+			fmt.Fprintf(&b, "rigward_%s{repo=%s} %s\n", m.name, console.Label(s.Repo), strconv.FormatFloat(m.value(s), 'f', -1, 64))
+		}
 	}
-	put("commits_behind", "Commits of the main ref that are not indexed.", "gauge", float64(s.Behind))
-	put("outbox_bytes", "Bytes of the outbox that nobody has taken further.", "gauge", float64(s.Waiting))
-	put("records_total", "Records of pushes that were taken further.", "counter", float64(s.Shipped))
-	put("torn_records_total", "Lines of the outbox that held no record.", "counter", float64(s.Torn))
-	put("problem", "1 if the last try met a problem or the database cannot be asked.", "gauge", problem)
-	put("done_timestamp_seconds", "When nothing was left to do; 0 never.", "gauge", moment(s.Done))
-	put("checked_timestamp_seconds", "When the index was last compared with the history; 0 never.", "gauge", moment(s.Checked))
-	put("check_differences", "Differences that were found then.", "gauge", float64(s.Wrong))
-	put("status_timestamp_seconds", "When this was written.", "gauge", float64(now.UnixMilli())/1000)
 	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,9 +12,11 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/console"
 	"github.com/rigward/rigward/internal/controlplane"
 	"github.com/rigward/rigward/internal/test/corpus"
 	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
 // control measures the control plane: what a post-receive adds to a push of one
@@ -127,6 +130,9 @@ func controlOf(n, rounds int, dir string) error {
 	if err := queries(repo, n, rounds, row); err != nil {
 		return err
 	}
+	if err := pages(repo, n, rounds, row); err != nil {
+		return err
+	}
 	for _, c := range [][]string{{control, "query", "turn"}, {filepath.Join(scratch, "rig-bridge"), "query", "turn"}} {
 		var ds []time.Duration
 		for range rounds {
@@ -196,6 +202,54 @@ func advance(bare, repo string, n, i int, o corpus.Options, hookFile, hook strin
 		}
 	}
 	return p, nil
+}
+
+// pages asks for pages of the control plane, in this process, without the network.
+func pages(repo string, n, rounds int, row func(string, time.Duration)) error {
+	target, err := controlplane.ParseTarget("sqlite:control.db", repo)
+	if err != nil {
+		return err
+	}
+	git, err := gitrepo.OpenHere(context.Background(), gitrepo.Env{Environ: os.Environ(), Dir: repo})
+	if err != nil {
+		return err
+	}
+	defer git.Close()
+	now := func() time.Time { return corpus.Start.Add(time.Duration(n) * 15 * time.Second) }
+	start := time.Now()
+	page, err := console.New(console.Options{Target: target, Repos: map[string]*gitrepo.Repo{"bench": git}, Access: console.Access{Hosts: console.Loopback()}, Now: now, Clock: time.Now})
+	if err != nil {
+		return err
+	}
+	defer page.Close()
+	ask := func(path string) (time.Duration, error) {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "http://localhost"+path, nil)
+		began := time.Now()
+		page.ServeHTTP(w, r)
+		if w.Code != 200 {
+			return 0, fmt.Errorf("%s: %d: %s", path, w.Code, w.Body)
+		}
+		return time.Since(began), nil
+	}
+	if _, err := ask("/"); err != nil {
+		return err
+	}
+	row("the first page, with all that the server does before it", time.Since(start))
+	page.Look(context.Background())
+	thread, _, _ := strings.Cut(func() string { path, _ := corpus.Envelope(n/2, corpus.Options{Envelopes: n}); return path }(), "/")
+	for _, path := range []string{"/", "/threads", "/thread?repo=bench&thread=" + thread, "/search?q=" + thread, "/search?q=turn", "/pushes", "/trouble"} {
+		var ds []time.Duration
+		for range rounds {
+			d, err := ask(path)
+			if err != nil {
+				return err
+			}
+			ds = append(ds, d)
+		}
+		row("page "+path, median(ds))
+	}
+	return nil
 }
 
 // queries asks each question, in this process.

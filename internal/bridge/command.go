@@ -13,7 +13,7 @@ var relayTypes = []string{"DECISIONS", "RESPONSE", "ACK"}
 const whichMessage = "THREAD/FILE, THREAD/HASH, a body hash of the inbox, or a thread: its newest message to\nthis rig. Without one it is the only unread message, if there is only one."
 
 // questions are the queries of the control plane.
-var questions = []string{"turn", "open", "idle", "frozen", "diverged", "refused", "pushes", "refused-pushes", "relays", "unverified", "messages", "acked", "search", "stats", "pushers", "message", "events"}
+var questions = []string{"turn", "backlog", "open", "idle", "frozen", "diverged", "refused", "pushes", "refused-pushes", "relays", "unverified", "messages", "acked", "search", "stats", "pushers", "message", "events"}
 
 func commands() []*cli.Command {
 	threadFlag := cli.Flag{Name: "--thread", Value: "THREAD", Required: true, Help: "thread to write to"}
@@ -115,6 +115,8 @@ func commands() []*cli.Command {
 			{Name: "--once", Help: "with --follow: end when there are no more"},
 			{Name: "--sql", Help: "print the statement and its parameters instead"},
 		}, Long: "Reads the database that control_plane in .bridge/config.yaml names; writes nothing. The questions\nmessage and events take the body_hash of a message, search takes words."},
+		{Name: "ui", Short: "show this clone as a page in a browser", Flags: UIFlags(),
+			Long: "Prints the address of a page that shows what waits, threads with whose word each message is, and what\nthe gates refuse. It can change nothing. Starts rig-control, which keeps an index in the git directory."},
 		{Name: "mcp", Short: "serve this clone to an agent, by MCP", Flags: MCPFlags(),
 			Long: "Speaks the Model Context Protocol on standard input and output until the input ends; docs/agents.md\nhas the settings of hosts. Starts rig-mcp. No tool of it makes a relay."},
 		{Name: "validate", Short: "judge message files", Words: []cli.Word{{Name: "path", Required: true, Many: true}},
@@ -138,7 +140,8 @@ var actions = map[string]action{
 	"status":   {runStatus, false},
 	"thread":   {runThread, false},
 	"sync":     {runSync, true},
-	"query":    {runQuery, false},
+	"query":    {runControl, false},
+	"ui":       {runControl, false},
 	"mcp":      {runMCP, false},
 	"read":     {runRead, false},
 	"inbox":    {runInbox, false},
@@ -170,6 +173,11 @@ func program() *cli.Program {
 // MCPFlags are the flags of mcp.
 func MCPFlags() []cli.Flag {
 	return []cli.Flag{{Name: "--clone", Value: "DIR", Help: "clone of the rig (default: the current directory)"}}
+}
+
+// UIFlags are the flags of ui.
+func UIFlags() []cli.Flag {
+	return []cli.Flag{{Name: "--listen", Value: "ADDRESS", Help: "where to be reached (default: a free port of this machine)"}}
 }
 
 // Questions are the questions of query.

@@ -29,8 +29,8 @@ func Token(s string) string { return token(s) }
 // Line returns v as a JSON object on one line, without its end (docs/spec/client.md#output).
 func Line(v any) ([]byte, error) { return finding.JSON(v) }
 
-// runQuery is `rig-bridge query`, which rig-control answers.
-func runQuery(r *run) error {
+// runControl is `rig-bridge query` and `rig-bridge ui`, which rig-control does.
+func runControl(r *run) error {
 	if r.env.HandOver == nil {
 		return fail(codeRuntime, "this program cannot start rig-control")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rigward/rigward/internal/order"
 	"github.com/rigward/rigward/internal/report"
 )
 
@@ -15,25 +16,15 @@ type edge struct {
 }
 
 // edges finds who answers and refers to whom among the messages of a thread.
-// in_reply_to means the newest earlier message with that body hash.
-func edges(ms []*message) []edge {
-	var out []edge
-	for i, m := range ms {
-		if h := m.env.InReplyTo; h != "" {
-			for j := i - 1; j >= 0; j-- {
-				if ms[j].env.Hash == h {
-					out = append(out, edge{i, j, "answers"})
-					break
-				}
-			}
+func edges(ms []*message) (out []edge) {
+	for _, l := range order.Links(ms, func(m *message) (hash, replyTo, commit string, refs []string) {
+		return m.env.Hash, m.env.InReplyTo, m.commit, m.env.References
+	}) {
+		how := "refers"
+		if l.Answers {
+			how = "answers"
 		}
-		for _, ref := range m.env.References {
-			for j, o := range ms {
-				if j != i && ref != "" && o.commit != "" && strings.HasPrefix(o.commit, ref) {
-					out = append(out, edge{i, j, "refers"})
-				}
-			}
-		}
+		out = append(out, edge{l.From, l.To, how})
 	}
 	return out
 }

@@ -72,7 +72,12 @@ func Queries() []Query {
 		theirs   = "(:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo = t.repo AND r.thread = t.thread AND r.to_rig = :to))"
 		last     = "t.thread, l.message_type, l.from_rig, l.status_class, l.filename, l.commit_time"
 		threadOf = " FROM rigward_threads t JOIN bridge_messages l ON l.id = t.last_id WHERE " + open + " AND " + theirs + " AND (:from = '' OR l.from_rig = :from) AND (:type = '' OR l.message_type = :type) AND (:until = '' OR t.last_time < :until) AND "
-		stood    = "m.repo = :repo AND m.lifecycle_state <> 'superseded' AND "
+		turns    = `
+FROM rigward_threads t
+JOIN bridge_messages l ON l.id = t.turn_id
+JOIN bridge_messages m ON m.repo = l.repo AND m.commit_sha = l.commit_sha AND m.thread = l.thread AND m.filename = l.filename
+WHERE ` + open + " AND " + theirs + " AND " + to + " AND " + of
+		stood = "m.repo = :repo AND m.lifecycle_state <> 'superseded' AND "
 		// The condition of the index, word for word: SQLite does not conclude.
 		rare  = "e.event_type IN ('diverged', 'frozen')"
 		cause = " FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id WHERE " + stood + to + " AND (:from = '' OR e.rig = :from) AND (:since = '' OR e.created_at >= :since) AND (:until = '' OR e.created_at < :until) AND "
@@ -97,11 +102,9 @@ WHERE p.repo = :repo AND (:since = '' OR p.at >= :since) AND (:until = '' OR p.a
 		{Name: "turn", Help: "whose turn it is: to whom the last message of each open thread is, ACKs aside",
 			Columns: columns("thread turn from_rig message_type status_class filename commit_time"), keys: columns("t.last_time t.thread m.to_rig"),
 			what: "m.thread, m.to_rig AS turn, m.from_rig, m.message_type, m.status_class, m.filename, m.commit_time",
-			from: `
-FROM rigward_threads t
-JOIN bridge_messages l ON l.id = t.turn_id
-JOIN bridge_messages m ON m.repo = l.repo AND m.commit_sha = l.commit_sha AND m.thread = l.thread AND m.filename = l.filename
-WHERE ` + open + " AND " + theirs + " AND " + to + " AND " + of},
+			from: turns},
+		{Name: "backlog", Help: "of each rig how many open threads wait for it, and since when",
+			Columns: columns("rig threads oldest"), what: "m.to_rig AS rig, count(*) AS threads, min(m.commit_time) AS oldest", from: turns + "\nGROUP BY m.to_rig ORDER BY 2 DESC, 1"},
 		{Name: "open", Help: "threads without a RESOLUTION, with their last message", Columns: threads, keys: lastKeys,
 			what: last, from: threadOf + "(:since = '' OR t.last_time >= :since)"},
 		{Name: "idle", Help: "open threads in which nothing came since --since (default: 7 days ago), the oldest first", Columns: threads, keys: lastKeys, ascending: true,
@@ -200,7 +203,7 @@ func (q Query) text(postgres bool, beyond string) string {
 		found = "bridge_messages m WHERE m.words IS NOT NULL AND " + vector("m.words") + " @@ CAST(:words AS tsquery)"
 	}
 	from := strings.Replace(q.from, "{found}", found, 1)
-	if q.fold != nil {
+	if !q.Paged() {
 		return "SELECT " + q.what + from
 	}
 	return "SELECT " + q.what + ",\n  " + strings.Join(q.keys, ", ") + from + beyond + "\nORDER BY " + strings.Join(q.keys, q.direction()+", ") + q.direction() + " LIMIT :limit"
@@ -252,8 +255,8 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (a Answer, err erro
 		return c
 	}
 	for _, repo := range p.Repos {
-		if q.fold != nil {
-			rows, err := d.folded(ctx, q, p, repo)
+		if !q.Paged() {
+			rows, err := d.whole(ctx, q, p, repo)
 			if err != nil {
 				return a, told(ctx, d.target, err)
 			}
@@ -351,11 +354,15 @@ func (q Query) typed(row []any) []any {
 	return row
 }
 
-// folded answers a query that makes few rows of many.
-func (d *DB) folded(ctx context.Context, q Query, p Parameters, repo string) ([][]any, error) {
-	f := q.fold()
+// whole answers a query that has one page.
+func (d *DB) whole(ctx context.Context, q Query, p Parameters, repo string) (all [][]any, err error) {
 	statement, names := q.Statement(d.conn.postgres())
-	err := d.rows(ctx, statement, names, p.values(d.conn.postgres(), repo), q.width, f.add)
+	if q.fold == nil {
+		err = d.rows(ctx, statement, names, p.values(d.conn.postgres(), repo), len(q.Columns), func(row []any) { all = append(all, row) })
+		return all, err
+	}
+	f := q.fold()
+	err = d.rows(ctx, statement, names, p.values(d.conn.postgres(), repo), q.width, f.add)
 	if s, ok := f.(*stats); ok && err == nil {
 		turn, _ := Question("turn")
 		var a Answer

@@ -59,20 +59,7 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 			if len(all) == 0 {
 				continue
 			}
-			// By the time of the commit, so that it does not count what was indexed first; of
-			// one second a parent is written before its child.
-			came := slices.Clone(all)
-			slices.SortFunc(came, func(a, b *word) int {
-				return cmp.Or(strings.Compare(a.time, b.time), cmp.Compare(a.id, b.id))
-			})
-			for i, w := range came {
-				w.order.Came = i + 1
-				if i > 0 && came[i-1].commit == w.commit {
-					w.order.Came = came[i-1].order.Came
-				}
-			}
-			slices.SortFunc(all, func(a, b *word) int { return strings.Compare(a.commit, b.commit) })
-			order.Sort(all, func(w *word) order.Message { return w.order })
+			sortWords(all)
 			last := all[len(all)-1]
 			var turn any
 			closed := false
@@ -89,4 +76,22 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 		}
 	}
 	return nil
+}
+
+// sortWords puts the words of a thread in the order of the client.
+func sortWords(all []*word) {
+	// By the time of the commit, so that it does not count what was indexed first; of
+	// one second a parent is written before its child.
+	came := slices.Clone(all)
+	slices.SortFunc(came, func(a, b *word) int {
+		return cmp.Or(strings.Compare(a.time, b.time), cmp.Compare(a.id, b.id))
+	})
+	for i, w := range came {
+		w.order.Came = i + 1
+		if i > 0 && came[i-1].commit == w.commit {
+			w.order.Came = came[i-1].order.Came
+		}
+	}
+	slices.SortFunc(all, func(a, b *word) int { return strings.Compare(a.commit, b.commit) })
+	order.Sort(all, func(w *word) order.Message { return w.order })
 }

@@ -154,3 +154,39 @@ func digits(s string) int {
 	}
 	return n
 }
+
+// A Link says that message From of a thread points at message To, by index: it
+// answers it by in_reply_to, or refers to it by references.
+type Link struct {
+	From, To int
+	Answers  bool
+}
+
+// Links finds who answers and refers to whom among the messages of a thread, which
+// are in order; of tells what counts of one. in_reply_to means the newest earlier
+// message with that body hash.
+func Links[T any](all []T, of func(T) (hash, replyTo, commit string, refs []string)) (links []Link) {
+	hashes, commits := make([]string, len(all)), make([]string, len(all))
+	for i, m := range all {
+		hashes[i], _, commits[i], _ = of(m)
+	}
+	for i, m := range all {
+		_, replyTo, _, refs := of(m)
+		if replyTo != "" {
+			for j := i - 1; j >= 0; j-- {
+				if hashes[j] == replyTo {
+					links = append(links, Link{i, j, true})
+					break
+				}
+			}
+		}
+		for _, ref := range refs {
+			for j, commit := range commits {
+				if j != i && ref != "" && commit != "" && strings.HasPrefix(commit, ref) {
+					links = append(links, Link{i, j, false})
+				}
+			}
+		}
+	}
+	return links
+}

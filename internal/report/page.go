@@ -145,30 +145,13 @@ func age(isNew bool) string {
 }
 
 func (m *pageWriter) thread(t pageThread) {
-	n, d := t.Number, t.Drawn
+	n := t.Number
 	m.put(`
 <article class="thread" aria-labelledby="thread-%d">
 <h3 id="thread-%d"><code>%s</code></h3>
-<div class="drawn">
-<svg class="graph" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-labelledby="graph-%d-title graph-%d-desc">
-<title id="graph-%d-title">Graph of the thread %s</title>
-<desc id="graph-%d-desc">%s</desc>`, n, n, t.Name, d.Width, d.Height, d.Width, d.Height, n, n, n, t.Name, n, t.Said)
-	for _, c := range d.Curves {
-		m.put("\n"+`<path class="%s" d="%s"/>`, c.Kind, c.Path)
-		if c.Head != "" {
-			m.put(`<polygon class="head %s" points="%s"/>`, c.Kind, c.Head)
-		}
-	}
-	for _, k := range d.Marks {
-		if k.Relay {
-			m.put("\n"+`<polygon class="%s" points="%s"/>`, age(k.New), k.Diamond)
-		} else {
-			m.put("\n"+`<circle class="%s" cx="%d" cy="%d" r="11"/>`, age(k.New), k.X, k.Y)
-		}
-		m.put(`<text class="number %s" x="%d" y="%d" dy="4">%d</text><text class="name" x="%d" y="%d">%s</text><text class="file" x="%d" y="%d">%s</text>`,
-			age(k.New), k.X, k.Y, k.Number, d.TextX, k.NameY, k.Title, d.TextX, k.FileY, k.File)
-	}
-	m.put("\n</svg>\n<ol class=\"turns\">")
+<div class="drawn">`, n, n, t.Name)
+	m.graph(t)
+	m.put("\n<ol class=\"turns\">")
 	for _, u := range t.Turns {
 		m.put("\n<li")
 		if !u.New {
@@ -194,6 +177,38 @@ func (m *pageWriter) thread(t pageThread) {
 	m.put("\n</ol>\n</div>")
 	m.putIf("\n"+`<p class="left">%s</p>`, t.Cut)
 	m.put("\n</article>")
+}
+
+// Graph draws who answers whom in a thread, as an SVG image for a page that has the
+// style of its classes.
+func Graph(t Thread) string {
+	m := &pageWriter{}
+	m.graph(threadOf(1, t))
+	return m.b.String()
+}
+
+func (m *pageWriter) graph(t pageThread) {
+	n, d := t.Number, t.Drawn
+	m.put(`
+<svg class="graph" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-labelledby="graph-%d-title graph-%d-desc">
+<title id="graph-%d-title">Graph of the thread %s</title>
+<desc id="graph-%d-desc">%s</desc>`, d.Width, d.Height, d.Width, d.Height, n, n, n, t.Name, n, t.Said)
+	for _, c := range d.Curves {
+		m.put("\n"+`<path class="%s" d="%s"/>`, c.Kind, c.Path)
+		if c.Head != "" {
+			m.put(`<polygon class="head %s" points="%s"/>`, c.Kind, c.Head)
+		}
+	}
+	for _, k := range d.Marks {
+		if k.Relay {
+			m.put("\n"+`<polygon class="%s" points="%s"/>`, age(k.New), k.Diamond)
+		} else {
+			m.put("\n"+`<circle class="%s" cx="%d" cy="%d" r="11"/>`, age(k.New), k.X, k.Y)
+		}
+		m.put(`<text class="number %s" x="%d" y="%d" dy="4">%d</text><text class="name" x="%d" y="%d">%s</text><text class="file" x="%d" y="%d">%s</text>`,
+			age(k.New), k.X, k.Y, k.Number, d.TextX, k.NameY, k.Title, d.TextX, k.FileY, k.File)
+	}
+	m.put("\n</svg>")
 }
 
 func (m *pageWriter) bundle(x pageBundle) {

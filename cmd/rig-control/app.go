@@ -38,7 +38,7 @@ func program() *cli.Program {
 			{Name: "status", Short: "how far it is, and what went wrong last",
 				Flags: []cli.Flag{{Name: "--json", Help: "as one JSON object"}, {Name: "--metrics", Value: "FILE", Help: "write metrics of Prometheus into a file"}}},
 			{Name: "serve", Short: "show it to people: a page to look at, which can change nothing", Words: []cli.Word{{Name: "dir", Many: true}}, Usage: []string{"serve [DIR...]"},
-				Long: "Prints an address with a token that is good for this run. DIR are repositories on this\nmachine, whose messages are shown with their bodies; the one here if none is named. All\nrepositories of the database are shown.\n",
+				Long:  "Prints an address with a token that is good for this run. DIR are repositories on this\nmachine, whose messages are shown with their bodies; the one here if none is named. All\nrepositories of the database are shown.\n",
 				Flags: serveFlags()},
 			{Name: "ui", Short: "show this clone, as rig-bridge ui", Long: "Without a control plane of its own the clone gets an index in its git directory.\n",
 				Flags: bridge.UIFlags()},

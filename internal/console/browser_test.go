@@ -49,7 +49,13 @@ func TestInBrowser(t *testing.T) {
 	// The first page of the list, closed, shows nothing new; the last step looks at this one.
 	first := strings.Replace(string(list), "{", `{"0":`+string(must(json.Marshal(s.URL+"/threads")))+",", 1)
 	cmd := exec.CommandContext(ctx, node, script, modules, browser, first, os.Getenv("RIGWARD_SHOTS"))
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "TMPDIR="+t.TempDir())
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that the browser ends, too
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close() // by which the script knows that it is not waited for any more
 	var told strings.Builder
 	cmd.Stderr = &told
 	out, err := cmd.StdoutPipe()

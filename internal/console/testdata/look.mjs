@@ -11,6 +11,7 @@ const axe = readFileSync(path.join(modules, "axe-core", "axe.min.js"), "utf8");
 const pages = JSON.parse(list);
 const say = (o) => process.stdout.write(JSON.stringify(o) + "\n");
 const browser = await puppeteer.launch({ timeout: 0, protocolTimeout: 0, executablePath: browserPath, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
+process.stdin.resume().on("end", () => browser.close().finally(() => process.exit(1)));
 try {
   for (const [name, url] of Object.entries(pages)) {
     const origin = new URL(url).origin;
@@ -56,3 +57,4 @@ try {
 } finally {
   await browser.close();
 }
+process.stdin.destroy();

@@ -102,3 +102,18 @@ func TestSecretIsNotTold(t *testing.T) {
 		quiet("check --format "+format, rig(w.clone, w.clone.Dir, "", "check", "--format", format, w.base+"..HEAD"))
 	}
 }
+
+// The message of an amended commit is judged, though nothing is staged: it is that of
+// the commit which brings the envelope.
+func TestAmendedMessage(t *testing.T) {
+	t.Parallel()
+	token := "gh" + "p_Zq7Rb2Xw9Lk4Tn8Vd3Mp6Hc5Jf1Gs0AyZq7R"
+	w := developer(t, gittest.Options{})
+	w.clone.Add(map[string]string{"release-check/A.md": turn("release-check", "STATE", "Good.\n")})
+	w.clone.Run("commit", "-q", "-m", "Say it")
+	must(t, w.clone.Try(nil, "commit", "-q", "--amend", "-m", "Use "+token), 1, "[secret]", "the commit message has")
+	must(t, w.clone.Try(nil, "commit", "-q", "--amend", "-m", "Say it well"), 0)
+	w.clone.Add(map[string]string{"README.md": "x\n"})
+	w.clone.Run("commit", "-q", "-m", "Not an envelope")
+	must(t, w.clone.Try(nil, "commit", "-q", "--amend", "-m", "Use "+token), 0)
+}

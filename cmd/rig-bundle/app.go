@@ -21,6 +21,7 @@ import (
 	"github.com/rigward/rigward/pkg/bundle/rig"
 	"github.com/rigward/rigward/pkg/bundle/rye"
 	"github.com/rigward/rigward/pkg/finding"
+	hide "github.com/rigward/rigward/pkg/screen"
 )
 
 // Env is all that the command gets from outside.
@@ -129,16 +130,20 @@ var stateVars = func() []struct{ name, below string } {
 }()
 
 // say writes a line of narrative to standard error.
-func (c *call) say(format string, args ...any) { fmt.Fprintf(c.Stderr, format+"\n", args...) }
+func (c *call) say(format string, args ...any) { c.write(c.Stderr, fmt.Sprintf(format, args...)) }
+
+// write writes a line of text: whatever goes out here is without what has the form of a
+// secret.
+func (c *call) write(w io.Writer, text string) { io.WriteString(w, hide.HideIn(text)+"\n") }
 
 // print writes a line of result to standard output.
-func (c *call) print(format string, args ...any) { fmt.Fprintf(c.Stdout, format+"\n", args...) }
+func (c *call) print(format string, args ...any) { c.write(c.Stdout, fmt.Sprintf(format, args...)) }
 
 // object writes one JSON object and a line feed to standard output.
 func (c *call) object(v any) {
 	b, err := finding.JSON(v)
 	if err == nil {
-		_, err = c.Stdout.Write(append(b, '\n'))
+		_, err = io.WriteString(c.Stdout, hide.HideIn(string(b))+"\n")
 	}
 	if err != nil {
 		if o, ok := c.Stdout.(*output); ok && o.err == nil {

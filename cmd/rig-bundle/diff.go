@@ -56,6 +56,9 @@ func diff(ctx context.Context, c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if !c.Has("--json") {
+		c.printGains(r.Capabilities, form == "markdown")
+	}
 	switch d := r.Whole.(type) {
 	case *agent.Difference:
 		d.A.File, d.B.File = c.Words[0], c.Words[1]
@@ -74,6 +77,48 @@ func diff(ctx context.Context, c *call) (int, error) {
 			c.textDiff(d)
 		}
 	})
+}
+
+// printGains tells first, before any bytes, what the second bundle may do and the first
+// may not, and what is gone.
+func (c *call) printGains(list []bundle.CapabilityChange, markdown bool) {
+	if len(list) == 0 {
+		return
+	}
+	if markdown {
+		c.print("| may now | where | before | after |\n|---|---|---|---|")
+	} else {
+		c.print("What it may do, apart from its bytes:")
+	}
+	for i, g := range list {
+		if i == shownChanges {
+			c.print("and %s", count(len(list)-i, "more change"))
+			break
+		}
+		mark := "+"
+		switch {
+		case g.New == "":
+			mark = "-"
+		case g.Old != "":
+			mark = "~"
+		}
+		if markdown {
+			c.print("| %s %s | %s | %s | %s |", mark, g.Kind, report.MarkdownCode(g.Where), report.MarkdownCode(g.Old), report.MarkdownCode(g.New))
+			continue
+		}
+		text := g.New
+		switch {
+		case g.New == "":
+			text = g.Old
+		case g.Old != "":
+			text = g.Old + " -> " + g.New
+		}
+		if g.Where != "" {
+			text = g.Where + ": " + text
+		}
+		c.print("  %s %-11s %s", mark, g.Kind, text)
+	}
+	c.print("")
 }
 
 // tellChanges tells the changes between two agent bundles.
@@ -155,7 +200,7 @@ func (c *call) textDiff(d *rig.Comparison) {
 	for _, ch := range d.Changes {
 		if ch.Text != nil {
 			c.print("")
-			fmt.Fprint(c.Stdout, capLines(string(ch.Text), shownDiffLines))
+			c.print("%s", strings.TrimSuffix(capLines(string(ch.Text), shownDiffLines), "\n"))
 		}
 	}
 }

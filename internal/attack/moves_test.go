@@ -35,7 +35,7 @@ var moves = []move{
 	{2, (*player).octopus},
 	{2, (*player).freeRef},
 	{2, (*player).aName},
-	{4, (*player).aTombstone},
+	{8, (*player).aTombstone},
 }
 
 // plans are intentions of several pushes. Other pushes may come between.

@@ -25,6 +25,9 @@ const stoneHead, stoneEnd = "rigward tombstone 1\n", "\nThe body of this message
 
 var stoneRe = regexp.MustCompile(`^rigward tombstone 1\n\npath: (.*)\nreplaces: (.*)\nrepository: (.*)\nref: (.*)\nby: (.*)\nat: (.*)\nwhy: (.*)\n` + stoneEnd)
 
+// armorRe is the form of an armored signature, as ssh-keygen writes it.
+var armorRe = regexp.MustCompile(`^-----BEGIN SSH SIGNATURE-----\n([A-Za-z0-9+/]{70}\n)*[A-Za-z0-9+/=]{1,70}\n-----END SSH SIGNATURE-----\n$`)
+
 func readStone(body string) *mstone {
 	if !strings.HasPrefix(body, stoneHead) {
 		return nil
@@ -120,7 +123,13 @@ func (t *task) lawful(c *mcommit, parents []*mcommit, q string) bool {
 	signed := data[:strings.Index(data, stoneEnd)+len(stoneEnd)]
 	voices := [][]msigner{good}
 	for _, a := range s.approvals {
+		if !armorRe.MatchString(a) {
+			return false // other text
+		}
 		text := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(a, "-----BEGIN SSH SIGNATURE-----\n"), "-----END SSH SIGNATURE-----\n"), "\n", "")
+		if !strings.HasPrefix(text, "U1NIU0lHAAAAA") { // no signature at all
+			return false
+		}
 		_, good := t.r.sealed(text, "rigward-approval", signed, c.committer.when, t.now, func(s msigner) bool { return s.any })
 		voices = append(voices, good)
 	}
@@ -210,7 +219,7 @@ func (p *player) aTombstone() []mupdate {
 		p.did("policy: somebody may expunge")
 		return p.setPolicy(o, p.speaker("op@example.com"))
 	}
-	return p.stone(p.ref(), pick(p.world, stoneKinds...), "")
+	return p.stone(pick(p.world, "refs/heads/main", "refs/heads/main", p.ref()), pick(p.world, stoneKinds...), "")
 }
 
 // stone pushes a tombstone to a ref: of a kind, forged or not; q is what it is of, ""

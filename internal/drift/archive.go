@@ -97,24 +97,24 @@ func (s *side) verify(p policy.Bundle, b builder, in *file) (*bundle.Result, err
 }
 
 // diff lists the changes from a to b, without a all members of b.
-func (s *side) diff(with builder, a, b *file) ([]report.MemberChange, error) {
+func (s *side) diff(with builder, a, b *file) ([]report.MemberChange, []bundle.CapabilityChange, error) {
 	f, _, _, err := with.inputs(s.tip, conditions{}, nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	o := bundle.Options{Limits: limits(f), Texts: true}
 	if a == nil {
 		r, err := f.Verify(s.ctx, b.Input, o)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return memberChanges(bundle.Compare(nil, r.Archive.Nodes())), nil
+		return memberChanges(bundle.Compare(nil, r.Archive.Nodes())), nil, nil
 	}
 	r, err := f.Diff(s.ctx, a.Input, b.Input, o)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return memberChanges(r.Changes), nil
+	return memberChanges(r.Changes), r.Capabilities, nil
 }
 
 // bundleOf gives the bundle of a commit's sources. Nothing is packed if its
@@ -271,7 +271,7 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 		s.add(out, wrong, hint)
 	case like != nil && like.tar() != now.tar:
 		rep.Drift = true
-		changes, err := s.diff(f, like, now.file)
+		changes, _, err := s.diff(f, like, now.file)
 		if err != nil {
 			return err
 		}
@@ -323,8 +323,9 @@ func (s *side) fromBase(b policy.Bundle, f builder, rep *report.Bundle, now *bui
 			}
 		}
 	}
-	changes, err := s.diff(f, before, now.file)
+	changes, may, err := s.diff(f, before, now.file)
 	rep.FromBase = limit(changes, &rep.Truncated)
+	s.capabilities(rep, may)
 	return err
 }
 

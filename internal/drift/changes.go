@@ -6,6 +6,7 @@ import (
 
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/bundle"
+	"github.com/rigward/rigward/pkg/screen"
 )
 
 // Caps of what a report carries.
@@ -74,10 +75,10 @@ func memberChanges(changes []bundle.Change) []report.MemberChange {
 
 // member is one change: what was there and what is.
 func member(c *bundle.Change) report.MemberChange {
-	m := report.MemberChange{Path: c.Path, Kind: c.Change, Diff: string(c.Text)}
+	m := report.MemberChange{Path: screen.HideIn(c.Path), Kind: c.Change, Diff: screen.HideIn(string(c.Text))}
 	switch c.Change {
 	case bundle.ManifestChange:
-		m.Old, m.New = string(c.Old), string(c.New)
+		m.Old, m.New = screen.HideIn(string(c.Old)), screen.HideIn(string(c.New))
 		return m
 	case "mode":
 		m.Old, m.New = c.ModeA, c.ModeB

@@ -145,6 +145,46 @@ func (s *side) add(p, message, hint string) {
 	s.Findings = append(s.Findings, finding.Finding{Rule: rule, Severity: level, Path: p, Commit: s.tip.ID, Ref: s.r.Ref, Message: message, Hint: hint})
 }
 
+// capability is the id of the rule about what a bundle may do and could not before.
+const capability = "bundle-capability"
+
+// capabilities reports what became of what a bundle may do since the base; each gain is
+// a finding.
+func (s *side) capabilities(rep *report.Bundle, list []bundle.CapabilityChange) {
+	for i, g := range list {
+		if i == maxChanges {
+			rep.Truncated += len(list) - i
+			break
+		}
+		rep.Capabilities = append(rep.Capabilities, report.Capability(g))
+	}
+	level := s.r.Policy.Level(capability)
+	if level == finding.Off {
+		return
+	}
+	n := 0
+	for _, g := range list {
+		if !g.Gain {
+			continue
+		}
+		if n++; n > maxFindings {
+			continue
+		}
+		text := g.Kind + ": " + finding.QuoteMax(cmp.Or(g.New, g.Where), maxValue)
+		if g.Where != "" {
+			text = g.Kind + " at " + finding.QuoteMax(g.Where, 200) + ": " + finding.QuoteMax(g.New, maxValue)
+		}
+		if g.Old != "" {
+			text += ", before " + finding.QuoteMax(g.Old, maxValue)
+		}
+		s.Findings = append(s.Findings, finding.Finding{Rule: capability, Severity: level, Path: rep.Output, Commit: s.tip.ID, Ref: s.r.Ref,
+			Message: "the bundle may do what it could not at the base: " + text})
+	}
+	if n > maxFindings {
+		s.Findings[len(s.Findings)-1].Message += fmt.Sprintf(", and %d more", n-maxFindings)
+	}
+}
+
 // maxFindings bounds what is told of one bundle.
 const maxFindings = 20
 

@@ -360,3 +360,34 @@ func TestReversed(t *testing.T) {
 	}
 	var _ bundle.Source = (*source)(nil)
 }
+
+// TestCapabilities: what a bundle may do and could not at the base is a finding of its
+// own, at the level of the policy, and what it may do no more is none.
+func TestCapabilities(t *testing.T) {
+	r := start(t, agentFiles)
+	commitBundle(t, r, agentBundle)
+	manifest := agentFiles["agent/manifest.json"]
+	gains := func(j *Judge) (out []string) {
+		for _, f := range j.Findings {
+			if f.Rule == "bundle-capability" {
+				out = append(out, f.Severity.String()+" "+f.Message)
+			}
+		}
+		return out
+	}
+	put(r, map[string]string{"agent/manifest.json": strings.Replace(manifest, `"libc"`, `"env": {"MODE": "root"}, "libc"`, 1)})
+	commitBundle(t, r, agentBundle)
+	j := must(t, r, "HEAD~2", "HEAD", agentBundle)
+	if got := gains(j); len(got) != 1 || got[0] != `warning the bundle may do what it could not at the base: environment at "env.MODE": "is set to \"root\""` {
+		t.Errorf("%q", got)
+	}
+	if list := j.Bundles[0].Capabilities; len(list) != 1 || !list[0].Gain {
+		t.Errorf("%+v", list)
+	}
+	put(r, map[string]string{"agent/manifest.json": manifest})
+	commitBundle(t, r, agentBundle)
+	j = must(t, r, "HEAD~2", "HEAD", agentBundle)
+	if got := gains(j); len(got) != 0 || len(j.Bundles[0].Capabilities) != 1 {
+		t.Errorf("what is gone: %q, %+v", got, j.Bundles[0].Capabilities)
+	}
+}

@@ -167,6 +167,7 @@ func (s *side) ryeFromBase(b policy.Bundle, rep *report.Bundle, now *source) err
 		return err
 	}
 	rep.FromBase = limit(memberChanges(d.Changes), &rep.Truncated)
+	s.capabilities(rep, d.Capabilities)
 	return nil
 }
 

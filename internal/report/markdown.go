@@ -41,6 +41,7 @@ func writeMarkdown(w io.Writer, r *Report) error {
 		}
 		b.add(text)
 	}
+	capabilityTable(b, r)
 	findingsTable(b, r)
 	b.limit += tail
 	for i, t := range r.Threads {
@@ -72,6 +73,34 @@ func verdictSign(r *Report) string {
 		return "❌"
 	}
 	return "⚠️"
+}
+
+// maxGains is how many gains the table at the top has.
+const maxGains = 30
+
+// capabilityTable says what bundles may do and could not before.
+func capabilityTable(b *summaryWriter, r *Report) {
+	n := 0
+	for _, x := range r.Bundles {
+		for _, g := range x.Capabilities {
+			if !g.Gain {
+				continue
+			}
+			if n++; n == 1 {
+				b.add("**Bundles may do more than before:**\n\n| Bundle | May now | Where | Before | After |\n|---|---|---|---|---|\n")
+			}
+			if n <= maxGains {
+				b.add(fmt.Sprintf("| %s | %s | %s | %s | %s |\n", markdownCode(cut(x.Name, 60)), markdownText(cut(g.Kind, 40)), markdownCode(cut(g.Where, 100)),
+					markdownCode(cut(g.Old, 150)), markdownCode(cut(g.New, 150))))
+			}
+		}
+	}
+	if n > maxGains {
+		b.add(fmt.Sprintf("\n*%s left out.*\n", plural(n-maxGains, "more gain")))
+	}
+	if n > 0 {
+		b.add("\n")
+	}
 }
 
 func findingsTable(b *summaryWriter, r *Report) {

@@ -41,6 +41,7 @@ type Bundle struct {
 	FromBase      []MemberChange `json:"from_base,omitempty"`      // from Base to Rebuilt
 	FromCommitted []MemberChange `json:"from_committed,omitempty"` // from Committed to Rebuilt
 	Truncated     int            `json:"truncated,omitempty"`      // changes left out of the lists
+	Capabilities  []Capability   `json:"capabilities,omitempty"`   // what it may do and could not at the base, or not any more
 	Image         *Image         `json:"image,omitempty"`          // what it makes on the policy's base; nil if that names none
 }
 
@@ -59,6 +60,16 @@ func (i *Image) result() string {
 		return "none: " + i.Why
 	}
 	return i.Digest
+}
+
+// A Capability is what became of one thing that a bundle may do: Old is "" where it is
+// new, New where it is gone.
+type Capability struct {
+	Kind  string `json:"kind"`
+	Where string `json:"where"`
+	Old   string `json:"old"`
+	New   string `json:"new"`
+	Gain  bool   `json:"gain"`
 }
 
 // A MemberChange is one difference between two bundles.

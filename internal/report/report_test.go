@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -245,4 +246,26 @@ func FuzzWriteServer(f *testing.F) {
 			t.Fatalf("%d lines of %d", count, lines)
 		}
 	})
+}
+
+// TestGainsComeFirst: what bundles may do more stands above all findings, in one table.
+func TestGainsComeFirst(t *testing.T) {
+	r := &Report{Gate: "check", Fail: finding.Error, Findings: []finding.Finding{{Rule: "bundle-capability", Severity: finding.Warning, Path: "dist/a", Message: "it may do more"}}}
+	for _, name := range []string{"one", "two"} {
+		b := Bundle{Name: name, Format: "agent", Output: "dist/" + name}
+		for i := range maxGains - 1 {
+			b.Capabilities = append(b.Capabilities, Capability{Kind: "hook", Where: fmt.Sprint("Stop ", i), New: "runs | x", Gain: true})
+		}
+		b.Capabilities = append(b.Capabilities, Capability{Kind: "network", Old: "gone.example"})
+		r.Bundles = append(r.Bundles, b)
+	}
+	var b strings.Builder
+	if err := Write(&b, r, "markdown"); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	gains, found := strings.Index(text, "Bundles may do more than before"), strings.Index(text, "it may do more")
+	if gains < 0 || found < gains || strings.Count(text[:found], "| hook |") != maxGains || !strings.Contains(text[:found], "28 more gains") || strings.Contains(text[:found], "gone.example") {
+		t.Errorf("%s", text)
+	}
 }

@@ -32,6 +32,8 @@ type Result struct {
 	TarDigest  Digest     `json:"tar_digest,omitzero"` // identity of an archive
 	Name       string     `json:"name,omitempty"`      // of the manifest, as far as it could be read
 	Version    string     `json:"version,omitempty"`
+	// Capabilities are what Diff found that became of what a bundle may do.
+	Capabilities []CapabilityChange `json:"capabilities,omitempty"`
 
 	// Identity is what Digest and Rebuild compare: the digest of the tar stream,
 	// or that of the manifest for a format without archives.

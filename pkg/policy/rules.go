@@ -52,6 +52,7 @@ var rules = [...]Rule{
 	{"relay-clock", finding.Error, FromServer},
 	{"relay-frozen", finding.Off, FromRepository},
 	{"bundle-drift", finding.Error, FromRepository},
+	{"bundle-capability", finding.Warning, FromRepository},
 }
 
 // Rules returns what policies can name, in the order of the documentation.

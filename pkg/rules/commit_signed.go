@@ -146,11 +146,34 @@ func (ps *pass) forge(c *commit, v *sshsign.Verdict) bool {
 	return sshsign.VerifyCommit(c.obj.Raw, ps.format(), own, revoked, sshsign.Options{MinRSABits: c.policy.MinRSABits}).Good()
 }
 
+// brought is what a commit changes against its first parent.
+func (j *Judge) brought(id string) (d gitrepo.Diff, err error) {
+	c, err := j.Repo.Commit(id)
+	if err != nil {
+		return d, err
+	}
+	old := ""
+	if len(c.Parents) > 0 {
+		parent, err := j.Repo.Commit(c.Parents[0])
+		if err != nil {
+			return d, err
+		}
+		d.Parent, old = parent.ID, parent.Tree
+	}
+	d.Changes, err = j.Repo.DiffTrees(old, c.Tree)
+	return d, err
+}
+
 // Message judges the message of a commit that is about to be made of what is
 // staged, if it brings an envelope, and tells what of it makes the commit need a
 // signature: "" if nothing does.
 func (j *Judge) Message(ctx context.Context, s Staged, text []byte) (signs string, err error) {
 	c := &commit{diffs: []gitrepo.Diff{{Parent: s.Head, Changes: s.Changes}}, policy: s.Policy, trust: s.Trust}
+	if len(s.Changes) == 0 && s.Head != "" { // HEAD is amended, as far as can be told: what it brings stays
+		if c.diffs[0], err = j.brought(s.Head); err != nil {
+			return "", err
+		}
+	}
 	if err := j.newPass(Range{Policy: s.Policy, Trust: s.Trust}).prepare(ctx, []*commit{c}); err != nil {
 		return "", err
 	}

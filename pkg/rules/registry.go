@@ -93,6 +93,7 @@ var registry = [...]Rule{
 	{named("relay-clock"), ofCommits, "attested_at is near the committer date", judge{entry: (*pass).relayClock}},
 	{named("relay-frozen"), everywhere, "nothing but ACKs enters a frozen thread", judge{entry: (*pass).frozen}},
 	{named("bundle-drift"), 1<<PrePush | 1<<PullRequest | 1<<Check, "a committed bundle equals its rebuild", judge{}},
+	{named("bundle-capability"), 1<<PrePush | 1<<PullRequest | 1<<Check, "a bundle may do no more than at the base without being named", judge{}},
 }
 
 // named is what a policy knows of a rule; a test holds that it knows each.

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -66,6 +67,13 @@ func Diff(ctx context.Context, a, b bundle.Input, o bundle.Options) (*Difference
 		}
 	}
 	d.Changes = compare(ra.Archive, rb.Archive)
+	var may [2][]bundle.Capability
+	for i, r := range []*Result{ra, rb} {
+		if may[i], err = r.capabilities(ctx); err != nil {
+			return nil, err
+		}
+	}
+	d.Capabilities = bundle.CompareCapabilities(may[0], may[1])
 	d.Listed = listed(d.Changes)
 	d.SameTar, d.SameContent = ra.TarDigest == rb.TarDigest, len(d.Changes) == 0
 	d.Message = "the contents are the same"
@@ -80,6 +88,35 @@ func Diff(ctx context.Context, a, b bundle.Input, o bundle.Options) (*Difference
 		return d, bundle.DiffTexts(d.Changes, ra.Archive.Texts(ctx), rb.Archive.Texts(ctx))
 	}
 	return d, nil
+}
+
+// capabilities are what an agent may do, as far as its manifest and its files tell;
+// of a manifest that cannot be read nothing is told.
+func (r *Result) capabilities(ctx context.Context) ([]bundle.Capability, error) {
+	list, err := r.Archive.Programs(ctx)
+	m, _, _ := ParseManifest(r.Archive.Kept[ManifestName])
+	if m == nil || err != nil {
+		return list, err
+	}
+	add := func(kind, where, text string) {
+		list = append(list, bundle.Capability{Kind: kind, Where: where, Text: text})
+	}
+	add("entry", "entry", "starts "+finding.QuoteMax(m.Entry, 200))
+	for _, name := range slices.Sorted(maps.Keys(m.Env)) {
+		add("environment", "env."+name, "is set to "+finding.QuoteMax(m.Env[name], 200))
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Capabilities)) {
+		if m.Capabilities[name] {
+			add("permission", "capabilities."+name, "is asked for")
+		}
+	}
+	if m.Runtime != nil {
+		add("needs", "runtime", "runs on "+finding.QuoteMax(m.Runtime.Type+" "+m.Runtime.Version, 200))
+	}
+	if m.Engine != nil {
+		add("needs", "engine", "is built on "+finding.QuoteMax(strings.TrimSpace(m.Engine.Name+" "+m.Engine.SDK), 200))
+	}
+	return list, nil
 }
 
 // readTree reads a bundle for comparison: its file name and proof do not count.

@@ -1,9 +1,11 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/rigward/rigward/pkg/bundle"
 )
@@ -63,11 +65,40 @@ func Diff(ctx context.Context, a, b bundle.Input, ignoreStamp bool, o bundle.Opt
 	if !c.SameContent {
 		c.Differs(bundle.ContentDiffers, "the bundles differ (files: %d, manifest fields: %d)", len(c.Files), len(c.Manifest))
 	}
+	var may [2][]bundle.Capability
+	for i, j := range sides {
+		var err error
+		if may[i], err = j.capabilities(); err != nil {
+			return nil, err
+		}
+	}
+	c.Capabilities = bundle.CompareCapabilities(may[0], may[1])
 	c.Changes = append(fieldChanges(c.Manifest), c.Files...)
 	if o.Texts {
 		return c, bundle.DiffTexts(c.Changes, aa.Texts(ctx), ba.Texts(ctx))
 	}
 	return c, nil
+}
+
+// capabilities are what the bundle may do: the facts of its behaviour, but those that
+// hold for every bundle, and its compiled programs.
+func (j *judge) capabilities() (list []bundle.Capability, err error) {
+	b, err := j.behaviour()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range b.Facts {
+		if f.Kind == FactUnknown || f.Kind == FactProgram {
+			continue
+		}
+		where := f.Seat
+		if at := cmp.Or(f.Field, f.Path); at != "" {
+			where = strings.TrimSpace(where + " " + at)
+		}
+		list = append(list, bundle.Capability{Kind: f.Kind, Where: where, Text: f.Text})
+	}
+	programs, err := j.archive.Programs(j.ctx)
+	return append(list, programs...), err
 }
 
 // fieldChanges are the changes of a manifest as all formats tell them.

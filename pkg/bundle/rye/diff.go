@@ -56,6 +56,15 @@ func Diff(ctx context.Context, a bundle.Source, idA string, b bundle.Source, idB
 		return nil, err
 	}
 	d.Files = append(d.Files, bundle.Compare(na, nb)...)
+	mayA, err := capabilities(a, ma, na)
+	if err != nil {
+		return nil, err
+	}
+	mayB, err := capabilities(b, mb, nb)
+	if err != nil {
+		return nil, err
+	}
+	d.Capabilities = bundle.CompareCapabilities(mayA, mayB)
 	if err := d.dependencies(a, b); err != nil {
 		return nil, err
 	}
@@ -72,6 +81,42 @@ func Diff(ctx context.Context, a bundle.Source, idA string, b bundle.Source, idB
 		err = bundle.DiffTexts(d.Changes, listedTexts(a), listedTexts(b))
 	}
 	return d, err
+}
+
+// capabilities are what a bundle may do: its entry point, its tools with the packages
+// that they ask for, and its programs.
+func capabilities(t bundle.Source, m *Manifest, files []bundle.Node) (list []bundle.Capability, err error) {
+	add := func(kind, where, text string) {
+		list = append(list, bundle.Capability{Kind: kind, Where: where, Text: text})
+	}
+	if m.Entrypoint != "" {
+		add("entry", "entrypoint", "starts "+finding.QuoteMax(m.Entrypoint, 200))
+	}
+	for _, n := range files {
+		if n.Type != bundle.File {
+			continue
+		}
+		if TypeOf(n.Path) == Tool {
+			add("program", n.Path, "is a tool that agents run")
+		} else if n.Mode&0o111 != 0 {
+			add("program", n.Path, "may be run as a program")
+		}
+		data, code, err := load(t, n.Path, MaxFile, nil)
+		if err != nil {
+			return nil, err
+		}
+		if code == "" && bundle.IsBinary(data) {
+			add("binary", n.Path, "is a compiled program")
+		}
+		deps, err := dependenciesAt(t, n.Path)
+		if err != nil {
+			return nil, err
+		}
+		if deps != nil && deps.text() != "" {
+			add("needs", n.Path, "asks for the packages "+finding.QuoteMax(deps.text(), 500))
+		}
+	}
+	return list, nil
 }
 
 // dependencies adds the lists of packages that tools ask for, where they

@@ -49,7 +49,7 @@ var below = map[string][]string{
 	"internal/controlplane": {"internal/outbox", "internal/order", "internal/history", "internal/verdict", "pkg/finding", "pkg/screen", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/gitrepo", "pkg/policy", "pkg/rules"},
 	"docs":                  {},
 	"internal/console":      {"docs", "internal/controlplane", "internal/order", "internal/outbox", "internal/report", "pkg/envelope", "pkg/finding", "pkg/gitrepo"},
-	"internal/drift":        {"pkg/finding", "internal/portable", "pkg/gitrepo", "internal/gittree", "pkg/policy", "pkg/rules", "internal/report", "pkg/bundle", "pkg/bundle/…"},
+	"internal/drift":        {"pkg/finding", "internal/portable", "pkg/gitrepo", "internal/gittree", "pkg/policy", "pkg/rules", "internal/report", "pkg/bundle", "pkg/bundle/…", "pkg/screen"},
 	"internal/verdict":      {"internal/files", "pkg/finding", "pkg/sshsign", "internal/history", "pkg/gitrepo", "pkg/policy", "pkg/rules"},
 	"internal/bridge":       {"internal/attest", "internal/files", "internal/order", "pkg/finding", "pkg/screen", "internal/cli", "internal/verdict", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "internal/history", "pkg/gitrepo", "internal/change", "pkg/policy", "pkg/rules", "internal/report", "schemas"},
 	"hooks":                 {"pkg/…", "internal/…", "schemas"},

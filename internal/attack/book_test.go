@@ -591,6 +591,9 @@ func (t *task) content(c *mcommit, parents []*mcommit, own []string) (introduced
 		if !judged {
 			continue
 		}
+		if _, message, _ := strings.Cut(string(c.raw), "\n\n"); hides(message) {
+			t.add("hidden-text") // of a commit that brings an envelope
+		}
 		if regular(e) && env.hidden {
 			t.add("hidden-text")
 		}

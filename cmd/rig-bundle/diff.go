@@ -86,7 +86,7 @@ func (c *call) printGains(list []bundle.CapabilityChange, markdown bool) {
 		return
 	}
 	if markdown {
-		c.print("| may now | where | before | after |\n|---|---|---|---|")
+		c.print("| may now | before | after |\n|---|---|---|")
 	} else {
 		c.print("What it may do, apart from its bytes:")
 	}
@@ -103,7 +103,7 @@ func (c *call) printGains(list []bundle.CapabilityChange, markdown bool) {
 			mark = "~"
 		}
 		if markdown {
-			c.print("| %s %s | %s | %s | %s |", mark, g.Kind, report.MarkdownCode(g.Where), report.MarkdownCode(g.Old), report.MarkdownCode(g.New))
+			c.print("| %s %s %s | %s | %s |", mark, g.Kind, report.MarkdownCode(g.Where), report.MarkdownCode(g.Old), report.MarkdownCode(g.New))
 			continue
 		}
 		text := g.New

@@ -26,7 +26,6 @@ type grave struct {
 	by    []*testkeys.Key           // approve of it
 	as    string                    // namespace of the approvals
 	after func(text string) string  // changes the text in the end
-	also  []edit
 }
 
 // stone is a tombstone by op, as rig-hook expunge makes it, and changed.

@@ -82,10 +82,13 @@ func form(format string) *regexp.Regexp {
 // hintElsewhere are the hints that a test of their own plays, which must speak
 // of them in these words.
 var hintElsewhere = map[string]struct{ test, words string }{
-	"another key for another message":                           {"TestHintsOfAnswers", "another key for another message"},
-	"git log --all -- %s; another --key sends it anew":          {"TestHintsOfAnswers", "another --key sends it anew"},
-	"go install github.com/rigward/rigward/cmd/rig-mcp@latest":  {"TestHintsOfAnswers", "cmd/rig-mcp@latest"},
-	"name it THREAD/FILE, as rig-bridge thread THREAD shows it": {"TestHintsOfAnswers", "name it THREAD/FILE"},
+	"ask who looks after the server, and do not pull; rig-hook attest verify tells more": {"TestLyingServer", "hint: ask who looks after the server, and do not pull"},
+	"git config rigward.attestTrust FILE":                                                {"TestLyingServer", "hint: git config rigward.attestTrust FILE"},
+	"on the server: rig-hook attest sign; or git config rigward.attestFollow false":      {"TestLyingServer", "hint: on the server: rig-hook attest sign; or git config"},
+	"another key for another message":                                                    {"TestHintsOfAnswers", "another key for another message"},
+	"git log --all -- %s; another --key sends it anew":                                   {"TestHintsOfAnswers", "another --key sends it anew"},
+	"go install github.com/rigward/rigward/cmd/rig-mcp@latest":                           {"TestHintsOfAnswers", "cmd/rig-mcp@latest"},
+	"name it THREAD/FILE, as rig-bridge thread THREAD shows it":                          {"TestHintsOfAnswers", "name it THREAD/FILE"},
 	"rig-bridge %s %s": {"TestHintsOfAnswers", "rig-bridge ack t-"},
 	"rig-bridge inbox": {"TestHintsOfAnswers", "hint: rig-bridge inbox"},
 	"rig-bridge inbox, which shows all that waits":                                                                   {"TestHintsOfAnswers", "which shows all that waits"},
@@ -612,7 +615,7 @@ func TestHints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
+	for _, file := range append(files, "../../internal/attest/lying_test.go") {
 		if file == "hinttable_test.go" {
 			continue
 		}

@@ -94,6 +94,12 @@ func TestLyingServer(t *testing.T) {
 	bare.Run("update-ref", "-d", Ref)
 	says(a, empty, "there are no attestations any more")
 	says(late, empty, "there are none")
+	// Each hint leads out.
+	says(a, empty, "hint: ask who looks after the server, and do not pull; rig-hook attest verify tells more")
+	says(late, empty, "hint: on the server: rig-hook attest sign; or git config rigward.attestFollow false")
+	late.Run("config", "--unset", "rigward.attestTrust")
+	says(late, g.Dir, "hint: git config rigward.attestTrust FILE")
+	late.Run("config", "rigward.attestTrust", g.pub)
 	// What was refused is not remembered.
 	says(a, g.Dir, "")
 

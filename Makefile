@@ -1,6 +1,6 @@
-# The seven things that a contributor does. `make` alone lists them.
+# The eight things that a contributor does. `make` alone lists them.
 
-.PHONY: help build test short lint golden fuzz release-check
+.PHONY: help build test short race lint golden fuzz release-check
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -16,6 +16,10 @@ test:
 ## make short   what can be told in a minute
 short:
 	go test -short ./...
+
+## make race    the packages with goroutines, with the race detector
+race:
+	go test -race -short ./pkg/gitrepo ./pkg/rules ./pkg/bundle ./internal/outbox ./internal/attest ./internal/bridge ./internal/console ./cmd/rig-mcp
 
 ## make lint    gofmt, go vet for three systems, staticcheck, deadcode
 lint:

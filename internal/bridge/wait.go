@@ -223,6 +223,7 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 			fetch()
 		case f := <-fetches:
 			running, holding = false, false
+			x.state = "" // at least that often it is looked whether or not files have changed
 			x.fetched, x.failed = x.fetched || f.err == nil, f.err
 			if f.err == nil {
 				if f.came {

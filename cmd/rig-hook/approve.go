@@ -139,22 +139,40 @@ func (x *approver) show() error {
 			fmt.Fprintf(out, "  %s\n", finding.Clean(strings.TrimSuffix(line, "\n")))
 		}
 	}
-	fmt.Fprintf(out, "\n%d people have signed besides; to sign as well: rig-hook approve %s --write FILE\n",
+	fmt.Fprintf(out, "\nsigned besides by: %d; to sign as well: rig-hook approve %s --write FILE\n",
 		len(sshsign.Armored(x.block.Signatures)), finding.Short(x.commit.ID))
 	return nil
 }
 
 // add makes the commit anew, with approvals in its message, signed again.
 func (x *approver) add(files []string) error {
+	_, root, err := hooks.Pushed(x.repo)
+	if err != nil {
+		return err
+	}
+	if there, err := x.repo.IsAncestor(x.ctx, x.commit.ID, root); err != nil || there {
+		if err == nil {
+			err = undecided("rig-hook approve COMMIT, of a commit that was not taken yet", "the commit %s is accepted already", finding.Short(x.commit.ID))
+		}
+		return err
+	}
+	p, trust, err := hooks.NewLoader(x.repo).AtCommit(root)
+	if err != nil {
+		return err
+	}
+	signers, revoked, err := trust.Signers()
+	if err != nil {
+		return err
+	}
+	o := sshsign.Options{Namespace: sshsign.NamespaceApproval, MinRSABits: p.MinRSABits, At: x.env.Now()}
 	for _, name := range files {
 		data, err := os.ReadFile(x.file(name))
 		if err != nil {
 			return undecided("", "the approval %s cannot be read: %s", finding.Quote(name), finding.Clean(err.Error()))
 		}
-		v := sshsign.VerifyMessage(x.text, data, &sshsign.Signers{}, &sshsign.Revocations{}, sshsign.Options{Namespace: sshsign.NamespaceApproval})
-		if v.Key == nil || v.Reason == sshsign.BadSignature || v.Reason == sshsign.WrongNamespace {
+		if v := sshsign.VerifyMessage(x.text, data, signers, revoked, o); !v.Good() {
 			return undecided("rig-hook approve "+finding.Short(x.commit.ID)+" --write FILE; ssh-keygen -Y sign -n "+sshsign.NamespaceApproval+" -f KEY FILE",
-				"%s is not an approval of commit %s: %s", finding.Quote(name), finding.Short(x.commit.ID), string(v.Reason))
+				"%s is no approval of commit %s that counts: %s", finding.Quote(name), finding.Short(x.commit.ID), string(v.Reason))
 		}
 		if !bytes.Contains(x.block.Signatures, data) {
 			x.block.Signatures = append(x.block.Signatures, data...)
@@ -181,6 +199,6 @@ func (x *approver) add(files []string) error {
 	if _, err := x.git(nil, nil, "update-ref", "-m", "rig-hook: approve", branch, id, head); err != nil {
 		return err
 	}
-	fmt.Fprintf(x.env.Stdout, "commit %s has %d approvals; it counts once it is pushed\n", finding.Short(id), len(sshsign.Armored(x.block.Signatures)))
+	fmt.Fprintf(x.env.Stdout, "commit %s has %d approval(s) besides its signer; it counts once it is pushed\n", finding.Short(id), len(sshsign.Armored(x.block.Signatures)))
 	return nil
 }

@@ -235,7 +235,7 @@ func (r *run) lookIn(after string, wanted func(*message) bool) (*box, error) {
 	}
 	b.judged = r.judgedState(book)
 	if r.cmd.Name == "inbox" && !one {
-		b.proposals = w.proposals(r.ctx, b.head)
+		b.proposals = w.proposals(r.ctx)
 	}
 	r.behind(book)
 	b.waiting = slices.DeleteFunc(b.waiting, func(m *message) bool { return !wanted(m) })

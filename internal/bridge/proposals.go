@@ -33,11 +33,7 @@ const (
 
 // proposals finds what waits for others to approve of it, as of the last fetch.
 // Where it cannot be known there is none: the gates judge what comes of it.
-func (w *work) proposals(ctx context.Context, head string) (list []proposal) {
-	p, _, err := w.policyAt(head)
-	if err != nil || p.QuorumTrust < 2 && len(p.QuorumRelays) == 0 {
-		return nil
-	}
+func (w *work) proposals(ctx context.Context) (list []proposal) {
 	t, err := w.target()
 	if err != nil || t.remote == "" || t.remote == "." {
 		return nil
@@ -45,6 +41,11 @@ func (w *work) proposals(ctx context.Context, head string) (list []proposal) {
 	at, err := w.repo.Remote(ctx, t.remote)
 	tip := at.Refs[at.Head]
 	if err != nil || tip == "" {
+		return nil
+	}
+	// The clone itself may be behind.
+	p, _, err := w.policyAt(tip)
+	if err != nil || p.QuorumTrust < 2 && len(p.QuorumRelays) == 0 {
 		return nil
 	}
 	t.ref = at.Head

@@ -251,6 +251,20 @@ var quorumPlays = []play{
 		w.signers += keyOp.Line("op@example.com", "")
 		w.approved("c", vote{by: []*testkeys.Key{skBob.WithFlags(1)}}, signed(keyOp), put(".bridge/allowed_signers", w.signers+more))
 	}, want: []string{fewSigners(1, "")}},
+	{name: "a change after which nobody could make another", make: func(w *world) {
+		w.policy = twoForTrust
+		w.approved("c", vote{by: []*testkeys.Key{keyBob}}, signed(keyOp), put(".bridge/allowed_signers", keyOp.Line("op@example.com,op-relay,rig-a", "")))
+	}, want: []string{"error signers-change .bridge/allowed_signers @c: 1 of quorum.of have a key here, and quorum.trust wants 2: " +
+		`nobody could change anything any more | list a key of "bob@example.com", "ci@example.com", or name others in quorum.of, in the same commit`}},
+	{name: "as many as are wanted are left", make: func(w *world) {
+		w.policy = twoForTrust
+		w.approved("c", vote{by: []*testkeys.Key{keyBob}}, signed(keyOp),
+			put(".bridge/allowed_signers", keyOp.Line("op@example.com,op-relay,rig-a", "")+keyBob.Line("bob@example.com", "")))
+	}},
+	{name: "somebody is left who can always let in", make: func(w *world) {
+		w.policy = rescue
+		w.approved("c", vote{by: []*testkeys.Key{keyBob}}, signed(keyOp), put(".bridge/allowed_signers", keyCI.Line("ci@example.com", "")))
+	}},
 	{name: "nobody was trusted before", make: func(w *world) {
 		w.policy, w.signers = twoForTrust, ""
 		w.judge = func(j *Judge, _ *Range) { j.Bootstrap = true }

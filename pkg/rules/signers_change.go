@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -136,6 +137,9 @@ func (ps *pass) signersChange(_ context.Context, c *commit) error {
 	if c.obj == nil {
 		return nil
 	}
+	if err := ps.lockedOut(c); err != nil {
+		return err
+	}
 	ps.bootstrap(c)
 	if _, change := ps.mustSign(c); change && c.unfit != nil {
 		ps.tell(c, finding.Finding{Rule: "signers-change", Message: "policy or signers are changed by a commit that no trusted signer made",
@@ -200,6 +204,51 @@ func (j *Judge) blob(id string, limit int64) (data []byte, large bool, err error
 		return o.Err
 	})
 	return data, large, err
+}
+
+// lockedOut refuses a change after which fewer people have a key than the policy
+// wants for the next one: nobody could take it back (docs/spec/quorum.md#when-keys-are-lost).
+func (ps *pass) lockedOut(c *commit) error {
+	if len(c.trustPaths) == 0 && !touches(c.brought, policy.Path) && !touches(c.brought, c.policy.Signers) {
+		return nil
+	}
+	p := c.policy
+	if !p.Server {
+		var err error
+		if p, err = ps.brings(c); p == nil || err != nil {
+			return err
+		}
+	}
+	if p.QuorumTrust < 2 {
+		return nil
+	}
+	id, err := policy.FileIn(ps.Repo, c.obj.Tree, p.Signers)
+	if err != nil || id == "" {
+		return policy.UnlessUndecided(err)
+	}
+	data, large, err := ps.blob(id, policy.MaxTrustBytes)
+	if large || err != nil {
+		return err
+	}
+	s, err := sshsign.ParseSigners(data)
+	if err != nil {
+		return nil // told by trustFiles
+	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(s.List(), func(l sshsign.Signer) bool { return sshsign.MatchPrincipals(l.Principals, name) })
+	}
+	var missing []string
+	for _, name := range p.QuorumOf {
+		if !has(name) {
+			missing = append(missing, finding.QuoteMax(name, 80))
+		}
+	}
+	if n := len(p.QuorumOf) - len(missing); n < p.QuorumTrust && !slices.ContainsFunc(p.QuorumRecovery, has) {
+		ps.tell(c, finding.Finding{Rule: "signers-change", Path: p.Signers,
+			Message: fmt.Sprintf("%d of quorum.of have a key here, and quorum.trust wants %d: nobody could change anything any more", n, p.QuorumTrust),
+			Hint:    "list a key of " + strings.Join(missing, ", ") + ", or name others in quorum.of, in the same commit"})
+	}
+	return nil
 }
 
 // revocations judges that the revocation file that a commit's own policy names

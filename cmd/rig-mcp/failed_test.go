@@ -139,6 +139,14 @@ func TestFailedSend(t *testing.T) {
 		_, _, _, _ = k.call("send", dict{"type": "REQUEST", "thread": "t-kill", "to": []string{"rig-b"}, "body": "x", "key": fmt.Sprint("kill", i)})
 		_ = k.session.Close()
 	}
+	// Here the remote's receive-pack died with it, and with it who would have
+	// removed the locks of its refs.
+	for _, pattern := range []string{"*.lock", "refs/heads/*.lock"} {
+		locks, _ := filepath.Glob(w.path("origin.git/" + pattern))
+		for _, lock := range locks {
+			os.Remove(lock)
+		}
+	}
 	a.fails("send", with("in_reply_to", "last"), "refused", "no other rig")
 	// The lawful neighbour, by the other rig and by this one.
 	if o, _ := b.ok("send", dict{"type": "REQUEST", "thread": "t-new", "to": []string{"rig-a"}, "tldr": "mine"}); o["file_path"] != "t-new/REQUEST.md" {

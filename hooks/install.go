@@ -89,6 +89,8 @@ func readsStdin(hook string) bool {
 	return hook == "pre-push" || hook == "pre-receive" || hook == "post-receive"
 }
 
+// shellQuote returns any bytes but NUL as one word for any POSIX shell. It is
+// not finding.Word, whose form for control characters dash does not know yet.
 func shellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

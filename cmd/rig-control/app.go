@@ -185,16 +185,14 @@ func (a *app) lastSeen(ctx context.Context) int {
 	case err != nil:
 		return a.fail(err)
 	case seen == head && head != "":
-		fmt.Fprintf(a.env.Stdout, "last-seen row matches HEAD %s\n", short(head))
+		fmt.Fprintf(a.env.Stdout, "last-seen row matches HEAD %s\n", finding.Short(head))
 		return report.ExitClean
 	case seen == "":
 		seen = "nothing"
 	}
-	fmt.Fprintf(a.env.Stdout, "last-seen row does not match HEAD: %s is recorded, HEAD is %s; run rig-hook index\n", short(seen), short(head))
+	fmt.Fprintf(a.env.Stdout, "last-seen row does not match HEAD: %s is recorded, HEAD is %s; run rig-hook index\n", finding.Short(seen), finding.Short(head))
 	return report.ExitFindings
 }
-
-func short(id string) string { return id[:min(12, len(id))] }
 
 // maxDifferences is how many differences are printed one by one.
 const maxDifferences = 50

@@ -333,7 +333,7 @@ func (a *app) answer(q question, found controlplane.Answer, of []asOf) (string, 
 		b.WriteString(" after=" + found.After)
 	}
 	if len(of) == 1 {
-		fmt.Fprintf(&b, " as_of=%s at=%s", bridge.Token(short(of[0].Commit)), bridge.Token(of[0].At))
+		fmt.Fprintf(&b, " as_of=%s at=%s", bridge.Token(finding.Short(of[0].Commit)), bridge.Token(of[0].At))
 	} else {
 		fmt.Fprintf(&b, " repositories=%d", len(of))
 	}

@@ -122,7 +122,7 @@ func (a *app) statusOf(ctx context.Context, p *place) (*status, error) {
 func (s *status) text(program string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: status repo=%s database=%s as_of=%s at=%s head=%s behind=%d\n", program, bridge.Token(s.Repo), bridge.Token(s.Database),
-		bridge.Token(short(s.AsOf.Commit)), bridge.Token(s.AsOf.At), bridge.Token(short(s.Head)), s.Behind)
+		bridge.Token(finding.Short(s.AsOf.Commit)), bridge.Token(s.AsOf.At), bridge.Token(finding.Short(s.Head)), s.Behind)
 	fmt.Fprintf(&b, "outbox_bytes=%d records=%d torn_records=%d tried_at=%s done_at=%s problem=%s\n", s.Waiting, s.Shipped, s.Torn,
 		bridge.Token(s.Tried), bridge.Token(s.Done), bridge.Token(s.Problem))
 	fmt.Fprintf(&b, "checked_at=%s check_differs=%d\n", bridge.Token(s.Checked), s.Wrong)

@@ -122,7 +122,7 @@ func (x *Indexer) compareMessages(ctx context.Context, c conn, reachable map[str
 	}
 	const state, commit = 5, 10
 	what := func(v []string) string {
-		return fmt.Sprintf("%s/%s to %s (commit %s)", plain(v[0]), plain(v[1]), plain(v[4]), short(plain(v[commit])))
+		return fmt.Sprintf("%s/%s to %s (commit %s)", plain(v[0]), plain(v[1]), plain(v[4]), finding.Short(plain(v[commit])))
 	}
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		w, h := want[key], have[key]
@@ -160,7 +160,7 @@ func (x *Indexer) compareEvents(ctx context.Context, c conn, reachable map[strin
 		return err
 	}
 	what := func(v []string) string {
-		return fmt.Sprintf("event %s by %s of %s/%s to %s (commit %s)", plain(v[4]), plain(v[5]), plain(v[0]), plain(v[1]), plain(v[2]), short(plain(v[7])))
+		return fmt.Sprintf("event %s by %s of %s/%s to %s (commit %s)", plain(v[4]), plain(v[5]), plain(v[0]), plain(v[1]), plain(v[2]), finding.Short(plain(v[7])))
 	}
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		w, h := want[key], have[key]
@@ -266,5 +266,3 @@ func plain(v string) string {
 	}
 	return v
 }
-
-func short(id string) string { return id[:min(12, len(id))] }

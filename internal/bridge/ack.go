@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rigward/rigward/internal/verdict"
@@ -127,7 +128,8 @@ func (r *run) named() (thread, file string, err error) {
 // theOne finds the message that waits for this rig and is meant: the one with
 // that hash, or the only unread one.
 func (r *run) theOne(w *work, hash string) (thread, file string, err error) {
-	b, err := r.lookIn("", func(m *message) bool {
+	const named = 3
+	b, err := r.lookIn("", named, func(m *message) bool {
 		return m.env != nil && (hash != "" && m.env.Hash == hash || hash == "" && m.unread)
 	})
 	if err != nil {
@@ -146,10 +148,14 @@ func (r *run) theOne(w *work, hash string) (thread, file string, err error) {
 			orTool("wait fetches; name what was read before as THREAD/FILE")
 	}
 	var paths []string
-	for _, m := range b.waiting[:min(3, len(b.waiting))] {
+	for _, m := range b.waiting[:min(named, len(b.waiting))] {
 		paths = append(paths, finding.Path(m.path()))
 	}
-	return "", "", fail(codeRefused, "%d messages wait, and which one is meant is not said: %s", len(b.waiting), strings.Join(paths, ", ")).
+	number := strconv.Itoa(len(b.waiting))
+	if len(b.waiting) > named {
+		number = "more than " + strconv.Itoa(named)
+	}
+	return "", "", fail(codeRefused, "%s messages wait, and which one is meant is not said: %s", number, strings.Join(paths, ", ")).
 		withHint("rig-bridge %s %s", r.cmd.Name, finding.Word(b.waiting[0].path())).
 		orTool("message %s", quote(b.waiting[0].path()))
 }

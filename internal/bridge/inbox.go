@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/rigward/rigward/internal/verdict"
 	"github.com/rigward/rigward/pkg/envelope"
-	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
 // Why a message waits for a rig.
@@ -99,7 +97,7 @@ func runInbox(r *run) error {
 		}
 		limit = n
 	}
-	b, err := r.lookIn(r.opts.Get("--after"), func(m *message) bool { return m.unread || !r.opts.Has("--unread") })
+	b, err := r.lookIn(r.opts.Get("--after"), limit, func(m *message) bool { return m.unread || !r.opts.Has("--unread") })
 	if err != nil {
 		return err
 	}
@@ -169,26 +167,9 @@ func age(seconds int) string {
 	return fmt.Sprintf("%dd", seconds/86400)
 }
 
-// A box is one look at what waits for a rig.
-type box struct {
-	rig     string
-	head    string
-	waiting []*message // oldest first, after the cursor
-	late    int        // from where on they were not there when the cursor was made
-	refused []*message
-	frozen  []frozenThread
-	// Of all that waits, wherever the cursor stands.
-	unread, turns, decisions int
-
-	judged    judgedState
-	after     cursor
-	timed     bool // it is known of all when they were committed
-	proposals []proposal
-}
-
 // lookIn finds what waits for the rig of this clone, in HEAD. It changes nothing:
-// no message is read by it. Of the messages it keeps those that are wanted.
-func (r *run) lookIn(after string, wanted func(*message) bool) (*box, error) {
+// no message is read by it. It keeps the first limit of the messages that are wanted.
+func (r *run) lookIn(after string, limit int, wanted func(*message) bool) (*box, error) {
 	thread, one := r.opts.Lookup("--thread")
 	if one {
 		if err := checkThread(thread); err != nil {
@@ -230,7 +211,7 @@ func (r *run) lookIn(after string, wanted func(*message) bool) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.fill(r, w, book, marks, threads); err != nil {
+	if err := b.fill(r, w, book, marks, threads, limit, wanted); err != nil {
 		return nil, err
 	}
 	b.judged = r.judgedState(book)
@@ -238,62 +219,7 @@ func (r *run) lookIn(after string, wanted func(*message) bool) (*box, error) {
 		b.proposals = w.proposals(r.ctx)
 	}
 	r.behind(book)
-	b.waiting = slices.DeleteFunc(b.waiting, func(m *message) bool { return !wanted(m) })
-	return b, b.order(w)
-}
-
-// fill sorts out what of the threads waits, and why.
-func (b *box) fill(r *run, w *work, book *verdict.Book, marks *marks, threads []seen) error {
-	places := make([]place, len(threads))
-	for i, s := range threads {
-		places[i] = place{s.name, s.tree}
-	}
-	unmarked, err := w.unmarkedMessages(marks, places)
-	if err != nil {
-		return err
-	}
-	for _, s := range threads {
-		verdicts := book.Thread(s.name)
-		byFile := map[string]*message{}
-		for _, m := range unmarked[s.name] {
-			m.verdict = verdicts.Of(m.file, m.blob)
-			m.unread = m.isTo(b.rig)
-			decides := m.decides()
-			if m.unread {
-				b.unread++
-				m.why = append(m.why, whyUnread)
-			}
-			if decides {
-				b.decisions++
-				m.why = append(m.why, whyDecision)
-			}
-			switch {
-			case !m.unread && !decides:
-			case m.apart():
-				b.refused = append(b.refused, m)
-			default:
-				byFile[m.file] = m
-				b.waiting = append(b.waiting, m)
-			}
-		}
-		turn, err := w.turnOf(verdicts, s)
-		if err != nil {
-			return err
-		}
-		if turn != nil && turn.isTo(b.rig) {
-			b.turns++
-			if m := byFile[turn.file]; m != nil {
-				m.why = append(m.why, whyTurn)
-			} else {
-				turn.why = []string{whyTurn}
-				b.waiting = append(b.waiting, turn)
-			}
-		}
-		if err := b.freeze(r, w, verdicts, s); err != nil {
-			return err
-		}
-	}
-	return b.read(w)
+	return b, nil
 }
 
 // decides tells whether a message is a person's decision: a relay that the gates
@@ -372,63 +298,6 @@ func (b *box) freeze(r *run, w *work, verdicts *verdict.Thread, s seen) error {
 	return nil
 }
 
-// unmarkedMessages reads the messages of threads that marks do not hold, by
-// thread.
-func (w *work) unmarkedMessages(m *marks, places []place) (map[string][]*message, error) {
-	left, err := w.unmarked(m, places)
-	if err != nil {
-		return nil, err
-	}
-	var of []filed
-	var threads, blobs []string
-	for _, p := range places {
-		for _, f := range left[p.thread] {
-			of, threads, blobs = append(of, f), append(threads, p.thread), append(blobs, f.blob)
-		}
-	}
-	out := map[string][]*message{}
-	i := 0
-	err = w.repo.Objects(blobs, envelope.DefaultLimits().File, func(o gitrepo.Object) error {
-		msg := blobMessage(threads[i], of[i].name, o)
-		i++
-		out[msg.thread] = append(out[msg.thread], msg)
-		return nil
-	})
-	return out, gitProblemOrNil(err)
-}
-
-// read reads the messages that wait as a whole: glances keep only a part. It
-// finds out when each was committed.
-func (b *box) read(w *work) error {
-	all := slices.Concat(b.waiting, b.refused)
-	ids, commits := make([]string, len(all)), make([]string, len(all))
-	for i, m := range all {
-		ids[i], commits[i], m.commit = m.blob, m.verdict.Commit, m.verdict.Commit
-	}
-	times, err := w.committed(commits)
-	if err != nil {
-		return err
-	}
-	i := 0
-	err = w.repo.Objects(ids, envelope.DefaultLimits().File, func(o gitrepo.Object) error {
-		m := all[i]
-		i++
-		if m.made = times[m.commit]; m.made == "" {
-			b.timed = false
-		}
-		if o.Err != nil {
-			return o.Err
-		}
-		full := newMessage(m.thread, m.file, o.Data)
-		if m.env = full.env; m.env != nil {
-			m.env.Body, m.env.Frontmatter = nil, nil
-		}
-		m.findings = full.findings
-		return nil
-	})
-	return gitProblemOrNil(err)
-}
-
 // object shows at most limit of what waits.
 func (b *box) object(r *run, limit int) (*inboxObject, error) {
 	o := &inboxObject{head: r.head(), Rig: b.rig, Unread: b.unread, Turns: b.turns, Decisions: b.decisions, Items: []inboxItem{}, Refused: []refusedItem{}, Frozen: append([]frozenThread{}, b.frozen...), Judged: b.judged, Proposals: b.proposals}
@@ -461,81 +330,6 @@ func (m *message) item(now time.Time) inboxItem {
 		i.AgeSeconds = &seconds
 	}
 	return i
-}
-
-// before is the order of an inbox: when a message was committed, those of which
-// that is not known last; then as in a thread; then by path.
-func before(a, b *message) int {
-	unknown := func(m *message) int {
-		if m.made == "" {
-			return 1
-		}
-		return 0
-	}
-	return cmp.Or(cmp.Compare(unknown(a), unknown(b)), cmp.Compare(a.made, b.made), cmp.Compare(a.path(), b.path()))
-}
-
-// order sorts what waits and leaves out what lies before the cursor.
-func (b *box) order(w *work) error {
-	slices.SortFunc(b.waiting, before)
-	slices.SortFunc(b.refused, before)
-	if b.after.seen == "" {
-		b.late = len(b.waiting)
-		return nil
-	}
-	was, err := w.holds(b.after.base, b.waiting)
-	if err != nil {
-		return err
-	}
-	is, err := w.holds(b.after.seen, b.waiting)
-	if err != nil {
-		return err
-	}
-	var old, late []*message
-	for _, m := range b.waiting {
-		switch {
-		case was[m]:
-		case !is[m]:
-			late = append(late, m)
-		case cmp.Or(cmp.Compare(m.made, b.after.made), cmp.Compare(m.path(), b.after.path)) > 0:
-			old = append(old, m)
-		}
-	}
-	b.waiting, b.late = append(old, late...), len(old)
-	return nil
-}
-
-// holds tells which messages a commit has.
-func (w *work) holds(commit string, ms []*message) (map[*message]bool, error) {
-	out := map[*message]bool{}
-	root, err := w.tree(commit)
-	if err != nil || root == "" {
-		return out, err
-	}
-	trees := map[string]string{}
-	var ids []string
-	for _, m := range ms {
-		if _, known := trees[m.thread]; known {
-			continue
-		}
-		e, ok, err := w.repo.EntryAt(root, m.thread)
-		if err != nil {
-			return nil, gitProblem(err)
-		}
-		trees[m.thread] = ""
-		if ok && e.Mode == gitrepo.ModeTree {
-			trees[m.thread] = e.ID
-			ids = append(ids, e.ID)
-		}
-	}
-	files, err := w.filesOf(ids)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range ms {
-		out[m] = slices.Contains(files[trees[m.thread]], filed{m.file, m.blob})
-	}
-	return out, nil
 }
 
 // errCursor is why a cursor is not taken.

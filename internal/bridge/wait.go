@@ -305,7 +305,7 @@ func (x *waiter) timeOver() (*waitObject, error) {
 		return nil, fail(codeRuntime, "nothing could be fetched in time, so whether something came is not known").
 			withHint("rig-bridge wait with a longer --timeout").orTool("wait with more seconds")
 	}
-	b, err := x.r.lookIn(x.after, (*message).wakes)
+	b, err := x.r.lookIn(x.after, defaultInboxLimit, (*message).wakes)
 	if err != nil {
 		return nil, err
 	}
@@ -453,7 +453,7 @@ func (x *waiter) look(w *work, t target) (*waitObject, error) {
 	if state == x.state && !untold {
 		return nil, nil
 	}
-	b, err := x.r.lookIn(x.after, (*message).wakes)
+	b, err := x.r.lookIn(x.after, defaultInboxLimit, (*message).wakes)
 	if err != nil {
 		return nil, err
 	}

@@ -174,8 +174,8 @@ func (r *Repo) storeLoose(id []byte, typ string, data []byte) bool {
 	text := hex.EncodeToString(id)
 	dir := filepath.Join(r.commonDir, "objects", text[:2])
 	file := filepath.Join(dir, text[2:])
-	if _, err := os.Lstat(file); err == nil {
-		return false // git keeps it from being pruned
+	if info, err := os.Lstat(file); err == nil {
+		return info.Mode().IsRegular() && freshened(file) // which keeps git from pruning it
 	}
 	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 		return false

@@ -36,3 +36,9 @@ func statOf(file string, data []byte) (stat []byte, ok bool) {
 	}
 	return stat, true
 }
+
+// freshened makes an object young, as git does where it has one already.
+func freshened(file string) bool {
+	now := unix.Timespec{Nsec: unix.UTIME_NOW}
+	return unix.UtimesNanoAt(unix.AT_FDCWD, file, []unix.Timespec{now, now}, unix.AT_SYMLINK_NOFOLLOW) == nil
+}

@@ -181,7 +181,13 @@ func TestStageNot(t *testing.T) {
 			os.Rename(file, file+"x")
 			os.Symlink("NEW.mdx", file)
 		}, false},
-		"the object is there": {run("hash-object", "-w", "t-a/NEW.md"), false},
+		"the object is there": {run("hash-object", "-w", "t-a/NEW.md"), true},
+		"the object is a link": {func(r *gittest.Repo) {
+			id := r.Run("hash-object", "-w", "t-a/NEW.md")
+			file := filepath.Join(r.Dir, ".git", "objects", id[:2], id[2:])
+			os.Rename(file, filepath.Join(r.Dir, ".git", "elsewhere"))
+			os.Symlink("../../elsewhere", file)
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := gittest.New(t, gittest.Options{})
@@ -217,6 +223,25 @@ func TestStageNot(t *testing.T) {
 			t.Errorf("staged with %s", env)
 		}
 		repo.Close()
+	}
+}
+
+// TestStageFreshens: an object that is there is as young afterwards as git add makes it,
+// so that no git prune takes it away.
+func TestStageFreshens(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	r.Commit("one", map[string]string{"t-a/A.md": "one\n"})
+	r.Write("t-a/NEW.md", "new\n")
+	id := r.Run("hash-object", "-w", "t-a/NEW.md")
+	file := filepath.Join(r.Dir, ".git", "objects", id[:2], id[2:])
+	if old := time.Now().Add(-1000 * time.Hour); os.Chtimes(file, old, old) != nil {
+		t.Fatal("the time cannot be set")
+	}
+	if !opened(t, r).Stage("t-a/NEW.md", []byte("new\n")) {
+		t.Fatal("it was left to git")
+	}
+	if info, err := os.Stat(file); err != nil || time.Since(info.ModTime()) > time.Hour {
+		t.Errorf("the object is still old: %v %v", info.ModTime(), err)
 	}
 }
 

@@ -555,11 +555,13 @@ func (d *decoder) bundles(n *yamlprofile.Node) {
 
 // basePattern has the forms of an image that stays what it is: the path of one
 // in the tree, or a digest.
-var basePattern = regexp.MustCompile(`\A(?:(?:oci|docker-archive):([^:]+)(?::[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?|[^\s:@][^\s@]*@sha256:[0-9a-f]{64})\z`)
+var basePattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\A(?:(?:oci|docker-archive):([^:]+)(?::[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?|[^\s:@][^\s@]*@sha256:[0-9a-f]{64})\z`)
+})
 
 func (d *decoder) base(n *yamlprofile.Node) string {
 	local := strings.HasPrefix(n.Value, "oci:") || strings.HasPrefix(n.Value, "docker-archive:")
-	if m := basePattern.FindStringSubmatch(n.Value); n.Kind == yamlprofile.String && m != nil && (local && inTree(m[1]) || !local && m[1] == "") {
+	if m := basePattern().FindStringSubmatch(n.Value); n.Kind == yamlprofile.String && m != nil && (local && inTree(m[1]) || !local && m[1] == "") {
 		return n.Value
 	}
 	d.want(n, "oci:PATH[:TAG] or docker-archive:PATH[:TAG], the path of an image in the repository, or NAME@sha256:DIGEST")

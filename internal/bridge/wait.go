@@ -215,6 +215,9 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 		if held != nil && !holding {
 			return x.told(held), nil
 		}
+		if again && !running {
+			fetch() // not before what came is told
+		}
 		select {
 		case <-look.C:
 		case <-next.C:
@@ -230,9 +233,6 @@ func (x *waiter) wait(w *work, t target, timeout time.Duration) (*waitObject, er
 					pause, fetched = first, 0
 				}
 				x.failed = x.take(w, f)
-			}
-			if again {
-				fetch()
 			}
 			next.Reset(pause)
 			if fetched++; fetched > soon || f.err != nil {

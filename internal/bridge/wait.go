@@ -260,11 +260,18 @@ func (x *waiter) remoteMoves(ctx context.Context, w *work, t target) <-chan stru
 	if files == nil || !x.upstream {
 		return nil
 	}
+	return watchFiles(ctx, files)
+}
+
+// watchFiles returns a channel on which something comes whenever one of the files has
+// changed since the call.
+func watchFiles(ctx context.Context, files []string) <-chan struct{} {
 	moved := make(chan struct{}, 1)
+	last := stateOf(files) // here: what changes before the first look is seen by it
 	go func() {
 		look := time.NewTicker(remotePause)
 		defer look.Stop()
-		for last := stateOf(files); ; {
+		for {
 			select {
 			case <-ctx.Done():
 				return

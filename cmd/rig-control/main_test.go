@@ -203,7 +203,7 @@ func TestTwoServersOnOneDatabase(t *testing.T) {
 		must(t, r, "ship", "--once")
 		agrees(t, r)
 	}
-	if n := pgtest.Query(t, regexp.MustCompile(`rigward_\d+`).FindString(database), "SELECT string_agg(DISTINCT repo, ' ') FROM bridge_messages"); n != "one two" {
+	if n := pgtest.Query(t, regexp.MustCompile(`rigward_\d+`).FindString(database), "SELECT string_agg(DISTINCT r.repo, ' ') FROM bridge_messages m JOIN rigward_repositories r ON r.repo_id = m.repo_id"); n != "one two" {
 		t.Errorf("repositories are %q", n)
 	}
 }
@@ -325,7 +325,7 @@ func TestFaults(t *testing.T) {
 		if got := control(bare, "query", "open"); got.code != 2 {
 			t.Errorf("query: exit %d: %s", got.code, got.err)
 		}
-		if _, err := db.Exec("UPDATE rigward_schema SET version = 3"); err != nil {
+		if _, err := db.Exec("UPDATE rigward_schema SET version = 5"); err != nil {
 			t.Fatal(err)
 		}
 		push(t, "")

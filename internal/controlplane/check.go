@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -25,20 +26,24 @@ type Difference struct {
 	Message string // what is wrong with it
 }
 
-// Check compares the database with what a new one, made in memory from the
-// history, would hold. It returns at most limit differences, and how many there
+// Check compares the database with what a new one, made of the history in a place
+// of its own, would hold. It returns at most limit differences, and how many there
 // are. Nothing is written.
 func (x *Indexer) Check(ctx context.Context, limit int) (found []Difference, n int, err error) {
-	c, err := dial(ctx, Target{path: memory, name: "in memory"}, true)
+	own := Target{path: scratch, name: "for the comparison"}
+	c, err := dial(ctx, own, true)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer c.close()
-	own := Target{path: memory, name: "in memory"}
-	if err := migrate(ctx, c, own, migrations); err != nil {
+	if err = migrate(ctx, c, own, migrations); err == nil {
+		err = c.exec(ctx, unsearched)
+	}
+	if err != nil {
 		return nil, 0, told(ctx, own, err)
 	}
 	fresh := *x
+	fresh.digests = true
 	fresh.DB = &DB{c, own}
 	if _, err := fresh.Update(ctx); err != nil {
 		return nil, 0, err
@@ -67,36 +72,43 @@ func (x *Indexer) Check(ctx context.Context, limit int) (found []Difference, n i
 	return found, n, told(ctx, x.DB.target, err)
 }
 
-// dump reads the messages or events of a repository: values by key.
-func dump(ctx context.Context, c conn, name string, events bool) (map[string][]string, error) {
-	all := map[string][]string{}
-	columns, statement := messageColumns, "SELECT "+strings.Join(messageColumns, ", ")+" FROM bridge_messages WHERE repo = $1"
+// A digest stands for a text.
+type digest [16]byte
+
+func digestOf(parts ...string) digest {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return digest(sum[:16])
+}
+
+// everyRow gives fn the messages or events of a repository, each with its key, and with
+// a digest of the words, which are long; digested says that the database has that.
+func everyRow(ctx context.Context, c conn, name string, events, digested bool, fn func(key string, values []string)) error {
+	columns, statement := messageColumns, "SELECT "+strings.Join(messageColumns, ", ")+" FROM bridge_messages WHERE repo_id = "+theID
 	if events {
 		columns = eventColumns
-		statement = "SELECT m.thread, m.filename, m.to_rig, m.commit_sha, e.event_type, e.rig, e.notes, e.commit_sha FROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id WHERE m.repo = $1"
+		statement = "SELECT m.thread, m.filename, m.to_rig, m.commit_sha, e.event_type, e.rig, e.notes, e.commit_sha FROM bridge_message_events e LEFT JOIN bridge_messages m ON e.message_id = m.id AND e.repo_id = m.repo_id WHERE e.repo_id = " + theID
 	}
-	err := each(ctx, c, statement, []any{name}, func(r rows) error {
-		values := make([]string, len(columns))
-		into := make([]any, len(columns))
-		cells := make([]*string, len(columns))
-		var signed *bool
-		for i, name := range columns {
-			if into[i] = &cells[i]; name == "signature_good" {
-				into[i] = &signed
-			}
+	into := make([]any, len(columns))
+	cells := make([]*string, len(columns))
+	var signed *bool
+	for i, name := range columns {
+		if into[i] = &cells[i]; name == "signature_good" {
+			into[i] = &signed
 		}
+	}
+	return each(ctx, c, statement, []any{name}, func(r rows) error {
+		values := make([]string, len(columns))
 		if err := r.Scan(into...); err != nil {
 			return err
 		}
 		for i, name := range columns {
 			switch {
 			case name == "signature_good" && signed != nil:
-				values[i] = fmt.Sprint(*signed)
+				values[i] = strconv.FormatBool(*signed)
 			case name == "signature_good" || cells[i] == nil:
 				values[i] = "NULL"
-			case name == "words": // which are long, and kept of all rows at once
-				sum := sha256.Sum256([]byte(*cells[i]))
-				values[i] = "'" + hex.EncodeToString(sum[:8]) + "'"
+			case name == "words" && !digested:
+				values[i] = "'" + wordsDigest(*cells[i]) + "'"
 			default:
 				values[i] = "'" + *cells[i] + "'"
 			}
@@ -105,22 +117,80 @@ func dump(ctx context.Context, c conn, name string, events bool) (map[string][]s
 		if events {
 			key = strings.Join(slices.Concat(values[:6], values[7:]), "\x00")
 		}
-		all[key] = values
+		fn(key, values)
 		return nil
 	})
-	return all, err
+}
+
+// wordsDigest stands for words.
+func wordsDigest(words string) string {
+	d := digestOf(words)
+	return hex.EncodeToString(d[:])
+}
+
+// stateColumn is the state in messageColumns.
+const stateColumn = 5
+
+// received reports whether a row is one that another side has received, and so may
+// stand for one that was sent.
+func received(events bool, values []string) bool {
+	return !events && values[stateColumn] == "'received'"
+}
+
+// differing reads the messages or events that are not the same in c, which holds what
+// is expected, and in the database, by key. Of the others no more than a digest is
+// held at any time.
+func (x *Indexer) differing(ctx context.Context, c conn, events bool) (want, have map[string][]string, err error) {
+	expected := map[digest]digest{}
+	if err := everyRow(ctx, c, x.Name, events, true, func(key string, values []string) { expected[digestOf(key)] = digestOf(values...) }); err != nil {
+		return nil, nil, err
+	}
+	odd := map[digest]bool{}
+	err = everyRow(ctx, x.DB.conn, x.Name, events, false, func(key string, values []string) {
+		k := digestOf(key)
+		v, known := expected[k]
+		same := known && v == digestOf(values...)
+		if known && !same && received(events, values) {
+			values[stateColumn] = "'sent'"
+			same = v == digestOf(values...)
+		}
+		if !same {
+			odd[k] = true
+		}
+		delete(expected, k)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for k := range expected {
+		odd[k] = true
+	}
+	want, have = map[string][]string{}, map[string][]string{}
+	if len(odd) == 0 {
+		return want, have, nil
+	}
+	for _, side := range []struct {
+		c    conn
+		into map[string][]string
+	}{{c, want}, {x.DB.conn, have}} {
+		err := everyRow(ctx, side.c, x.Name, events, side.c == c, func(key string, values []string) {
+			if odd[digestOf(key)] {
+				side.into[key] = values
+			}
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	return want, have, nil
 }
 
 func (x *Indexer) compareMessages(ctx context.Context, c conn, reachable map[string]bool, add func(what, message string)) error {
-	want, err := dump(ctx, c, x.Name, false)
+	want, have, err := x.differing(ctx, c, false)
 	if err != nil {
 		return err
 	}
-	have, err := dump(ctx, x.DB.conn, x.Name, false)
-	if err != nil {
-		return err
-	}
-	const state, commit = 5, 10
+	const commit = 10
 	what := func(v []string) string {
 		return fmt.Sprintf("%s/%s to %s (commit %s)", plain(v[0]), plain(v[1]), plain(v[4]), finding.Short(plain(v[commit])))
 	}
@@ -131,7 +201,7 @@ func (x *Indexer) compareMessages(ctx context.Context, c conn, reachable map[str
 			continue
 		}
 		for i, name := range messageColumns {
-			if h[i] == w[i] || i == state && h[i] == "'received'" && w[i] == "'sent'" {
+			if h[i] == w[i] || i == stateColumn && received(false, h) && w[i] == "'sent'" {
 				continue // a server that shares the database has received it
 			}
 			add(what(w), fmt.Sprintf("%s is %s, expected %s", name, finding.QuoteMax(plain(h[i]), 60), finding.QuoteMax(plain(w[i]), 60)))
@@ -141,7 +211,7 @@ func (x *Indexer) compareMessages(ctx context.Context, c conn, reachable map[str
 		h := have[key]
 		switch {
 		case want[key] != nil:
-		case !reachable[plain(h[commit])] && h[state] != "'superseded'":
+		case !reachable[plain(h[commit])] && h[stateColumn] != "'superseded'":
 			add(what(h), "the commit is not reachable, and the row is not superseded")
 		case reachable[plain(h[commit])]:
 			add(what(h), "the commit brings no such message")
@@ -151,11 +221,7 @@ func (x *Indexer) compareMessages(ctx context.Context, c conn, reachable map[str
 }
 
 func (x *Indexer) compareEvents(ctx context.Context, c conn, reachable map[string]bool, add func(what, message string)) error {
-	want, err := dump(ctx, c, x.Name, true)
-	if err != nil {
-		return err
-	}
-	have, err := dump(ctx, x.DB.conn, x.Name, true)
+	want, have, err := x.differing(ctx, c, true)
 	if err != nil {
 		return err
 	}
@@ -174,6 +240,8 @@ func (x *Indexer) compareEvents(ctx context.Context, c conn, reachable map[strin
 	for _, key := range slices.Sorted(maps.Keys(have)) {
 		h := have[key]
 		switch kind := plain(h[4]); {
+		case h[0] == "NULL":
+			add(what(h), "the message of the event is missing")
 		case want[key] != nil || kind == "superseded" || kind == "drafted":
 		case !reachable[plain(h[3])] || !reachable[plain(h[7])]:
 			// of a history that was rewritten
@@ -191,9 +259,9 @@ type table struct{ what, statement string }
 
 var derived = []table{
 	{"thread", `SELECT t.thread, t.last_time, t.closed, l.filename, l.commit_sha, u.filename, u.commit_sha FROM rigward_threads t
-JOIN bridge_messages l ON l.id = t.last_id LEFT JOIN bridge_messages u ON u.id = t.turn_id WHERE t.repo = $1`},
-	{"refusal", "SELECT commit_sha, path, thread, filename, committer, rules, commit_time FROM rigward_refused WHERE repo = $1"},
-	{"recorded ref", "SELECT ref, commit_sha FROM rigward_tips WHERE repo = $1"},
+LEFT JOIN bridge_messages l ON l.id = t.last_id AND l.repo_id = t.repo_id LEFT JOIN bridge_messages u ON u.id = t.turn_id AND u.repo_id = t.repo_id WHERE t.repo_id = ` + theID},
+	{"refusal", "SELECT commit_sha, path, thread, filename, committer, rules, commit_time FROM rigward_refused WHERE repo_id = " + theID},
+	{"recorded ref", "SELECT ref, commit_sha FROM rigward_tips WHERE repo_id = " + theID},
 	{"judgement", "SELECT judged FROM rigward_repositories WHERE repo = $1"},
 }
 

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,32 +32,101 @@ type conn interface {
 	// keep says that a statement will be run again, and need be prepared
 	// only once.
 	keep(statement string)
+	// load writes many rows, each of as many values as there are columns, which no
+	// row of the table forbids.
+	load(ctx context.Context, table string, columns []string, values []any) error
+	// wait lets statements be sent later, until send or forget, which drops those
+	// that were not sent.
+	wait()
+	send(ctx context.Context) error
+	forget()
 	close() error
 	postgres() bool
 }
 
-// values are the rows of a VALUES clause with n parameters each. SQLite looks
-// up parameters with names, which $1 is to it, by going through all of them;
-// it gets nameless ones.
-func values(c conn, rows, n int) string {
-	var b strings.Builder
-	for i := range rows * n {
-		switch {
-		case i > 0 && i%n == 0:
-			b.WriteString("), (")
-		case i > 0:
-			b.WriteString(", ")
-		default:
-			b.WriteByte('(')
+// portion is how many rows an INSERT of SQLite has at the most.
+const portion = 50
+
+// insert writes rows of as many values as there are columns, many with one statement,
+// and reads what it returns.
+func insert(ctx context.Context, c conn, table string, columns []string, args []any, tail string, returned func(rows) error) error {
+	n := len(columns)
+	if len(args) == 0 {
+		return nil
+	}
+	into := "INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") "
+	run := func(statement string, args ...any) error {
+		if returned == nil {
+			return c.exec(ctx, statement, args...)
 		}
-		if c.postgres() {
-			b.WriteString("$" + itoa(i+1))
-		} else {
-			b.WriteByte('?')
+		return each(ctx, c, statement, args, returned)
+	}
+	if c.postgres() { // the statement is the same for any number of rows
+		data, err := records(columns, args)
+		if err != nil {
+			return err
+		}
+		typed := make([]string, n)
+		for i, column := range columns {
+			typed[i] = column + " " + typeOf(table, column)
+		}
+		return run(into+"SELECT * FROM json_to_recordset($1::json) AS r ("+strings.Join(typed, ", ")+") "+tail, data)
+	}
+	// SQLite looks up parameters with names, which $1 is to it, by going through all
+	// of them; it gets nameless ones.
+	row := "(" + strings.Repeat("?, ", n-1) + "?)"
+	for part := range slices.Chunk(args, n*portion) {
+		statement := into + "VALUES " + strings.Repeat(row+", ", len(part)/n-1) + row + " " + tail
+		if len(part) == n*portion {
+			c.keep(statement)
+		}
+		if err := run(statement, part...); err != nil {
+			return err
 		}
 	}
-	b.WriteByte(')')
-	return b.String()
+	return nil
+}
+
+// records are rows as a JSON array of objects.
+func records(columns []string, args []any) (string, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	for i, v := range args {
+		switch column := i % len(columns); {
+		case i == 0:
+			b.WriteString("[{")
+		case column == 0:
+			b.WriteString("}, {")
+		default:
+			b.WriteByte(',')
+		}
+		b.WriteString(`"` + columns[i%len(columns)] + `":`)
+		if err := encoder.Encode(v); err != nil {
+			return "", err
+		}
+	}
+	b.WriteString("}]")
+	return b.String(), nil
+}
+
+// typeOf is the type of a column in PostgreSQL.
+func typeOf(table, column string) string {
+	switch column {
+	case "id":
+		if table != "rigward_pushes" {
+			return "bigint"
+		}
+	case "repo_id", "message_id", "last_id", "turn_id":
+		return "bigint"
+	case "signature_good", "closed":
+		return "boolean"
+	case "exit_code", "commits":
+		return "integer"
+	case "duration_ms":
+		return "double precision"
+	}
+	return "text"
 }
 
 // list is the set of the texts or keys in parameter $n, which is what listed
@@ -109,14 +180,15 @@ type sqliteConn struct {
 	kept map[string]*sql.Stmt // nil until it is run
 }
 
-// memory is the path of a database that lives in this process only.
-const memory = ":memory:"
+// scratch is the path of a database that nobody else sees: in memory while it is
+// small, else in a file that is deleted when it is closed.
+const scratch = ""
 
 func dialSQLite(ctx context.Context, t Target, write bool) (conn, error) {
 	q := url.Values{"_pragma": {"busy_timeout(2000)", "foreign_keys(1)", "recursive_triggers(1)", "synchronous(NORMAL)", "temp_store(MEMORY)", "cache_size(-16384)"}}
 	if write {
 		q.Set("_txlock", "immediate")
-		if t.path != memory {
+		if t.path != scratch {
 			q.Add("_pragma", "journal_mode(WAL)")
 			if err := create(t); err != nil {
 				return nil, err
@@ -125,13 +197,13 @@ func dialSQLite(ctx context.Context, t Target, write bool) (conn, error) {
 	} else {
 		q.Set("mode", "ro")
 	}
-	if t.path != memory {
+	if t.path != scratch {
 		if err := usable(t); err != nil {
 			return nil, err
 		}
 	}
-	source := t.path
-	if source != memory {
+	source := "file:"
+	if t.path != scratch {
 		u := url.URL{Scheme: "file", Opaque: (&url.URL{Path: filepath.ToSlash(t.path)}).EscapedPath()}
 		if !strings.HasPrefix(u.Opaque, "/") {
 			u.Opaque = "/" + u.Opaque
@@ -276,6 +348,15 @@ type sqliteRows struct{ *sql.Rows }
 
 func (r sqliteRows) Scan(into ...any) error { return driver(r.Rows.Scan(into...)) }
 
+func (s *sqliteConn) load(ctx context.Context, table string, columns []string, values []any) error {
+	return insert(ctx, s, table, columns, values, "", nil)
+}
+
+// In a file nothing is gained by waiting.
+func (s *sqliteConn) wait()                      {}
+func (s *sqliteConn) send(context.Context) error { return nil }
+func (s *sqliteConn) forget()                    {}
+
 func (s *sqliteConn) close() error {
 	var err error
 	for _, p := range s.kept {
@@ -296,15 +377,27 @@ func (s *sqliteConn) close() error {
 // the same.
 const beginReading = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
-type postgresConn struct{ c *pgx.Conn }
+type postgresConn struct {
+	c       *pgx.Conn
+	waiting *pgx.Batch // statements that are to be sent with the next one; nil: none waits
+}
 
-type postgresRows struct{ pgx.Rows }
+type postgresRows struct {
+	pgx.Rows
+	sent pgx.BatchResults // of what was sent with the question; nil: nothing
+}
 
 func (r postgresRows) Scan(into ...any) error { return driver(r.Rows.Scan(into...)) }
 
 func (r postgresRows) Close() error {
 	r.Rows.Close()
-	return r.Rows.Err()
+	err := r.Rows.Err()
+	if r.sent != nil {
+		if closeErr := r.sent.Close(); err == nil {
+			err = closeErr
+		}
+	}
+	return err
 }
 
 func dialPostgres(ctx context.Context, t Target, write bool) (conn, error) {
@@ -322,7 +415,7 @@ func dialPostgres(ctx context.Context, t Target, write bool) (conn, error) {
 	if err != nil {
 		return nil, told(ctx, t, driver(err))
 	}
-	p := &postgresConn{c}
+	p := &postgresConn{c: c}
 	if !write { // until the end or Renew
 		if err := p.exec(ctx, beginReading); err != nil {
 			p.close()
@@ -337,16 +430,71 @@ func (p *postgresConn) postgres() bool { return true }
 func (p *postgresConn) keep(string) {} // the driver keeps all
 
 func (p *postgresConn) exec(ctx context.Context, statement string, args ...any) error {
+	if p.waiting != nil {
+		p.waiting.Queue(statement, args...)
+		return nil
+	}
 	_, err := p.c.Exec(ctx, statement, args...)
 	return driver(err)
 }
 
 func (p *postgresConn) query(ctx context.Context, statement string, args ...any) (rows, error) {
+	if p.waiting != nil && p.waiting.Len() > 0 {
+		p.waiting.Queue(statement, args...)
+		sent, err := p.sent(ctx, 1)
+		if err != nil {
+			return nil, err
+		}
+		r, err := sent.Query()
+		if err != nil {
+			_ = sent.Close() // says the same
+			return nil, driver(err)
+		}
+		return postgresRows{r, sent}, nil
+	}
 	r, err := p.c.Query(ctx, statement, args...)
 	if err != nil {
 		return nil, driver(err)
 	}
-	return postgresRows{r}, nil
+	return postgresRows{r, nil}, nil
+}
+
+// sent sends what waits, and reads what all but the last few say.
+func (p *postgresConn) sent(ctx context.Context, but int) (pgx.BatchResults, error) {
+	n := p.waiting.Len() - but
+	sent := p.c.SendBatch(ctx, p.waiting)
+	p.waiting = &pgx.Batch{}
+	for range n {
+		if _, err := sent.Exec(); err != nil {
+			_ = sent.Close() // says the same
+			return nil, driver(err)
+		}
+	}
+	return sent, nil
+}
+
+func (p *postgresConn) wait() { p.waiting = &pgx.Batch{} }
+
+func (p *postgresConn) send(ctx context.Context) error {
+	if p.waiting == nil || p.waiting.Len() == 0 {
+		return nil
+	}
+	sent, err := p.sent(ctx, 0)
+	if err != nil {
+		return err
+	}
+	return driver(sent.Close())
+}
+
+func (p *postgresConn) forget() { p.waiting = nil }
+
+func (p *postgresConn) load(ctx context.Context, table string, columns []string, values []any) error {
+	if err := p.send(ctx); err != nil {
+		return err
+	}
+	n := len(columns)
+	_, err := p.c.CopyFrom(ctx, pgx.Identifier{table}, columns, pgx.CopyFromSlice(len(values)/n, func(i int) ([]any, error) { return values[i*n : (i+1)*n], nil }))
+	return driver(err)
 }
 
 func (p *postgresConn) close() error {

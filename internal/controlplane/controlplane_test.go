@@ -101,6 +101,13 @@ func update(t testing.TB, x *Indexer) Result {
 	return r
 }
 
+// dump reads the messages or events of a repository: values by key.
+func dump(ctx context.Context, c conn, name string, events bool) (map[string][]string, error) {
+	all := map[string][]string{}
+	err := everyRow(ctx, c, name, events, false, func(key string, values []string) { all[key] = values })
+	return all, err
+}
+
 // same holds two databases against each other, and one against its history.
 func same(t testing.TB, a, b *DB) {
 	t.Helper()

@@ -34,9 +34,10 @@ type fact struct {
 
 // A row is a fact for one recipient.
 type row struct {
-	to   string
-	id   int64
-	acks []string // commits by which this recipient acked it
+	to    string
+	id    int64
+	state int      // that it was written with by this portion, counted in states from 1
+	acks  []string // commits by which this recipient acked it
 }
 
 // An event waits to be written.
@@ -61,8 +62,9 @@ type deriver struct {
 	// index of the range.
 	foreign func(commit string, index int) (bool, error)
 
-	rows   []newRow
-	events []event
+	rows      []newRow
+	events    []event
+	nextEvent int64 // the key of the first
 
 	// written are, of a run for which nothing counts that was in the database
 	// before, the rows that it wrote itself; else nil.

@@ -73,8 +73,8 @@ func ParsePlace(cursor string) (p Place, ok bool) {
 }
 
 const feedSQL = `SELECT e.id, m.thread, m.filename, m.message_type, m.from_rig, m.to_rig, m.verdict, m.commit_sha, e.event_type, e.rig, e.notes, e.commit_sha, e.created_at
-FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id
-WHERE m.repo = $1 AND e.id `
+FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id AND m.repo_id = e.repo_id
+WHERE e.repo_id = $1 AND e.id `
 
 // Feed gives fn the events of repositories after a place, each with the place behind it,
 // at most limit of each repository; more reports whether there may be more. Where the
@@ -86,8 +86,12 @@ func (d *DB) Feed(ctx context.Context, repos []string, at Place, limit int, fn f
 		at = Place{}
 	}
 	for _, repo := range repos {
+		of, err := d.id(ctx, repo)
+		if err != nil {
+			return false, err
+		}
 		if was, begun := at[repo]; begun {
-			events, err := d.feed(ctx, repo, "= $2 LIMIT $3", was.ID, 1)
+			events, err := d.feed(ctx, of, repo, "= $2 LIMIT $3", was.ID, 1)
 			if err != nil {
 				return false, err
 			}
@@ -98,7 +102,7 @@ func (d *DB) Feed(ctx context.Context, repos []string, at Place, limit int, fn f
 				}
 			}
 		}
-		events, err := d.feed(ctx, repo, "> $2 ORDER BY e.id LIMIT $3", at[repo].ID, limit)
+		events, err := d.feed(ctx, of, repo, "> $2 ORDER BY e.id LIMIT $3", at[repo].ID, limit)
 		if err != nil {
 			return false, err
 		}
@@ -113,8 +117,8 @@ func (d *DB) Feed(ctx context.Context, repos []string, at Place, limit int, fn f
 	return more, nil
 }
 
-func (d *DB) feed(ctx context.Context, repo, which string, id int64, limit int) (events []Event, err error) {
-	err = each(ctx, d.conn, feedSQL+which, []any{repo, id, limit}, func(r rows) error {
+func (d *DB) feed(ctx context.Context, of int64, repo, which string, id int64, limit int) (events []Event, err error) {
+	err = each(ctx, d.conn, feedSQL+which, []any{of, id, limit}, func(r rows) error {
 		e := Event{Repo: repo}
 		err := r.Scan(&e.id, &e.Thread, &e.File, &e.Type, &e.From, &e.To, &e.Verdict, &e.Message, &e.Event, &e.Rig, &e.Notes, &e.Commit, &e.At)
 		e.identify()

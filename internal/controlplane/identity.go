@@ -20,7 +20,7 @@ type Identity struct {
 func (x *Indexer) identify(ctx context.Context, s *span) error {
 	c := x.DB.conn
 	var is Identity
-	err := each(ctx, c, "SELECT coalesce(root, ''), coalesce(uuid, ''), coalesce(place, '') FROM rigward_repositories WHERE repo = $1", []any{x.Name},
+	err := each(ctx, c, "SELECT coalesce(root, ''), coalesce(uuid, ''), coalesce(place, '') FROM rigward_repositories WHERE repo_id = $1", []any{x.id},
 		func(r rows) error { return r.Scan(&is.Root, &is.UUID, &is.Place) })
 	if err != nil {
 		return err
@@ -53,8 +53,8 @@ func (x *Indexer) identify(ctx context.Context, s *span) error {
 	if is.UUID == "" {
 		is.UUID, is.Place = own.UUID, own.Place
 	}
-	return c.exec(ctx, "UPDATE rigward_repositories SET root = $1, uuid = $2, place = $3 WHERE repo = $4",
-		optional(own.Root), optional(is.UUID), optional(is.Place), x.Name)
+	return c.exec(ctx, "UPDATE rigward_repositories SET root = $1, uuid = $2, place = $3 WHERE repo_id = $4",
+		optional(own.Root), optional(is.UUID), optional(is.Place), x.id)
 }
 
 // String names a repository for people.
@@ -72,7 +72,7 @@ func (i Identity) String() string {
 	return text
 }
 
-// Rename gives a repository another name, in all tables.
+// Rename gives a repository another name.
 func (d *DB) Rename(ctx context.Context, from, to string) error {
 	return told(ctx, d.target, within(ctx, d.conn, func() error {
 		for _, name := range []string{from, to} {
@@ -86,12 +86,7 @@ func (d *DB) Rename(ctx context.Context, from, to string) error {
 				return &policy.Undecided{Message: "the control plane " + d.target.String() + " has a repository called " + finding.QuoteMax(to, 80) + " already"}
 			}
 		}
-		for _, table := range []string{"rigward_repositories", "bridge_messages", "rigward_threads", "rigward_tips", "rigward_refused", "rigward_pushes"} {
-			if err := d.conn.exec(ctx, "UPDATE "+table+" SET repo = $1 WHERE repo = $2", to, from); err != nil {
-				return err
-			}
-		}
-		return nil
+		return d.conn.exec(ctx, "UPDATE rigward_repositories SET repo = $1 WHERE repo = $2", to, from)
 	}))
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,8 +51,12 @@ type Indexer struct {
 	remember int // messages in memory; 0: remembered
 	piece    int // commits that are judged together; 0: as many as take about a second
 
-	rules map[string]ruleSet // that the trees of commits hold
-	trees map[string]string  // of the latest commits of the range
+	id      int64                       // of the repository in the database, in locked
+	digests bool                        // of words are written, in place of them
+	kept    map[string]*gitrepo.Scanned // what the judge has read of commits
+	first   bool                        // all rows of the repository were written by this run, each commit's once
+	rules   map[string]ruleSet          // that the trees of commits hold
+	trees   map[string]string           // of the latest commits of the range
 }
 
 // A ruleSet is what a tree says of itself.
@@ -101,11 +106,10 @@ func (x *Indexer) wipe(ctx context.Context) error {
 			return err
 		}
 		for _, statement := range []string{
-			"DELETE FROM bridge_message_events WHERE message_id IN (SELECT id FROM bridge_messages WHERE repo = $1)",
-			"DELETE FROM rigward_threads WHERE repo = $1", "DELETE FROM rigward_refused WHERE repo = $1", "DELETE FROM rigward_tips WHERE repo = $1",
-			"DELETE FROM bridge_messages WHERE repo = $1", "UPDATE rigward_repositories SET judged = NULL WHERE repo = $1",
+			"DELETE FROM bridge_message_events WHERE repo_id = $1", "DELETE FROM rigward_threads WHERE repo_id = $1", "DELETE FROM rigward_refused WHERE repo_id = $1",
+			"DELETE FROM rigward_tips WHERE repo_id = $1", "DELETE FROM bridge_messages WHERE repo_id = $1", "UPDATE rigward_repositories SET judged = NULL WHERE repo_id = $1",
 		} {
-			if err := c.exec(ctx, statement, x.Name); err != nil {
+			if err := c.exec(ctx, statement, x.id); err != nil {
 				return err
 			}
 		}
@@ -123,12 +127,14 @@ const (
 
 func (x *Indexer) run(ctx context.Context) (total Result, err error) {
 	piece := cmp.Or(x.piece, firstPiece)
+	x.first = false
 	for {
 		began := x.Now()
 		r, more, err := x.once(ctx, piece)
 		total.Commits, total.Messages, total.Superseded, total.Left = total.Commits+r.Commits, total.Messages+r.Messages, total.Superseded+r.Superseded, r.Left
 		switch {
 		case errors.Is(err, errMoved) && ctx.Err() == nil:
+			x.first = false
 			continue
 		case errors.Is(err, errStrayed):
 			if err := x.wipe(ctx); err != nil {
@@ -152,14 +158,15 @@ func (x *Indexer) run(ctx context.Context) (total Result, err error) {
 // what is recorded of a range that is not finished.
 func (x *Indexer) locked(ctx context.Context, fn func(recorded map[string][]string) error) error {
 	c := x.DB.conn
-	return within(ctx, c, func() error {
+	return together(ctx, c, func() error {
 		// The row is locked until the transaction ends.
-		err := c.exec(ctx, "INSERT INTO rigward_repositories (repo) VALUES ($1) ON CONFLICT (repo) DO UPDATE SET repo = excluded.repo", x.Name)
+		err := each(ctx, c, "INSERT INTO rigward_repositories (repo) VALUES ($1) ON CONFLICT (repo) DO UPDATE SET repo = excluded.repo RETURNING repo_id", []any{x.Name},
+			func(r rows) error { return r.Scan(&x.id) })
 		if err != nil {
 			return err
 		}
 		recorded := map[string][]string{}
-		err = each(ctx, c, "SELECT ref, commit_sha FROM rigward_tips WHERE repo = $1 ORDER BY ref, commit_sha", []any{x.Name}, func(r rows) error {
+		err = each(ctx, c, "SELECT ref, commit_sha FROM rigward_tips WHERE repo_id = $1 ORDER BY ref, commit_sha", []any{x.id}, func(r rows) error {
 			var ref, id string
 			if err := r.Scan(&ref, &id); err != nil {
 				return err
@@ -195,16 +202,16 @@ func record(tips map[string]string) map[string][]string {
 // record replaces what is recorded.
 func (x *Indexer) record(ctx context.Context, tips map[string][]string) error {
 	c := x.DB.conn
-	if err := c.exec(ctx, "DELETE FROM rigward_tips WHERE repo = $1", x.Name); err != nil {
+	if err := c.exec(ctx, "DELETE FROM rigward_tips WHERE repo_id = $1", x.id); err != nil {
 		return err
 	}
 	var args []any
 	for _, ref := range slices.Sorted(maps.Keys(tips)) {
 		for _, id := range tips[ref] {
-			args = append(args, x.Name, ref, id)
+			args = append(args, x.id, ref, id)
 		}
 	}
-	return insert(ctx, c, "INSERT INTO rigward_tips (repo, ref, commit_sha)", 3, args, "ON CONFLICT DO NOTHING", nil)
+	return insert(ctx, c, "rigward_tips", []string{"repo_id", "ref", "commit_sha"}, args, "ON CONFLICT DO NOTHING", nil)
 }
 
 // ids returns all commits of a record, each once.
@@ -362,7 +369,7 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 	var d *deriver
 	var c *court
 	var from judged
-	x.rules, x.trees = map[string]ruleSet{}, map[string]string{}
+	x.rules, x.trees, x.kept = map[string]ruleSet{}, map[string]string{}, map[string]*gitrepo.Scanned{}
 	// step makes one transaction of a portion of the commits.
 	step := func(batch []*landed, upTo int) error {
 		return x.locked(ctx, func(recorded map[string][]string) error {
@@ -415,9 +422,14 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 		if piece > 0 && len(s.revs) > piece && len(s.lost) == 0 {
 			x.cut(s, recorded, piece)
 		}
-		if err == nil {
-			from, err = x.readJudged(ctx)
+		if len(recorded) == 0 && !x.first {
+			n, err := number(ctx, x.DB.conn, "SELECT count(*) FROM (SELECT 1 FROM bridge_messages WHERE repo_id = $1 LIMIT 1) AS one", x.id)
+			if err != nil {
+				return err
+			}
+			x.first = n == 0
 		}
+		from, err = x.readJudged(ctx)
 		return err
 	})
 	if err != nil {
@@ -506,6 +518,9 @@ func (x *Indexer) scan(ctx context.Context, s *span, chunk int, fn func(batch []
 	var batch []*landed
 	at := 0
 	flush := func() error {
+		if err := ahead(x.Repo, batch); err != nil {
+			return err
+		}
 		for _, l := range batch {
 			if err := l.settle(x.Repo); err != nil {
 				return err
@@ -519,7 +534,7 @@ func (x *Indexer) scan(ctx context.Context, s *span, chunk int, fn func(batch []
 	opt := gitrepo.ScanOptions{BlobLimit: policy.Default().MaxFile, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
 		return strings.HasSuffix(c.Path, ".md") && c.NewMode.IsFile()
 	}}
-	err := x.Repo.ScanCommits(ctx, gitrepo.Listed(s.revs), opt, func(c *gitrepo.Scanned) error {
+	take := func(c *gitrepo.Scanned) error {
 		set, err := x.ruleSet(c)
 		if err != nil {
 			return err
@@ -531,11 +546,27 @@ func (x *Indexer) scan(ctx context.Context, s *span, chunk int, fn func(batch []
 			return flush()
 		}
 		return nil
-	})
-	if err == nil && at%chunk != 0 {
-		err = flush()
 	}
-	return err
+	for at < len(s.revs) {
+		if c := x.kept[s.revs[at].ID]; c != nil {
+			delete(x.kept, c.ID)
+			if err := take(c); err != nil {
+				return err
+			}
+			continue
+		}
+		n := slices.IndexFunc(s.revs[at:], func(rev gitrepo.Rev) bool { return x.kept[rev.ID] != nil })
+		if n < 0 {
+			n = len(s.revs) - at
+		}
+		if err := x.Repo.ScanCommits(ctx, gitrepo.Listed(s.revs[at:at+n]), opt, take); err != nil {
+			return err
+		}
+	}
+	if at%chunk != 0 {
+		return flush()
+	}
+	return nil
 }
 
 // nearby is of how many commits of the range the trees are kept.
@@ -608,7 +639,7 @@ func (x *Indexer) write(ctx context.Context, s *span, d *deriver, c *court, batc
 			return err
 		}
 	}
-	if err := x.writeRows(ctx, c, d.rows); err != nil {
+	if err := x.writeRows(ctx, c, d); err != nil {
 		return err
 	}
 	if s.fresh {
@@ -616,8 +647,27 @@ func (x *Indexer) write(ctx context.Context, s *span, d *deriver, c *court, batc
 			d.written.add(n.row.id)
 		}
 	}
-	return x.writeEvents(ctx, d.events)
+	return x.writeEvents(ctx, d)
 }
+
+// states are the states that an event of another message leads to; later ones
+// win.
+var states = []string{"acked", "resolved"}
+
+// next are the keys of the next message and of the next event. The writers of a
+// repository wait for each other, and in SQLite all do.
+func (x *Indexer) next(ctx context.Context) (message, event int64, err error) {
+	of := ""
+	if x.DB.conn.postgres() {
+		of = " WHERE repo_id = " + strconv.FormatInt(x.id, 10)
+	}
+	err = each(ctx, x.DB.conn, "SELECT (SELECT coalesce(max(id), 0) + 1 FROM bridge_messages"+of+"), (SELECT coalesce(max(id), 0) + 1 FROM bridge_message_events"+of+")", nil,
+		func(r rows) error { return r.Scan(&message, &event) })
+	return message, event, err
+}
+
+var messageRow = strings.Fields(`repo_id id thread filename message_type from_rig to_rig lifecycle_state status_class status_text tldr envelope_date
+  commit_sha parent_refs body_hash in_reply_to nonce attested_by attested_at path blob verdict rules signature_good signer signer_principal commit_time created_at words`)
 
 // load reads the older messages of threads that need them: those of an ACK, a
 // RESOLUTION, a freeze or a merge wholly, of the others what closed them.
@@ -688,17 +738,36 @@ func (x *Indexer) load(ctx context.Context, s *span, d *deriver, batch []*landed
 // (docs/spec/tombstone.md#readers).
 const expunged = "Expunged"
 
-// writeRows inserts the rows of messages, and learns their keys. A row that is
-// there is made what it should be.
-func (x *Indexer) writeRows(ctx context.Context, c *court, news []newRow) error {
+// writeRows writes the rows of messages, with the states that the events of their
+// portion lead to, and gives them their keys. A row that is there is made what it
+// should be.
+func (x *Indexer) writeRows(ctx context.Context, c *court, d *deriver) error {
+	if len(d.rows) == 0 && len(d.events) == 0 {
+		return nil
+	}
+	message, event, err := x.next(ctx)
+	if err != nil {
+		return err
+	}
+	d.nextEvent = event
+	state := map[*row]int{} // of states, counted from 1
+	for _, e := range d.events {
+		if i := slices.Index(states, e.kind) + 1; i > state[e.row] {
+			state[e.row] = i
+		}
+	}
 	now := stamp(x.Now())
 	type key struct{ commit, thread, file, to string }
-	byKey := map[key]*row{}
-	var args []any
-	var names []string
-	for _, n := range news {
+	byKey := make(map[key]*row, len(d.rows))
+	args := make([]any, 0, len(d.rows)*len(messageRow))
+	threads := map[string]bool{}
+	for i, n := range d.rows {
 		k := key{n.from.id, n.m.thread, n.m.file, n.row.to}
-		byKey[k] = n.row
+		n.row.id = message + int64(i)
+		n.row.state = state[n.row]
+		if n.row.state > 0 {
+			n.state = states[n.row.state-1]
+		}
 		e := n.m.env
 		var refs any
 		if r := references(e.References); r != nil {
@@ -709,98 +778,76 @@ func (x *Indexer) writeRows(ctx context.Context, c *court, news []newRow) error 
 		if blob, gone := c.gone[m.path]; gone {
 			m.blob, m.words, status, tldr = blob, "", expunged, ""
 		}
-		args = append(args, x.Name, k.thread, k.file, e.Type, name(e.From), k.to, n.state, envelope.StatusClass(e.Status), text(status), optional(tldr), text(e.Date),
+		if x.digests && m.words != "" {
+			m.words = wordsDigest(m.words)
+		}
+		args = append(args, x.id, n.row.id, k.thread, k.file, e.Type, name(e.From), k.to, n.state, envelope.StatusClass(e.Status), text(status), optional(tldr), text(e.Date),
 			n.from.id, refs, e.Hash, optional(e.InReplyTo), optional(e.Nonce), optional(e.AttestedBy), optional(e.AttestedAt),
 			name(m.path), m.blob, v.state, optional(v.rules), v.good, optional(v.signer), optional(v.by), n.from.time, now, optional(m.words))
-		if !slices.Contains(names, k.thread) {
-			names = append(names, k.thread)
+		threads[k.thread] = true
+		if !x.first {
+			byKey[k] = n.row
 		}
 	}
-	err := insert(ctx, x.DB.conn, `INSERT INTO bridge_messages (repo, thread, filename, message_type, from_rig, to_rig, lifecycle_state, status_class, status_text, tldr, envelope_date,
-  commit_sha, parent_refs, body_hash, in_reply_to, nonce, attested_by, attested_at, path, blob, verdict, rules, signature_good, signer, signer_principal, commit_time, created_at, words)`, 28, args,
-		`ON CONFLICT (repo, commit_sha, thread, filename, to_rig) DO UPDATE SET message_type = excluded.message_type, from_rig = excluded.from_rig,
+	if x.first {
+		err = x.DB.conn.load(ctx, "bridge_messages", messageRow, args)
+	} else {
+		err = insert(ctx, x.DB.conn, "bridge_messages", messageRow, args,
+			`ON CONFLICT (repo_id, commit_sha, thread, filename, to_rig) DO UPDATE SET message_type = excluded.message_type, from_rig = excluded.from_rig,
   status_class = excluded.status_class, status_text = excluded.status_text, tldr = excluded.tldr, envelope_date = excluded.envelope_date,
   parent_refs = excluded.parent_refs, run_id = NULL, body_hash = excluded.body_hash, in_reply_to = excluded.in_reply_to, nonce = excluded.nonce,
   attested_by = excluded.attested_by, attested_at = excluded.attested_at, path = excluded.path, blob = excluded.blob, verdict = excluded.verdict, rules = excluded.rules,
   signature_good = excluded.signature_good, signer = excluded.signer, signer_principal = excluded.signer_principal, commit_time = excluded.commit_time, words = excluded.words,
   lifecycle_state = CASE WHEN bridge_messages.lifecycle_state IN ('superseded', 'drafted', 'sent') THEN excluded.lifecycle_state ELSE bridge_messages.lifecycle_state END
 RETURNING id, commit_sha, thread, filename, to_rig`, func(r rows) error {
-			var k key
-			var id int64
-			if err := r.Scan(&id, &k.commit, &k.thread, &k.file, &k.to); err != nil {
-				return err
-			}
-			row := byKey[k]
-			if row == nil {
-				return fmt.Errorf("the database gave back a row that was not written")
-			}
-			row.id = id
-			return nil
-		})
+				var k key
+				var id int64
+				if err := r.Scan(&id, &k.commit, &k.thread, &k.file, &k.to); err != nil {
+					return err
+				}
+				row := byKey[k]
+				if row == nil {
+					return fmt.Errorf("the database gave back a row that was not written")
+				}
+				if row.id != id { // it was there
+					row.id, row.state = id, 0
+				}
+				return nil
+			})
+	}
 	if err != nil {
 		return err
 	}
-	return x.writeThreads(ctx, names)
+	return x.writeThreads(ctx, slices.Sorted(maps.Keys(threads)))
 }
 
-// states are the states that an event of another message leads to; later ones
-// win.
-var states = []string{"acked", "resolved"}
-
-// writeEvents inserts events, and raises the state of the rows.
-func (x *Indexer) writeEvents(ctx context.Context, events []event) error {
-	var args []any
-	reached := map[string][]int64{}
-	for _, e := range events {
-		var notes any
-		if e.notes != "" {
-			notes = e.notes
-		}
-		args = append(args, e.row.id, e.kind, e.rig, notes, e.time, e.commit)
-		if slices.Contains(states, e.kind) {
-			reached[e.kind] = append(reached[e.kind], e.row.id)
+// writeEvents writes events, and raises the state of the rows that were there.
+func (x *Indexer) writeEvents(ctx context.Context, d *deriver) error {
+	columns := []string{"repo_id", "id", "message_id", "event_type", "rig", "notes", "created_at", "commit_sha"}
+	args := make([]any, 0, len(d.events)*len(columns))
+	reached := make([][]int64, len(states))
+	for i, e := range d.events {
+		args = append(args, x.id, d.nextEvent+int64(i), e.row.id, e.kind, e.rig, optional(e.notes), e.time, e.commit)
+		if at := slices.Index(states, e.kind); at >= e.row.state {
+			reached[at] = append(reached[at], e.row.id)
 		}
 	}
-	err := insert(ctx, x.DB.conn, "INSERT INTO bridge_message_events (message_id, event_type, rig, notes, created_at, commit_sha)", 6, args, "ON CONFLICT DO NOTHING", nil)
+	err := insert(ctx, x.DB.conn, "bridge_message_events", columns, args, "ON CONFLICT DO NOTHING", nil)
 	if err != nil {
 		return err
 	}
 	for i, state := range states {
-		if len(reached[state]) == 0 {
+		if len(reached[i]) == 0 {
 			continue
 		}
 		lower := "'" + strings.Join(append([]string{"drafted", "sent", "received"}, states[:i]...), "', '") + "'"
-		keys, err := listed(reached[state])
+		keys, err := listed(reached[i])
 		if err != nil {
 			return err
 		}
-		statement := "UPDATE bridge_messages SET lifecycle_state = '" + state + "' WHERE lifecycle_state IN (" + lower + ") AND id IN " + list(x.DB.conn, 1, "bigint")
+		statement := "UPDATE bridge_messages SET lifecycle_state = '" + state + "' WHERE repo_id = $1 AND lifecycle_state IN (" + lower + ") AND id IN " + list(x.DB.conn, 2, "bigint")
 		x.DB.conn.keep(statement)
-		if err := x.DB.conn.exec(ctx, statement, keys); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// portion is how many rows an INSERT has at the most.
-const portion = 50
-
-// insert runs an INSERT for rows of n values each, many in one statement, and
-// reads what it returns.
-func insert(ctx context.Context, c conn, head string, n int, args []any, tail string, returned func(rows) error) error {
-	for part := range slices.Chunk(args, n*portion) {
-		statement := head + " VALUES " + values(c, len(part)/n, n) + " " + tail
-		if len(part) == n*portion {
-			c.keep(statement)
-		}
-		var err error
-		if returned != nil {
-			err = each(ctx, c, statement, part, returned)
-		} else {
-			err = c.exec(ctx, statement, part...)
-		}
-		if err != nil {
+		if err := x.DB.conn.exec(ctx, statement, x.id, keys); err != nil {
 			return err
 		}
 	}

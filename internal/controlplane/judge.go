@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/rigward/rigward/internal/history"
 	"github.com/rigward/rigward/internal/verdict"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/rules"
 )
@@ -89,9 +91,37 @@ func (x *Indexer) judge(ctx context.Context, s *span, from judged) (*court, erro
 	return c, nil
 }
 
+// A keeper is a repository that keeps what the judge reads of commits, up to some
+// bytes, so that it is read once.
+type keeper struct {
+	Repo
+	kept  map[string]*gitrepo.Scanned
+	bytes int
+}
+
+// keptBytes is about how much is kept.
+const keptBytes = 32 << 20
+
+// ScanCommits is that of the repository.
+func (k *keeper) ScanCommits(ctx context.Context, walk iter.Seq2[gitrepo.Rev, error], o gitrepo.ScanOptions, fn func(*gitrepo.Scanned) error) error {
+	return k.Repo.ScanCommits(ctx, walk, o, func(s *gitrepo.Scanned) error {
+		if o.Blob != nil && k.bytes < keptBytes {
+			k.bytes += len(s.Raw) + 1024
+			for _, b := range s.Blobs {
+				k.bytes += len(b.Data)
+			}
+			for _, d := range s.Diffs {
+				k.bytes += 256 * len(d.Changes)
+			}
+			k.kept[s.ID] = s
+		}
+		return fn(s)
+	})
+}
+
 // try judges one range; nil if it cannot be decided.
 func (x *Indexer) try(ctx context.Context, c *court, r rules.Range, eras []rules.Era) (*rules.Judge, error) {
-	j := &rules.Judge{Repo: x.Repo, Gate: rules.Check, OfTheTime: x.Accepted, Eras: eras}
+	j := &rules.Judge{Repo: &keeper{Repo: x.Repo, kept: x.kept}, Gate: rules.Check, OfTheTime: x.Accepted, Eras: eras}
 	j.Used = func(nonces []string) (map[string][]history.Hit, error) { return x.used(ctx, nonces) }
 	j.Said = func(dir, hash string) ([]string, error) { return x.said(ctx, dir, hash) }
 	var told []*rules.Verdict
@@ -138,8 +168,8 @@ func (x *Indexer) used(ctx context.Context, nonces []string) (map[string][]histo
 		if err != nil {
 			return nil, err
 		}
-		err = each(ctx, x.DB.conn, "SELECT DISTINCT nonce, path, blob, commit_sha, commit_time FROM bridge_messages WHERE repo = $1 AND nonce IN "+list(x.DB.conn, 2, "text")+
-			" AND lifecycle_state <> 'superseded' ORDER BY commit_time, commit_sha, path", []any{x.Name, keys}, func(r rows) error {
+		err = each(ctx, x.DB.conn, "SELECT DISTINCT nonce, path, blob, commit_sha, commit_time FROM bridge_messages WHERE repo_id = $1 AND nonce IN "+list(x.DB.conn, 2, "text")+
+			" AND lifecycle_state <> 'superseded' ORDER BY commit_time, commit_sha, path", []any{x.id, keys}, func(r rows) error {
 			var nonce, at string
 			var hit history.Hit
 			err := r.Scan(&nonce, &hit.Path, &hit.Blob, &hit.Commit, &at)
@@ -155,7 +185,7 @@ func (x *Indexer) used(ctx context.Context, nonces []string) (map[string][]histo
 
 // said finds the commits that brought an envelope with a body hash to a directory.
 func (x *Indexer) said(ctx context.Context, dir, hash string) (commits []string, err error) {
-	err = each(ctx, x.DB.conn, "SELECT DISTINCT path, commit_sha FROM bridge_messages WHERE repo = $1 AND body_hash = $2 AND lifecycle_state <> 'superseded' ORDER BY 2", []any{x.Name, hash},
+	err = each(ctx, x.DB.conn, "SELECT DISTINCT path, commit_sha FROM bridge_messages WHERE repo_id = $1 AND body_hash = $2 AND lifecycle_state <> 'superseded' ORDER BY 2", []any{x.id, hash},
 		func(r rows) error {
 			var file, commit string
 			err := r.Scan(&file, &commit)
@@ -209,7 +239,7 @@ func (x *Indexer) writeRefused(ctx context.Context, s *span, c *court) error {
 		if err != nil {
 			return err
 		}
-		if err := db.exec(ctx, "DELETE FROM rigward_refused WHERE repo = $1 AND commit_sha IN "+list(db, 2, "text"), x.Name, keys); err != nil {
+		if err := db.exec(ctx, "DELETE FROM rigward_refused WHERE repo_id = $1 AND commit_sha IN "+list(db, 2, "text"), x.id, keys); err != nil {
 			return err
 		}
 	}
@@ -244,17 +274,17 @@ func (x *Indexer) writeRefused(ctx context.Context, s *span, c *court) error {
 		for _, path := range slices.Sorted(maps.Keys(paths)) {
 			thread, file := split(strings.TrimPrefix(path, root))
 			slices.Sort(paths[path])
-			args = append(args, x.Name, id, name(path), thread, file, optional(obj.Committer.Email), strings.Join(paths[path], " "), stamp(time.Unix(obj.Committer.When, 0)))
+			args = append(args, x.id, id, name(path), thread, file, optional(obj.Committer.Email), strings.Join(paths[path], " "), stamp(time.Unix(obj.Committer.When, 0)))
 		}
 	}
-	err := insert(ctx, db, "INSERT INTO rigward_refused (repo, commit_sha, path, thread, filename, committer, rules, commit_time)", 8, args, "ON CONFLICT DO NOTHING", nil)
+	err := insert(ctx, db, "rigward_refused", strings.Fields("repo_id commit_sha path thread filename committer rules commit_time"), args, "ON CONFLICT DO NOTHING", nil)
 	if err != nil {
 		return err
 	}
 	for _, path := range slices.Sorted(maps.Keys(c.gone)) {
 		thread, file := split(strings.TrimPrefix(path, root))
-		err := db.exec(ctx, "UPDATE bridge_messages SET status_text = $1, tldr = NULL, words = NULL, blob = $2 WHERE thread = $3 AND repo = $4 AND filename = $5 AND path = $6",
-			expunged, c.gone[path], thread, x.Name, file, name(path))
+		err := db.exec(ctx, "UPDATE bridge_messages SET status_text = $1, tldr = NULL, words = NULL, blob = $2 WHERE thread = $3 AND repo_id = $4 AND filename = $5 AND path = $6",
+			expunged, c.gone[path], thread, x.id, file, name(path))
 		if err != nil {
 			return err
 		}
@@ -265,8 +295,8 @@ func (x *Indexer) writeRefused(ctx context.Context, s *span, c *court) error {
 		}
 		for path := range paths {
 			r := c.of(id, path)
-			err := db.exec(ctx, "UPDATE bridge_messages SET verdict = $1, rules = $2, signature_good = $3, signer = $4, signer_principal = $5 WHERE repo = $6 AND commit_sha = $7 AND path = $8",
-				r.state, optional(r.rules), r.good, optional(r.signer), optional(r.by), x.Name, id, name(path))
+			err := db.exec(ctx, "UPDATE bridge_messages SET verdict = $1, rules = $2, signature_good = $3, signer = $4, signer_principal = $5 WHERE repo_id = $6 AND commit_sha = $7 AND path = $8",
+				r.state, optional(r.rules), r.good, optional(r.signer), optional(r.by), x.id, id, name(path))
 			if err != nil {
 				return err
 			}
@@ -278,7 +308,7 @@ func (x *Indexer) writeRefused(ctx context.Context, s *span, c *court) error {
 // readJudged and writeJudged keep up to where the main ref was judged.
 func (x *Indexer) readJudged(ctx context.Context) (j judged, err error) {
 	var data string
-	err = each(ctx, x.DB.conn, "SELECT coalesce(judged, '') FROM rigward_repositories WHERE repo = $1", []any{x.Name}, func(r rows) error { return r.Scan(&data) })
+	err = each(ctx, x.DB.conn, "SELECT coalesce(judged, '') FROM rigward_repositories WHERE repo_id = $1", []any{x.id}, func(r rows) error { return r.Scan(&data) })
 	if err != nil || data == "" || json.Unmarshal([]byte(data), &j) != nil {
 		return judged{}, err
 	}
@@ -294,5 +324,5 @@ func (x *Indexer) writeJudged(ctx context.Context, j judged) error {
 		}
 		text = string(data)
 	}
-	return x.DB.conn.exec(ctx, "UPDATE rigward_repositories SET judged = $1, indexed_at = $2 WHERE repo = $3", text, stamp(x.Now()), x.Name)
+	return x.DB.conn.exec(ctx, "UPDATE rigward_repositories SET judged = $1, indexed_at = $2 WHERE repo_id = $3", text, stamp(x.Now()), x.id)
 }

@@ -38,7 +38,11 @@ type Look struct {
 
 // Look returns a thread, without what the refs no longer reach.
 func (d *DB) Look(ctx context.Context, repo, thread string) (l Look, err error) {
-	args := []any{repo, name(thread)}
+	id, err := d.id(ctx, repo)
+	if err != nil {
+		return l, err
+	}
+	args := []any{id, name(thread)}
 	type key struct{ commit, file string }
 	byKey := map[key]*Said{}
 	var words, apart []*word
@@ -46,7 +50,7 @@ func (d *DB) Look(ctx context.Context, repo, thread string) (l Look, err error) 
 	err = each(ctx, d.conn, `SELECT id, path, filename, blob, commit_sha, commit_time, envelope_date, message_type, from_rig, to_rig, status_text, status_class, coalesce(tldr, ''),
   body_hash, coalesce(in_reply_to, ''), coalesce(attested_by, ''), coalesce(parent_refs, ''), verdict, coalesce(rules, ''), coalesce(signer, ''), coalesce(signer_principal, ''),
   CASE WHEN signature_good THEN 'true' WHEN NOT signature_good THEN 'false' ELSE '' END, attested_by IS NOT NULL OR attested_at IS NOT NULL
-FROM bridge_messages WHERE repo = $1 AND thread = $2 AND lifecycle_state <> 'superseded' ORDER BY id`, args, func(r rows) error {
+FROM bridge_messages WHERE repo_id = $1 AND thread = $2 AND lifecycle_state <> 'superseded' ORDER BY id`, args, func(r rows) error {
 		w, s := &word{}, &Said{}
 		var to, refs string
 		var relay bool
@@ -77,8 +81,8 @@ FROM bridge_messages WHERE repo = $1 AND thread = $2 AND lifecycle_state <> 'sup
 	})
 	if err == nil {
 		err = each(ctx, d.conn, `SELECT DISTINCT m.commit_sha, m.filename, e.event_type, e.rig, coalesce(e.notes, ''), e.created_at
-FROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id
-WHERE m.repo = $1 AND m.thread = $2 AND m.lifecycle_state <> 'superseded' AND e.event_type IN ('acked', 'diverged', 'frozen') AND (e.event_type = 'diverged' OR `+stands("m", "e")+`)
+FROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = m.repo_id
+WHERE m.repo_id = $1 AND m.thread = $2 AND m.lifecycle_state <> 'superseded' AND e.event_type IN ('acked', 'diverged', 'frozen') AND (e.event_type = 'diverged' OR `+stands("m", "e")+`)
 ORDER BY e.created_at, e.event_type, e.rig`, args, func(r rows) error {
 			var k key
 			var h Happened
@@ -90,7 +94,7 @@ ORDER BY e.created_at, e.event_type, e.rig`, args, func(r rows) error {
 		})
 	}
 	if err == nil {
-		err = each(ctx, d.conn, "SELECT path, filename, rules, coalesce(committer, ''), commit_sha, commit_time FROM rigward_refused WHERE repo = $1 AND thread = $2 ORDER BY commit_time, commit_sha, path", args, func(r rows) error {
+		err = each(ctx, d.conn, "SELECT path, filename, rules, coalesce(committer, ''), commit_sha, commit_time FROM rigward_refused WHERE repo_id = $1 AND thread = $2 ORDER BY commit_time, commit_sha, path", args, func(r rows) error {
 			var f Refusal
 			err := r.Scan(&f.Path, &f.File, &f.Rules, &f.Committer, &f.Commit, &f.At)
 			if byKey[key{f.Commit, f.File}] == nil {
@@ -111,7 +115,7 @@ ORDER BY e.created_at, e.event_type, e.rig`, args, func(r rows) error {
 func (d *DB) Version(ctx context.Context, repos []string) (string, error) {
 	sum := sha256.New()
 	for _, repo := range repos {
-		for _, statement := range []string{"SELECT coalesce(judged, ''), coalesce(indexed_at, '') FROM rigward_repositories WHERE repo = $1", "SELECT coalesce(max(at), ''), '' FROM rigward_pushes WHERE repo = $1"} {
+		for _, statement := range []string{"SELECT coalesce(judged, ''), coalesce(indexed_at, '') FROM rigward_repositories WHERE repo = $1", "SELECT coalesce(max(at), ''), '' FROM rigward_pushes WHERE repo_id = " + theID} {
 			err := each(ctx, d.conn, statement, []any{repo}, func(r rows) error {
 				var one, two string
 				err := r.Scan(&one, &two)
@@ -136,7 +140,7 @@ type PushCount struct {
 // Pushes counts the pushes of repositories that were judged.
 func (d *DB) Pushes(ctx context.Context, repos []string) (all []PushCount, err error) {
 	for _, repo := range repos {
-		err = each(ctx, d.conn, "SELECT exit_code, count(*) FROM rigward_pushes WHERE repo = $1 AND stage = 'judged' AND exit_code IS NOT NULL GROUP BY exit_code ORDER BY exit_code", []any{repo}, func(r rows) error {
+		err = each(ctx, d.conn, "SELECT exit_code, count(*) FROM rigward_pushes WHERE repo_id = "+theID+" AND stage = 'judged' AND exit_code IS NOT NULL GROUP BY exit_code ORDER BY exit_code", []any{repo}, func(r rows) error {
 			c := PushCount{Repo: repo}
 			err := r.Scan(&c.Exit, &c.N)
 			all = append(all, c)

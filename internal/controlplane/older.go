@@ -13,13 +13,13 @@ import (
 func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, also string) error {
 	c := x.DB.conn
 	byID := map[int64]*row{}
-	for part := range slices.Chunk(names, 500) {
+	for part := range slices.Chunk(names, 1000) {
 		threads, err := listed(part)
 		if err != nil {
 			return err
 		}
-		args := []any{x.Name, threads}
-		in := "repo = $1 AND thread IN " + list(c, 2, "text") + " AND lifecycle_state <> 'superseded' " + also
+		args := []any{x.id, threads}
+		in := "repo_id = $1 AND thread IN " + list(c, 2, "text") + " AND lifecycle_state <> 'superseded' " + also
 		type key struct{ thread, commit, file string }
 		facts := map[key]*fact{}
 		err = each(ctx, c, "SELECT id, thread, commit_sha, filename, message_type, from_rig, to_rig, body_hash, coalesce(in_reply_to, ''), coalesce(parent_refs, ''), commit_time FROM bridge_messages WHERE "+in+" ORDER BY id",
@@ -57,7 +57,7 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 		if also != "" {
 			continue
 		}
-		err = each(ctx, c, "SELECT e.message_id, e.rig, e.commit_sha FROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id WHERE e.event_type = 'acked' AND "+stands("m", "e")+" AND m."+in,
+		err = each(ctx, c, "SELECT e.message_id, e.rig, e.commit_sha FROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = m.repo_id WHERE e.event_type = 'acked' AND "+stands("m", "e")+" AND m."+in,
 			args, func(r rows) error {
 				var id int64
 				var rig, commit string
@@ -82,30 +82,34 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 // stands is the condition that the message which caused an event of another
 // one is still reachable.
 func stands(message, event string) string {
-	return "EXISTS (SELECT 1 FROM bridge_messages c WHERE c.repo = " + message + ".repo AND c.commit_sha = " + event + ".commit_sha AND c.lifecycle_state <> 'superseded')"
+	return "EXISTS (SELECT 1 FROM bridge_messages c WHERE c.repo_id = " + message + ".repo_id AND c.commit_sha = " + event + ".commit_sha AND c.lifecycle_state <> 'superseded')"
 }
 
 // supersede marks the rows of commits that the refs no longer reach, and finds
 // out again where their threads stand.
 func (x *Indexer) supersede(ctx context.Context, commits []string) error {
 	c := x.DB.conn
+	of := ""
+	if c.postgres() {
+		of = " WHERE repo_id = $1"
+	}
 	for part := range slices.Chunk(commits, 500) {
 		lost, err := listed(part)
 		if err != nil {
 			return err
 		}
-		args := []any{x.Name, lost}
-		in := "repo = $1 AND commit_sha IN " + list(c, 2, "text")
+		args := []any{x.id, lost}
+		in := "repo_id = $1 AND commit_sha IN " + list(c, 2, "text")
 		for _, statement := range []string{
-			"INSERT INTO bridge_message_events (message_id, event_type, rig, created_at, commit_sha) SELECT id, 'superseded', from_rig, commit_time, commit_sha FROM bridge_messages WHERE " + in + " ON CONFLICT DO NOTHING",
+			"INSERT INTO bridge_message_events (repo_id, id, message_id, event_type, rig, created_at, commit_sha) SELECT repo_id, (SELECT coalesce(max(id), 0) FROM bridge_message_events" + of + ") + row_number() OVER (ORDER BY id), id, 'superseded', from_rig, commit_time, commit_sha FROM bridge_messages WHERE " + in + " ON CONFLICT DO NOTHING",
 			"UPDATE bridge_messages SET lifecycle_state = 'superseded', words = NULL WHERE " + in,
 			// What they did to others no longer counts.
 			`UPDATE bridge_messages SET lifecycle_state = CASE
-  WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.event_type = 'resolved' AND ` + stands("bridge_messages", "e") + `) THEN 'resolved'
-  WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.event_type = 'acked' AND ` + stands("bridge_messages", "e") + `) THEN 'acked'
-  WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.event_type = 'received') THEN 'received'
+  WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.repo_id = bridge_messages.repo_id AND e.event_type = 'resolved' AND ` + stands("bridge_messages", "e") + `) THEN 'resolved'
+  WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.repo_id = bridge_messages.repo_id AND e.event_type = 'acked' AND ` + stands("bridge_messages", "e") + `) THEN 'acked'
+  WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.repo_id = bridge_messages.repo_id AND e.event_type = 'received') THEN 'received'
   ELSE 'sent' END
-WHERE repo = $1 AND lifecycle_state IN ('acked', 'resolved') AND thread IN (SELECT thread FROM bridge_messages WHERE ` + in + ")",
+WHERE repo_id = $1 AND lifecycle_state IN ('acked', 'resolved') AND thread IN (SELECT thread FROM bridge_messages WHERE ` + in + ")",
 			"DELETE FROM rigward_refused WHERE " + in,
 		} {
 			if err := c.exec(ctx, statement, args...); err != nil {

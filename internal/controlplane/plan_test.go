@@ -14,10 +14,10 @@ func TestPlans(t *testing.T) {
 	db := open(t, parse(t, t.TempDir()+"/control.db"))
 	ordered := []string{"rigward_threads_last_time", "bridge_messages_relays", "bridge_messages_unverified", "rigward_pushes_at", "rigward_refused_time", "bridge_messages_time"}
 	for _, q := range Queries() {
-		statement, names := q.Statement(false)
+		statement, names := numbered(q.text(false, ""))
 		args := make([]any, len(names))
 		for i := range args {
-			args[i] = map[string]any{"words": "\"build\"", "refused": "", "limit": 10}[names[i]]
+			args[i] = map[string]any{"words": "\"build\"", "refused": "", "limit": 10, "repo": 1}[names[i]]
 			if args[i] == nil {
 				args[i] = ""
 			}
@@ -34,7 +34,7 @@ func TestPlans(t *testing.T) {
 			t.Fatalf("%s: %v, %v", q.Name, plan, err)
 		}
 		for _, step := range plan {
-			whole := strings.Contains(step, "(repo=?") && !slices.ContainsFunc(ordered, func(index string) bool { return strings.Contains(step, index) })
+			whole := strings.Contains(step, "(repo_id=?") && !slices.ContainsFunc(ordered, func(index string) bool { return strings.Contains(step, index) })
 			if whole || strings.HasPrefix(step, "SCAN ") && !strings.Contains(step, "VIRTUAL TABLE INDEX 0:M") {
 				t.Errorf("%s reads too much: %s\n%s", q.Name, step, strings.Join(plan, "\n"))
 			}

@@ -65,22 +65,22 @@ type Answer struct {
 // Queries are all questions, in the order in which they are shown.
 func Queries() []Query {
 	const (
-		open = "t.repo = :repo AND NOT t.closed"
+		open = "t.repo_id = :repo AND NOT t.closed"
 		of   = "(:since = '' OR m.commit_time >= :since) AND (:until = '' OR m.commit_time < :until) AND (:from = '' OR m.from_rig = :from) AND (:type = '' OR m.message_type = :type)"
 		to   = "(:to = '' OR m.to_rig = :to)"
 		// A thread is somebody's if a message of it is to them.
-		theirs   = "(:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo = t.repo AND r.thread = t.thread AND r.to_rig = :to))"
+		theirs   = "(:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = t.repo_id AND r.thread = t.thread AND r.to_rig = :to))"
 		last     = "t.thread, l.message_type, l.from_rig, l.status_class, l.filename, l.commit_time"
-		threadOf = " FROM rigward_threads t JOIN bridge_messages l ON l.id = t.last_id WHERE " + open + " AND " + theirs + " AND (:from = '' OR l.from_rig = :from) AND (:type = '' OR l.message_type = :type) AND (:until = '' OR t.last_time < :until) AND "
+		threadOf = " FROM rigward_threads t JOIN bridge_messages l ON l.id = t.last_id AND l.repo_id = t.repo_id WHERE " + open + " AND " + theirs + " AND (:from = '' OR l.from_rig = :from) AND (:type = '' OR l.message_type = :type) AND (:until = '' OR t.last_time < :until) AND "
 		turns    = `
 FROM rigward_threads t
-JOIN bridge_messages l ON l.id = t.turn_id
-JOIN bridge_messages m ON m.repo = l.repo AND m.commit_sha = l.commit_sha AND m.thread = l.thread AND m.filename = l.filename
+JOIN bridge_messages l ON l.id = t.turn_id AND l.repo_id = t.repo_id
+JOIN bridge_messages m ON m.repo_id = l.repo_id AND m.commit_sha = l.commit_sha AND m.thread = l.thread AND m.filename = l.filename
 WHERE ` + open + " AND " + theirs + " AND " + to + " AND " + of
-		stood = "m.repo = :repo AND m.lifecycle_state <> 'superseded' AND "
+		stood = "m.repo_id = :repo AND m.lifecycle_state <> 'superseded' AND "
 		// The condition of the index, word for word: SQLite does not conclude.
 		rare  = "e.event_type IN ('diverged', 'frozen')"
-		cause = " FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id WHERE " + stood + to + " AND (:from = '' OR e.rig = :from) AND (:since = '' OR e.created_at >= :since) AND (:until = '' OR e.created_at < :until) AND "
+		cause = " FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id AND m.repo_id = e.repo_id WHERE " + stood + to + " AND (:from = '' OR e.rig = :from) AND (:since = '' OR e.created_at >= :since) AND (:until = '' OR e.created_at < :until) AND "
 	)
 	columns := func(list string) []string { return strings.Fields(list) }
 	threads := columns("thread message_type from_rig status_class filename commit_time")
@@ -92,12 +92,12 @@ WHERE ` + open + " AND " + theirs + " AND " + to + " AND " + of
 	// A push is shown by its judgement, and without one by what there is of it.
 	const push = `p.at, p.push, coalesce(p.pusher, r.pusher) AS pusher, CASE
   WHEN p.stage = 'received' THEN 'unfinished' WHEN p.exit_code = 1 THEN 'refused' WHEN p.exit_code > 1 THEN 'undecided'
-  WHEN p.stage = 'landed' OR EXISTS (SELECT 1 FROM rigward_pushes l WHERE l.repo = p.repo AND l.push = p.push AND l.stage = 'landed') THEN 'landed'
+  WHEN p.stage = 'landed' OR EXISTS (SELECT 1 FROM rigward_pushes l WHERE l.repo_id = p.repo_id AND l.push = p.push AND l.stage = 'landed') THEN 'landed'
   ELSE 'accepted' END AS outcome, p.hook, p.exit_code, p.duration_ms, p.rules, coalesce(p.refs, r.refs) AS refs, p.places, p.problem`
 	const pushed = `
-FROM rigward_pushes p LEFT JOIN rigward_pushes r ON r.repo = p.repo AND r.push = p.push AND r.stage = 'received' AND p.stage = 'judged' AND r.hook = p.hook
-WHERE p.repo = :repo AND (:since = '' OR p.at >= :since) AND (:until = '' OR p.at < :until) AND (:from = '' OR coalesce(p.pusher, r.pusher) = :from) AND (p.stage = 'judged'
-  OR NOT EXISTS (SELECT 1 FROM rigward_pushes o WHERE o.repo = p.repo AND o.push = p.push AND o.stage <> p.stage))`
+FROM rigward_pushes p LEFT JOIN rigward_pushes r ON r.repo_id = p.repo_id AND r.push = p.push AND r.stage = 'received' AND p.stage = 'judged' AND r.hook = p.hook
+WHERE p.repo_id = :repo AND (:since = '' OR p.at >= :since) AND (:until = '' OR p.at < :until) AND (:from = '' OR coalesce(p.pusher, r.pusher) = :from) AND (p.stage = 'judged'
+  OR NOT EXISTS (SELECT 1 FROM rigward_pushes o WHERE o.repo_id = p.repo_id AND o.push = p.push AND o.stage <> p.stage))`
 	return []Query{
 		{Name: "turn", Help: "whose turn it is: to whom the last message of each open thread is, ACKs aside",
 			Columns: columns("thread turn from_rig message_type status_class filename commit_time"), keys: columns("t.last_time t.thread m.to_rig"),
@@ -113,7 +113,7 @@ WHERE p.repo = :repo AND (:since = '' OR p.at >= :since) AND (:until = '' OR p.a
 			keys: columns("e.created_at m.thread m.filename e.rig e.commit_sha e.notes"),
 			what: "DISTINCT m.thread, m.filename, e.rig AS frozen_by, e.notes AS until, e.commit_sha, e.created_at",
 			from: cause + rare + ` AND e.event_type = 'frozen' AND e.notes >= :now
-AND NOT EXISTS (SELECT 1 FROM bridge_messages z WHERE z.repo = m.repo AND z.thread = m.thread AND z.from_rig = e.rig AND z.attested_at IS NOT NULL
+AND NOT EXISTS (SELECT 1 FROM bridge_messages z WHERE z.repo_id = m.repo_id AND z.thread = m.thread AND z.from_rig = e.rig AND z.attested_at IS NOT NULL
   AND NOT (z.message_type = 'ACK' AND z.status_class = 'pending') AND z.lifecycle_state <> 'superseded' AND z.commit_time >= e.created_at)`},
 		{Name: "diverged", Help: "messages that were written without knowledge of each other, and merged", Columns: columns("thread filename from_rig other_rig other_filename commit_sha created_at"),
 			keys: columns("e.created_at m.thread m.filename e.rig e.commit_sha m.from_rig e.notes"),
@@ -121,19 +121,19 @@ AND NOT EXISTS (SELECT 1 FROM bridge_messages z WHERE z.repo = m.repo AND z.thre
 			from: cause + rare + " AND e.event_type = 'diverged'"},
 		{Name: "refused", Help: "commits in the history that a gate would refuse, with the rules", Columns: columns("thread filename path from_rig rules committer commit_sha created_at"),
 			keys: columns("f.commit_time f.commit_sha f.path"),
-			what: `f.thread, f.filename, f.path, (SELECT min(m.from_rig) FROM bridge_messages m WHERE m.repo = f.repo AND m.commit_sha = f.commit_sha AND m.thread = f.thread AND m.filename = f.filename) AS from_rig,
+			what: `f.thread, f.filename, f.path, (SELECT min(m.from_rig) FROM bridge_messages m WHERE m.repo_id = f.repo_id AND m.commit_sha = f.commit_sha AND m.thread = f.thread AND m.filename = f.filename) AS from_rig,
   f.rules, f.committer, f.commit_sha, f.commit_time AS created_at`,
 			from: `
-FROM rigward_refused f WHERE f.repo = :repo AND (:since = '' OR f.commit_time >= :since) AND (:until = '' OR f.commit_time < :until)
-AND (:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo = f.repo AND r.thread = f.thread AND r.to_rig = :to))
-AND (:from = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo = f.repo AND r.commit_sha = f.commit_sha AND r.thread = f.thread AND r.filename = f.filename AND r.from_rig = :from))`},
+FROM rigward_refused f WHERE f.repo_id = :repo AND (:since = '' OR f.commit_time >= :since) AND (:until = '' OR f.commit_time < :until)
+AND (:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = f.repo_id AND r.thread = f.thread AND r.to_rig = :to))
+AND (:from = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = f.repo_id AND r.commit_sha = f.commit_sha AND r.thread = f.thread AND r.filename = f.filename AND r.from_rig = :from))`},
 		{Name: "pushes", Help: "what was pushed, and what became of it, the newest first", Columns: pushes, keys: columns("p.at p.id"), what: push, from: pushed},
 		{Name: "refused-pushes", Help: "pushes that a gate refused or could not judge, and those that never ended", Columns: pushes, keys: columns("p.at p.id"),
 			what: push, from: pushed + " AND (p.stage = 'judged' AND p.exit_code <> 0 OR p.stage = 'received')"},
 		{Name: "relays", Help: "who relayed what, for whom, with which key", Columns: columns("thread filename message_type from_rig to_rig answers attested_by verdict rules signature_good signer signer_principal attested_at nonce commit_sha commit_time"),
 			keys: toOne,
 			what: `m.thread, m.filename, m.message_type, m.from_rig, m.to_rig,
-  (SELECT min(a.filename) FROM bridge_messages a WHERE a.repo = m.repo AND a.thread = m.thread AND a.body_hash = m.in_reply_to) AS answers,
+  (SELECT min(a.filename) FROM bridge_messages a WHERE a.repo_id = m.repo_id AND a.thread = m.thread AND a.body_hash = m.in_reply_to) AS answers,
   m.attested_by, m.verdict, m.rules, m.signature_good, m.signer, m.signer_principal, m.attested_at, m.nonce, m.commit_sha, m.commit_time`,
 			from: "\nFROM bridge_messages m WHERE " + stood + "m.attested_by IS NOT NULL AND " + to + " AND " + of},
 		{Name: "unverified", Help: "messages whose commit carries no good signature", Columns: columns("thread filename message_type from_rig to_rig verdict signer signature_good commit_sha commit_time"),
@@ -147,7 +147,7 @@ AND (:from = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo = f.repo
 		{Name: "acked", Help: "messages that were acknowledged, by whom and when, the newest message first", Columns: columns("thread filename from_rig to_rig acked_by acked_at commit_sha commit_time"),
 			keys: append(slices.Clone(toOne), "e.created_at", "e.rig", "e.commit_sha"),
 			what: "m.thread, m.filename, m.from_rig, m.to_rig, e.rig AS acked_by, e.created_at AS acked_at, m.commit_sha, m.commit_time",
-			from: "\nFROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.event_type = 'acked' WHERE " + stood + stands("m", "e") + " AND " + to + " AND " + of},
+			from: "\nFROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = m.repo_id AND e.event_type = 'acked' WHERE " + stood + stands("m", "e") + " AND " + to + " AND " + of},
 		{Name: "search", Takes: Words, Help: "messages that have all of some words, the newest first; WORD* finds what begins so", Columns: columns("thread filename message_type from_rig tldr verdict rules body_hash commit_sha commit_time"),
 			keys: said,
 			what: "DISTINCT m.thread, m.filename, m.message_type, m.from_rig, m.tldr, m.verdict, m.rules, m.body_hash, m.commit_sha, m.commit_time",
@@ -159,11 +159,11 @@ AND (:from = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo = f.repo
 		{Name: "pushers", Help: "of each who pushed since --since (default: 30 days ago): how many pushes were refused",
 			Columns: columns("pusher pushes refused undecided refused_share median_ms"), fold: newPushers, width: len(pushes), what: push, from: pushed + " AND p.at >= :since"},
 		{Name: "message", Help: "the messages of a body hash", Takes: Hash, Columns: message, keys: toOne, ascending: true,
-			what: "m." + strings.Join(message, ", m."), from: "\nFROM bridge_messages m WHERE m.repo = :repo AND m.body_hash = :hash AND " + to + " AND " + of},
+			what: "m." + strings.Join(message, ", m."), from: "\nFROM bridge_messages m WHERE m.repo_id = :repo AND m.body_hash = :hash AND " + to + " AND " + of},
 		{Name: "events", Help: "what happened to the messages of a body hash, or with --follow to all", Takes: Hash, Columns: columns("thread filename to_rig event_type rig notes commit_sha created_at"),
 			keys: columns("e.created_at e.commit_sha m.thread m.filename m.to_rig m.commit_sha e.event_type e.rig"), ascending: true,
 			what: "m.thread, m.filename, m.to_rig, e.event_type, e.rig, e.notes, e.commit_sha, e.created_at",
-			from: "\nFROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id WHERE m.repo = :repo AND m.body_hash = :hash AND " + to + " AND " + of},
+			from: "\nFROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = m.repo_id WHERE m.repo_id = :repo AND m.body_hash = :hash AND " + to + " AND " + of},
 	}
 }
 
@@ -192,11 +192,11 @@ var parameter = regexp.MustCompile(`:[a-z]+`)
 // Statement returns the SQL text with numbered parameters for SQLite or for
 // PostgreSQL, and the names of the parameters in their order.
 func (q Query) Statement(postgres bool) (statement string, names []string) {
-	return numbered(q.text(postgres, ""))
+	return numbered(strings.ReplaceAll(q.text(postgres, ""), ":repo", "(SELECT repo_id FROM rigward_repositories WHERE repo = :repo)"))
 }
 
-// text is the statement with parameters by name; beyond is a further condition, "" for
-// none.
+// text is the statement with parameters by name, repo the key of the repository;
+// beyond is a further condition, "" for none.
 func (q Query) text(postgres bool, beyond string) string {
 	found := "rigward_search s CROSS JOIN bridge_messages m ON m.id = s.rowid WHERE rigward_search MATCH :words"
 	if postgres {
@@ -236,6 +236,15 @@ type folder interface {
 	rows() [][]any
 }
 
+// theID is the key of the repository whose name is the first parameter.
+const theID = "(SELECT repo_id FROM rigward_repositories WHERE repo = $1)"
+
+// id is the key of a repository, which no row has where it is not known.
+func (d *DB) id(ctx context.Context, repo string) (id int64, err error) {
+	err = each(ctx, d.conn, "SELECT repo_id FROM rigward_repositories WHERE repo = $1", []any{repo}, func(r rows) error { return r.Scan(&id) })
+	return id, told(ctx, d.target, err)
+}
+
 // Ask answers a query about repositories, one statement for each of them: so an
 // index leads to the rows of each in their order, wherever it is kept. Of several
 // repositories the rows are merged by their time.
@@ -255,8 +264,12 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (a Answer, err erro
 		return c
 	}
 	for _, repo := range p.Repos {
+		id, err := d.id(ctx, repo)
+		if err != nil {
+			return a, err
+		}
 		if !q.Paged() {
-			rows, err := d.whole(ctx, q, p, repo)
+			rows, err := d.whole(ctx, q, p, id, repo)
 			if err != nil {
 				return a, told(ctx, d.target, err)
 			}
@@ -266,12 +279,12 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (a Answer, err erro
 			continue
 		}
 		beyond := ""
-		values := p.values(d.conn.postgres(), repo)
+		values := p.values(d.conn.postgres(), id)
 		if p.Cursor != nil {
 			beyond = p.Cursor.beyond(q, repo, values)
 		}
 		statement, names := numbered(q.text(d.conn.postgres(), beyond))
-		err := d.rows(ctx, statement, names, values, len(q.Columns)+len(q.keys), func(row []any) {
+		err = d.rows(ctx, statement, names, values, len(q.Columns)+len(q.keys), func(row []any) {
 			k := keyed{repo: repo, values: q.typed(row[:len(q.Columns)])}
 			for _, v := range row[len(q.Columns):] {
 				s, _ := v.(string)
@@ -301,7 +314,7 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (a Answer, err erro
 }
 
 // values are those of all parameters.
-func (p Parameters) values(postgres bool, repo string) map[string]any {
+func (p Parameters) values(postgres bool, repo int64) map[string]any {
 	moment := func(t time.Time) string {
 		if t.IsZero() {
 			return ""
@@ -355,14 +368,14 @@ func (q Query) typed(row []any) []any {
 }
 
 // whole answers a query that has one page.
-func (d *DB) whole(ctx context.Context, q Query, p Parameters, repo string) (all [][]any, err error) {
-	statement, names := q.Statement(d.conn.postgres())
+func (d *DB) whole(ctx context.Context, q Query, p Parameters, id int64, repo string) (all [][]any, err error) {
+	statement, names := numbered(q.text(d.conn.postgres(), ""))
 	if q.fold == nil {
-		err = d.rows(ctx, statement, names, p.values(d.conn.postgres(), repo), len(q.Columns), func(row []any) { all = append(all, row) })
+		err = d.rows(ctx, statement, names, p.values(d.conn.postgres(), id), len(q.Columns), func(row []any) { all = append(all, row) })
 		return all, err
 	}
 	f := q.fold()
-	err = d.rows(ctx, statement, names, p.values(d.conn.postgres(), repo), q.width, f.add)
+	err = d.rows(ctx, statement, names, p.values(d.conn.postgres(), id), q.width, f.add)
 	if s, ok := f.(*stats); ok && err == nil {
 		turn, _ := Question("turn")
 		var a Answer
@@ -448,7 +461,7 @@ func (d *DB) AsOf(ctx context.Context, repo string) (a AsOf, err error) {
 
 // LastSeen returns the commit that is recorded for a ref, "" if none is.
 func (d *DB) LastSeen(ctx context.Context, repo, ref string) (commit string, err error) {
-	err = each(ctx, d.conn, "SELECT commit_sha FROM rigward_tips WHERE repo = $1 AND ref = $2", []any{repo, name(ref)}, func(r rows) error { return r.Scan(&commit) })
+	err = each(ctx, d.conn, "SELECT commit_sha FROM rigward_tips WHERE repo_id = "+theID+" AND ref = $2", []any{repo, name(ref)}, func(r rows) error { return r.Scan(&commit) })
 	return commit, told(ctx, d.target, err)
 }
 

@@ -11,27 +11,62 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// migrations lead from one version of the schema to the next: version n is
-// reached by the first n. {id} stands for the column of a key that the system
-// counts up, {ref} for one that refers to it.
+// A step leads from one version of the schema to the next, in one transaction. One
+// with moves then repeats that, each time in a transaction of its own, until nothing
+// is left to be moved; another run goes on where this one was ended.
+type step struct {
+	statements string
+	moves      func(ctx context.Context, c conn) (more bool, err error)
+}
+
+// migrations are the steps: version n is reached by the first n. dialect says what
+// stands in braces.
 //
-// What is derived is made anew from the history, so version 3 throws away the
-// tables of earlier ones, the push log aside, and the next run fills those that it
-// makes.
+// What is derived is made anew from the history, so version 4 throws away the
+// tables of earlier ones, and the next run fills those that it makes. What is not,
+// who the repositories are and what was pushed, is taken over.
 //
-// The repository comes first only in indexes that are read in their order, so
-// that no other one looks as good to SQLite, which knows nothing of how many
-// rows have the same repository.
-var migrations = []string{"", "", `
+// Every key of a table of which there is one row for each message has the
+// repository in it, by which PostgreSQL keeps these tables in partitions. It comes
+// first only in indexes that are read in their order, so that no other one looks
+// as good to SQLite, which knows nothing of how many rows have the same repository.
+var migrations = []step{{}, {}, {statements: `
+DROP TABLE IF EXISTS rigward_repositories;
+CREATE TABLE rigward_repositories (repo TEXT PRIMARY KEY, root TEXT, uuid TEXT, place TEXT);
+CREATE TABLE IF NOT EXISTS rigward_pushes (
+  repo TEXT NOT NULL,
+  id TEXT NOT NULL,
+  push TEXT NOT NULL,
+  stage TEXT NOT NULL,
+  hook TEXT NOT NULL,
+  at TEXT NOT NULL,
+  pusher TEXT,
+  who TEXT,
+  refs TEXT,
+  exit_code INTEGER,
+  duration_ms DOUBLE PRECISION,
+  commits INTEGER,
+  rules TEXT,
+  places TEXT,
+  problem TEXT,
+  PRIMARY KEY (repo, id)
+);`}, {statements: `
 DROP TABLE IF EXISTS rigward_threads;
 DROP TABLE IF EXISTS bridge_message_events;
 DROP TABLE IF EXISTS bridge_messages;
+DROP TABLE IF EXISTS rigward_search;
 DROP TABLE IF EXISTS rigward_tips;
 DROP TABLE IF EXISTS rigward_refused;
-DROP TABLE IF EXISTS rigward_repositories;
+DROP INDEX IF EXISTS rigward_pushes_at;
+DROP INDEX IF EXISTS rigward_pushes_push;
+ALTER TABLE rigward_pushes RENAME TO rigward_pushes_before;
+ALTER TABLE rigward_repositories RENAME TO rigward_repositories_before;
+CREATE TABLE rigward_repositories (repo_id {counted}, repo TEXT NOT NULL UNIQUE, root TEXT, uuid TEXT, place TEXT, judged TEXT, indexed_at TEXT);
+INSERT INTO rigward_repositories (repo, root, uuid, place) SELECT repo, root, uuid, place FROM rigward_repositories_before;
+INSERT INTO rigward_repositories (repo) SELECT DISTINCT repo FROM rigward_pushes_before p WHERE NOT EXISTS (SELECT 1 FROM rigward_repositories r WHERE r.repo = p.repo);
+DROP TABLE rigward_repositories_before;
 CREATE TABLE bridge_messages (
-  id {id},
-  repo TEXT NOT NULL,
+  {id},
   thread TEXT NOT NULL,
   filename TEXT NOT NULL,
   message_type TEXT NOT NULL,
@@ -60,32 +95,30 @@ CREATE TABLE bridge_messages (
   commit_time TEXT NOT NULL,
   created_at TEXT NOT NULL,
   words TEXT,
-  UNIQUE (commit_sha, repo, thread, filename, to_rig)
-);
-CREATE INDEX bridge_messages_thread ON bridge_messages (thread, repo, to_rig);
-CREATE INDEX bridge_messages_status_class ON bridge_messages (status_class);
-CREATE INDEX bridge_messages_lifecycle_state ON bridge_messages (lifecycle_state);
-CREATE INDEX bridge_messages_to_rig ON bridge_messages (to_rig);
-CREATE INDEX bridge_messages_body_hash ON bridge_messages (body_hash, repo);
-CREATE INDEX bridge_messages_nonce ON bridge_messages (nonce) WHERE nonce IS NOT NULL;
-CREATE INDEX bridge_messages_time ON bridge_messages (repo, commit_time);
-CREATE INDEX bridge_messages_unverified ON bridge_messages (repo, commit_time) WHERE signature_good IS NULL OR NOT signature_good;
-CREATE INDEX bridge_messages_relays ON bridge_messages (repo, commit_time) WHERE attested_by IS NOT NULL;
+  UNIQUE (commit_sha, repo_id, thread, filename, to_rig)
+){hash};
+{partitions bridge_messages}
+CREATE INDEX bridge_messages_thread ON bridge_messages (thread, repo_id, to_rig);
+CREATE INDEX bridge_messages_body_hash ON bridge_messages (body_hash, repo_id);
+CREATE INDEX bridge_messages_nonce ON bridge_messages (nonce, repo_id) WHERE nonce IS NOT NULL;
+CREATE INDEX bridge_messages_time ON bridge_messages (repo_id, commit_time);
+CREATE INDEX bridge_messages_unverified ON bridge_messages (repo_id, commit_time) WHERE signature_good IS NULL OR NOT signature_good;
+CREATE INDEX bridge_messages_relays ON bridge_messages (repo_id, commit_time) WHERE attested_by IS NOT NULL;
 {search}
 CREATE TABLE bridge_message_events (
-  id {id},
-  message_id {ref} NOT NULL REFERENCES bridge_messages (id),
+  {id},
+  message_id {ref} NOT NULL,
   event_type TEXT NOT NULL CHECK (event_type IN ('drafted', 'sent', 'received', 'acked', 'resolved', 'superseded', 'diverged', 'frozen')),
   rig TEXT NOT NULL,
   notes TEXT,
   created_at TEXT NOT NULL,
   commit_sha TEXT NOT NULL,
-  UNIQUE (message_id, event_type, rig, commit_sha)
-);
-CREATE INDEX bridge_message_events_rare ON bridge_message_events (event_type, created_at) WHERE event_type IN ('diverged', 'frozen');
-CREATE TABLE rigward_repositories (repo TEXT PRIMARY KEY, root TEXT, uuid TEXT, place TEXT, judged TEXT, indexed_at TEXT);
+  UNIQUE (message_id, repo_id, event_type, rig, commit_sha)
+){hash};
+{partitions bridge_message_events}
+CREATE INDEX bridge_message_events_rare ON bridge_message_events (event_type, repo_id, created_at) WHERE event_type IN ('diverged', 'frozen');
 CREATE TABLE rigward_refused (
-  repo TEXT NOT NULL,
+  repo_id {ref} NOT NULL,
   commit_sha TEXT NOT NULL,
   path TEXT NOT NULL,
   thread TEXT NOT NULL,
@@ -93,24 +126,23 @@ CREATE TABLE rigward_refused (
   committer TEXT,
   rules TEXT NOT NULL,
   commit_time TEXT NOT NULL,
-  PRIMARY KEY (repo, commit_sha, path)
+  PRIMARY KEY (repo_id, commit_sha, path)
 );
-CREATE INDEX rigward_refused_time ON rigward_refused (repo, commit_time, commit_sha, path);
-CREATE TABLE rigward_tips (repo TEXT NOT NULL, ref TEXT NOT NULL, commit_sha TEXT NOT NULL, PRIMARY KEY (repo, ref, commit_sha));
+CREATE INDEX rigward_refused_time ON rigward_refused (repo_id, commit_time, commit_sha, path);
+CREATE TABLE rigward_tips (repo_id {ref} NOT NULL, ref TEXT NOT NULL, commit_sha TEXT NOT NULL, PRIMARY KEY (repo_id, ref, commit_sha));
 CREATE TABLE rigward_threads (
-  repo TEXT NOT NULL,
+  repo_id {ref} NOT NULL,
   thread TEXT NOT NULL,
-  last_id {ref} NOT NULL REFERENCES bridge_messages (id),
-  turn_id {ref} REFERENCES bridge_messages (id),
+  last_id {ref} NOT NULL,
+  turn_id {ref},
   last_time TEXT NOT NULL,
   closed BOOLEAN NOT NULL,
-  PRIMARY KEY (thread, repo)
+  PRIMARY KEY (thread, repo_id)
 );
-CREATE INDEX rigward_threads_last_time ON rigward_threads (repo, last_time);
+CREATE INDEX rigward_threads_last_time ON rigward_threads (repo_id, last_time);
 {append-only bridge_message_events}
-
-CREATE TABLE IF NOT EXISTS rigward_pushes (
-  repo TEXT NOT NULL,
+CREATE TABLE rigward_pushes (
+  repo_id {ref} NOT NULL,
   id TEXT NOT NULL,
   push TEXT NOT NULL,
   stage TEXT NOT NULL CHECK (stage IN ('received', 'judged', 'landed')),
@@ -125,15 +157,45 @@ CREATE TABLE IF NOT EXISTS rigward_pushes (
   rules TEXT,
   places TEXT,
   problem TEXT,
-  PRIMARY KEY (repo, id)
-);
-CREATE INDEX IF NOT EXISTS rigward_pushes_at ON rigward_pushes (repo, at, id);
-CREATE INDEX IF NOT EXISTS rigward_pushes_push ON rigward_pushes (push, stage);
-`}
+  PRIMARY KEY (repo_id, id)
+){hash};
+{partitions rigward_pushes}
+CREATE INDEX rigward_pushes_at ON rigward_pushes (repo_id, at, id);
+CREATE INDEX rigward_pushes_push ON rigward_pushes (push, repo_id, stage);
+`}, {moves: movePushes}}
 
 // schemaVersion of the schema that this program reads and writes: the number of
 // migrations.
-const schemaVersion = 3
+const schemaVersion = 5
+
+// partitions is in how many parts PostgreSQL keeps a table.
+const partitions = 8
+
+// moved is how many records of pushes are taken over in one transaction.
+const moved = 5000
+
+// movePushes takes records of pushes over from the table of an earlier version.
+func movePushes(ctx context.Context, c conn) (more bool, err error) {
+	n, err := number(ctx, c, "SELECT count(*) FROM (SELECT 1 FROM rigward_pushes_before LIMIT 1) AS one")
+	if err != nil {
+		return false, err
+	}
+	if n == 0 {
+		return false, c.exec(ctx, "DROP TABLE rigward_pushes_before")
+	}
+	const columns = "id, push, stage, hook, at, pusher, who, refs, exit_code, duration_ms, commits, rules, places, problem"
+	first := "(SELECT repo, id FROM rigward_pushes_before ORDER BY repo, id LIMIT " + itoa(moved) + ")"
+	for _, statement := range []string{
+		"INSERT INTO rigward_pushes (repo_id, " + columns + ") SELECT r.repo_id, b." + strings.ReplaceAll(columns, ", ", ", b.") +
+			" FROM rigward_pushes_before b JOIN rigward_repositories r ON r.repo = b.repo WHERE (b.repo, b.id) IN " + first + " ON CONFLICT DO NOTHING",
+		"DELETE FROM rigward_pushes_before WHERE (repo, id) IN " + first,
+	} {
+		if err := c.exec(ctx, statement); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
 
 // appendOnly makes a table refuse changes and deletions.
 func appendOnly(postgres bool, table string) string {
@@ -145,7 +207,8 @@ BEGIN
   RAISE EXCEPTION '%[1]s is append-only';
 END $$;
 CREATE TRIGGER %[1]s_no_change BEFORE UPDATE OR DELETE ON %[1]s FOR EACH ROW EXECUTE FUNCTION %[1]s_append_only();
-CREATE TRIGGER %[1]s_no_truncate BEFORE TRUNCATE ON %[1]s FOR EACH STATEMENT EXECUTE FUNCTION %[1]s_append_only();`, table)
+`, table) + eachPartition(table, `CREATE TRIGGER %[1]s_no_truncate BEFORE TRUNCATE ON %[1]s FOR EACH STATEMENT EXECUTE FUNCTION `+table+"_append_only();\n") +
+			fmt.Sprintf("CREATE TRIGGER %[1]s_no_truncate BEFORE TRUNCATE ON %[1]s FOR EACH STATEMENT EXECUTE FUNCTION %[1]s_append_only();", table)
 	}
 	// INSERT OR REPLACE deletes without asking the trigger of deletions, so
 	// a row that is there keeps its place.
@@ -163,14 +226,34 @@ func noDelete(table string) string {
 	return fmt.Sprintf("CREATE TRIGGER %[1]s_no_delete BEFORE DELETE ON %[1]s BEGIN SELECT RAISE(ABORT, '%[1]s is append-only'); END;", table)
 }
 
-// dialect puts a migration into the words of a system.
-func dialect(postgres bool, text string) string {
-	id, ref := "INTEGER PRIMARY KEY", "INTEGER"
-	if postgres {
-		id, ref = "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY", "BIGINT"
+// eachPartition is a statement for each partition of a table: %[1]s is its name,
+// %[2]d its number.
+func eachPartition(table, statement string) string {
+	var b strings.Builder
+	for i := range partitions {
+		fmt.Fprintf(&b, statement, fmt.Sprintf("%s_%d", table, i), i)
 	}
-	return strings.NewReplacer("{id}", id, "{ref}", ref, "{search}", searchSchema(postgres),
-		"{append-only bridge_message_events}", appendOnly(postgres, "bridge_message_events")).Replace(text)
+	return b.String()
+}
+
+// dialect puts a migration into the words of a system. {id} is the key of a table that
+// has the repository in it, {counted} a key that the system counts up, {ref} refers
+// to one. SQLite counts rows across repositories, so its number alone is a key.
+func dialect(postgres bool, text string) string {
+	words := []string{"{counted}", "INTEGER PRIMARY KEY", "{id}", "id INTEGER PRIMARY KEY,\n  repo_id INTEGER NOT NULL", "{ref}", "INTEGER", "{hash}", ""}
+	if postgres {
+		words = []string{"{counted}", "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY",
+			"{id}", "repo_id BIGINT NOT NULL,\n  id BIGINT NOT NULL,\n  PRIMARY KEY (repo_id, id)", "{ref}", "BIGINT", "{hash}", " PARTITION BY HASH (repo_id)"}
+	}
+	for _, table := range []string{"bridge_messages", "bridge_message_events", "rigward_pushes"} {
+		parts := ""
+		if postgres {
+			parts = eachPartition(table, "CREATE TABLE %[1]s PARTITION OF "+table+" FOR VALUES WITH (MODULUS "+itoa(partitions)+", REMAINDER %[2]d);\n")
+		}
+		words = append(words, "{partitions "+table+"}", parts)
+	}
+	return strings.NewReplacer(append(words, "{search}", searchSchema(postgres),
+		"{append-only bridge_message_events}", appendOnly(postgres, "bridge_message_events"))...).Replace(text)
 }
 
 // version reads the version of the schema, 0 where there is none.
@@ -239,15 +322,12 @@ func each(ctx context.Context, c conn, statement string, args []any, fn func(row
 	return err
 }
 
-// migrate brings the schema to the version that the steps lead to, in one
-// transaction.
-func migrate(ctx context.Context, c conn, t Target, steps []string) error {
+// migrate brings the schema to the version that the steps lead to. Each step is kept
+// by itself, so that another run goes on behind the last one that was done.
+func migrate(ctx context.Context, c conn, t Target, steps []step) error {
 	have, err := version(ctx, c)
 	if err != nil {
 		return err
-	}
-	if have == len(steps) {
-		return nil
 	}
 	if have > len(steps) {
 		return &policy.Undecided{
@@ -255,63 +335,84 @@ func migrate(ctx context.Context, c conn, t Target, steps []string) error {
 			Hint:    "go install github.com/rigward/rigward/cmd/rig-control@latest",
 		}
 	}
-	return within(ctx, c, func() error {
-		if c.postgres() {
-			if err := c.exec(ctx, "SELECT pg_advisory_xact_lock(7261767264)"); err != nil {
-				return err
-			}
-		}
-		// Somebody else may have been faster.
-		have, err := version(ctx, c)
-		if err != nil {
-			return err
-		}
-		if have == 0 {
-			if err := foreign(ctx, c, t); err != nil {
-				return err
-			}
-			if err := c.exec(ctx, "CREATE TABLE IF NOT EXISTS rigward_schema (version INTEGER NOT NULL)"); err != nil {
-				return err
-			}
-			if err := c.exec(ctx, "DELETE FROM rigward_schema"); err != nil {
-				return err
-			}
-			if err := c.exec(ctx, "INSERT INTO rigward_schema (version) VALUES (0)"); err != nil {
-				return err
-			}
-		}
-		for have < len(steps) {
-			if steps[have] != "" {
-				if err := c.exec(ctx, dialect(c.postgres(), steps[have])); err != nil {
+	for have < len(steps) {
+		if err := within(ctx, c, func() error {
+			if c.postgres() {
+				if err := c.exec(ctx, "SELECT pg_advisory_xact_lock(7261767264)"); err != nil {
 					return err
 				}
 			}
-			have++
+			// Somebody else may have been faster.
+			if have, err = version(ctx, c); err != nil || have >= len(steps) {
+				return err
+			}
+			return migrateStep(ctx, c, t, have, steps[have])
+		}); err != nil {
+			return err
 		}
-		return c.exec(ctx, "UPDATE rigward_schema SET version = $1", len(steps))
-	})
+	}
+	return nil
+}
+
+// migrateStep does one step, or a part of it.
+func migrateStep(ctx context.Context, c conn, t Target, have int, s step) error {
+	if have == 0 {
+		if err := foreign(ctx, c, t); err != nil {
+			return err
+		}
+		for _, statement := range []string{"CREATE TABLE IF NOT EXISTS rigward_schema (version INTEGER NOT NULL)", "DELETE FROM rigward_schema", "INSERT INTO rigward_schema (version) VALUES (0)"} {
+			if err := c.exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+	}
+	if s.statements != "" {
+		if err := c.exec(ctx, dialect(c.postgres(), s.statements)); err != nil {
+			return err
+		}
+	}
+	if s.moves != nil {
+		if more, err := s.moves(ctx, c); err != nil || more {
+			return err
+		}
+	}
+	return c.exec(ctx, "UPDATE rigward_schema SET version = $1", have+1)
 }
 
 // within runs fn in a transaction that is kept if fn succeeds.
 func within(ctx context.Context, c conn, fn func() error) error {
-	begin := "BEGIN IMMEDIATE"
+	begin := []string{"BEGIN IMMEDIATE"}
 	if c.postgres() {
 		// As long as SQLite's busy timeout. Without it, the server would go on
 		// waiting for a lock after the client has given up.
-		begin = "BEGIN; SET LOCAL lock_timeout = 2000"
+		begin = []string{"BEGIN", "SET LOCAL lock_timeout = 2000"}
 	}
-	if err := c.exec(ctx, begin); err != nil {
-		return err
+	for _, statement := range begin {
+		if err := c.exec(ctx, statement); err != nil {
+			return err
+		}
 	}
 	err := fn()
 	if err == nil {
 		err = c.exec(ctx, "COMMIT")
 	}
+	if err == nil {
+		err = c.send(ctx)
+	}
 	if err != nil {
 		// The connection may be gone, and its time up.
+		c.forget()
 		_ = c.exec(context.WithoutCancel(ctx), "ROLLBACK")
 	}
 	return err
+}
+
+// together is within, with statements that give nothing back sent together with the
+// next one that does, or at the end: what one of them says is wrong is told then.
+func together(ctx context.Context, c conn, fn func() error) error {
+	c.wait()
+	defer c.forget()
+	return within(ctx, c, fn)
 }
 
 // A DB is an open database of the schema version that this program knows.

@@ -113,7 +113,7 @@ func land(s *gitrepo.Scanned, index int, p *policy.Policy) *landed {
 			continue
 		}
 		if o, ok := s.Blobs[ch.NewID]; ok {
-			f.data, f.size, f.large = o.Data, o.Size, errors.Is(o.Err, gitrepo.ErrTooLarge)
+			f.take(o)
 		}
 		l.found = append(l.found, f)
 	}
@@ -148,6 +148,35 @@ func rootOf(p *policy.Policy) string {
 	return p.Root + "/"
 }
 
+// ahead reads together what the scan has left out.
+func ahead(repo Repo, batch []*landed) error {
+	users := map[string][]*found{}
+	var ids []string
+	for _, l := range batch {
+		for i := range l.found {
+			if f := &l.found[i]; f.data == nil && f.size == 0 {
+				if users[f.change.NewID] == nil {
+					ids = append(ids, f.change.NewID)
+				}
+				users[f.change.NewID] = append(users[f.change.NewID], f)
+			}
+		}
+	}
+	return repo.Objects(ids, policy.Default().MaxFile, func(o gitrepo.Object) error {
+		for _, f := range users[o.ID] {
+			f.take(o)
+		}
+		if errors.Is(o.Err, gitrepo.ErrTooLarge) {
+			return nil
+		}
+		return o.Err
+	})
+}
+
+func (f *found) take(o gitrepo.Object) {
+	f.data, f.size, f.large = o.Data, o.Size, errors.Is(o.Err, gitrepo.ErrTooLarge)
+}
+
 // settle reads what the scan has left out, and drops what takes the place of
 // an envelope: a gate refuses such a change, and the message is the one that
 // was there first.
@@ -159,7 +188,7 @@ func (l *landed) settle(repo Repo) error {
 			continue
 		}
 		if err = repo.Objects([]string{f.change.NewID}, l.policy.MaxFile, func(o gitrepo.Object) error {
-			f.data, f.size, f.large = o.Data, o.Size, errors.Is(o.Err, gitrepo.ErrTooLarge)
+			f.take(o)
 			if f.large {
 				return nil
 			}

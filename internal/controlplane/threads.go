@@ -23,7 +23,7 @@ type word struct {
 // shows messages (docs/spec/client.md#order), without what the gates refuse.
 func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 	c := x.DB.conn
-	for part := range slices.Chunk(names, 500) {
+	for part := range slices.Chunk(names, 1000) {
 		keys, err := listed(part)
 		if err != nil {
 			return err
@@ -31,8 +31,8 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 		words := map[string][]*word{}
 		seen := map[[3]string]bool{}
 		err = each(ctx, c, `SELECT id, thread, filename, commit_sha, message_type, envelope_date, body_hash, coalesce(in_reply_to, ''), commit_time,
-  verdict, coalesce(rules, ''), attested_by IS NOT NULL OR attested_at IS NOT NULL FROM bridge_messages WHERE repo = $1 AND thread IN `+list(c, 2, "text")+
-			" AND lifecycle_state <> 'superseded'", []any{x.Name, keys}, func(r rows) error {
+  verdict, coalesce(rules, ''), attested_by IS NOT NULL OR attested_at IS NOT NULL FROM bridge_messages WHERE repo_id = $1 AND thread IN `+list(c, 2, "text")+
+			" AND lifecycle_state <> 'superseded'", []any{x.id, keys}, func(r rows) error {
 			w := &word{}
 			var thread, date, state, rules string
 			var relay bool
@@ -50,7 +50,7 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 		if err != nil {
 			return err
 		}
-		if err := c.exec(ctx, "DELETE FROM rigward_threads WHERE repo = $1 AND thread IN "+list(c, 2, "text"), x.Name, keys); err != nil {
+		if err := c.exec(ctx, "DELETE FROM rigward_threads WHERE repo_id = $1 AND thread IN "+list(c, 2, "text"), x.id, keys); err != nil {
 			return err
 		}
 		var args []any
@@ -69,9 +69,9 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 				}
 				closed = closed || w.order.Type == "RESOLUTION"
 			}
-			args = append(args, x.Name, thread, last.id, turn, last.time, closed)
+			args = append(args, x.id, thread, last.id, turn, last.time, closed)
 		}
-		if err := insert(ctx, c, "INSERT INTO rigward_threads (repo, thread, last_id, turn_id, last_time, closed)", 6, args, "", nil); err != nil {
+		if err := insert(ctx, c, "rigward_threads", strings.Fields("repo_id thread last_id turn_id last_time closed"), args, "", nil); err != nil {
 			return err
 		}
 	}

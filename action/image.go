@@ -19,7 +19,7 @@ type images struct {
 }
 
 // Compose implements drift.Images.
-func (m images) Compose(ctx context.Context, b policy.Bundle, in bundle.Input, tree bundle.Source) (*drift.Image, []*bundle.Finding, error) {
+func (m images) Compose(ctx context.Context, b policy.Bundle, in bundle.Input, tree bundle.Source, allow []string) (*drift.Image, []*bundle.Finding, error) {
 	if b.BasePath() == "" && !m.fetch {
 		return &drift.Image{Why: "the base is in a registry, which the action's input fetch-bases allows to read"}, nil, nil
 	}
@@ -31,7 +31,7 @@ func (m images) Compose(ctx context.Context, b policy.Bundle, in bundle.Input, t
 		}
 	}
 	limits := agent.DefaultLimits()
-	r, err := agent.Verify(ctx, in, agent.Format{}, bundle.Options{Limits: limits})
+	r, err := agent.Verify(ctx, in, agent.Format{}, bundle.Options{Limits: limits, Allow: allow})
 	if err != nil {
 		return nil, nil, err
 	}

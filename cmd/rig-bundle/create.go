@@ -34,7 +34,7 @@ func createVerbs() []*verb {
 		{name: "create", format: "agent", args: "DIR", short: "pack a directory that holds manifest.json", run: create, flags: join(common, []cli.Flag{
 			{Name: "--output", Alias: "-o", Value: "PATH", Help: "directory for the bundle, or its path with the name that the manifest gives"},
 			{Name: "--compression", Value: "NAME", Values: []string{"gzip", "zstd"}, Help: "gzip (default) or zstd"}})},
-		{name: "create", format: "rye", args: "ROOT", short: "write the signed manifest of the items below ROOT/.ai", run: create, flags: join(trustFlags, []cli.Flag{jsonFlag, idFlag, keyFlag,
+		{name: "create", format: "rye", args: "ROOT", short: "write the signed manifest of the items below ROOT/.ai", run: create, flags: join(trustFlags, []cli.Flag{jsonFlag, allowFlag, idFlag, keyFlag,
 			{Name: "--version", Value: "V", Help: "version of the bundle, SemVer"},
 			{Name: "--description", Value: "TEXT", Help: "what the bundle is for, in one line"},
 			{Name: "--entrypoint", Value: "ITEM", Help: "id of the item to run"},

@@ -24,7 +24,7 @@ func installFlags() []cli.Flag {
 func installVerbs() []*verb {
 	return []*verb{
 		{name: "install", format: "rig", args: "FILE", short: "verify a bundle and put its files below a directory", run: installRig, flags: installFlags()},
-		{name: "install", format: "rye", args: "SRC", short: "verify a bundle and install it", run: installRye, flags: join(trustFlags, []cli.Flag{jsonFlag, idFlag, extraFlag, spaceFlag,
+		{name: "install", format: "rye", args: "SRC", short: "verify a bundle and install it", run: installRye, flags: join(trustFlags, []cli.Flag{jsonFlag, allowFlag, idFlag, extraFlag, spaceFlag,
 			{Name: "--allow-downgrade", Help: "take an older version, or the same one with another manifest"},
 			{Name: "--dry-run", Help: "print what would be done"}})},
 	}

@@ -28,7 +28,7 @@ func list(ctx context.Context, c *call) (int, error) {
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		return in.Tree, f.Keyed(in).Keys, func() error { c.release(); return nil }, nil
+		return in.Tree, f.Keyed(in, bundle.Options{}).Keys, func() error { c.release(); return nil }, nil
 	})))
 	if err != nil {
 		return 0, err

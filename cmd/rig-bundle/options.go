@@ -19,6 +19,7 @@ import (
 var (
 	jsonFlag       = cli.Flag{Name: "--json", Help: "print one JSON object on standard output"}
 	limitFlag      = cli.Flag{Name: "--limit", Value: "NAME=VALUE", Many: true, Help: "change one limit, such as total-size=2GiB"}
+	allowFlag      = cli.Flag{Name: "--allow", Value: "KEY", Many: true, Help: "let a hidden text or a secret be, by the 32 digits that its finding names"}
 	strictFlag     = cli.Flag{Name: "--strict", Value: "NAME,…", Optional: true, Values: rig.StrictNotes(), Help: "make notes errors: all that stand for doubt, or those named"}
 	extraFlag      = cli.Flag{Name: "--allow-extra", Help: "files that the manifest does not list are a note only"}
 	idFlag         = cli.Flag{Name: "--id", Value: "ID", Help: "the bundle that is meant, such as acme/greeter; by default the only one there"}
@@ -31,7 +32,7 @@ var (
 
 	// common belong to nearly every verb of archives, digestFlags and
 	// signatureFlags to those that judge a file.
-	common      = []cli.Flag{jsonFlag, limitFlag}
+	common      = []cli.Flag{jsonFlag, limitFlag, allowFlag}
 	digestFlags = []cli.Flag{
 		{Name: "--sha256-file", Value: "FILE", Help: "digest file, instead of FILE.sha256 beside the bundle"},
 		{Name: "--require-checksum", Help: "refuse a bundle for which no digest is known, as RigBundles are by default"},
@@ -80,6 +81,12 @@ func (c *call) options() (o bundle.Options, err error) {
 				return o, usagef("%v", err)
 			}
 		}
+	}
+	for _, key := range c.All("--allow") {
+		if !finding.IsKey(key) {
+			return o, usagef("--allow takes the 32 digits that a finding of %s or %s names", bundle.HiddenText, bundle.Secret)
+		}
+		o.Allow = append(o.Allow, key)
 	}
 	require, allow := c.Has("--require-checksum"), c.Has("--allow-missing-digest")
 	if require && allow {

@@ -214,7 +214,7 @@ func push(ctx context.Context, c *call) (int, error) {
 	r.Command, r.File, r.Whole = "push", c.Words[0], out
 	a := &image.Artifact{File: in.File, Size: in.Size, FileDigest: r.FileDigest, Zstd: r.Archive.Compression == bundle.Zstd}
 	if r.OK() {
-		if err := c.prove(ctx, f, r, in, a); err != nil {
+		if err := c.prove(ctx, f, r, in, a, o.Allow); err != nil {
 			return 0, err
 		}
 	}
@@ -230,7 +230,7 @@ func push(ctx context.Context, c *call) (int, error) {
 }
 
 // prove gives an artifact its name, signature and statement.
-func (c *call) prove(ctx context.Context, f agent.Format, r *agent.Result, in bundle.Input, a *image.Artifact) error {
+func (c *call) prove(ctx context.Context, f agent.Format, r *agent.Result, in bundle.Input, a *image.Artifact, allow []string) error {
 	a.Title = r.Manifest.FileName(map[bool]string{true: ".tar.zst", false: ".tar.gz"}[a.Zstd])
 	if in.Signature != nil {
 		a.Signatures = [][]byte{in.Signature}
@@ -256,7 +256,7 @@ func (c *call) prove(ctx context.Context, f agent.Format, r *agent.Result, in bu
 	if err != nil {
 		return err
 	}
-	again, err := agent.Rebuild(ctx, src, bundle.Input{Name: in.Name, File: in.File, Size: in.Size, Made: true}, f, bundle.Options{})
+	again, err := agent.Rebuild(ctx, src, bundle.Input{Name: in.Name, File: in.File, Size: in.Size, Made: true}, f, bundle.Options{Allow: allow})
 	if err != nil {
 		return err
 	}

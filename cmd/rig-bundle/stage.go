@@ -66,7 +66,7 @@ func stage(ctx context.Context, c *call) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if r, err = c.localBuild(ctx, key, f, o.LimitsOr(agent.DefaultLimits())); err != nil {
+		if r, err = c.localBuild(ctx, key, f, o); err != nil {
 			return 0, err
 		}
 		r.Whole = r
@@ -136,8 +136,8 @@ func (c *call) cacheKey(f agent.Format) (string, error) {
 
 // localBuild takes the bundle of a key from the cache, or runs the command
 // that the user gave and keeps what it made.
-func (c *call) localBuild(ctx context.Context, key string, f agent.Format, limits bundle.Limits) (*agent.Result, error) {
-	cache := &agent.Cache{Dir: c.path(c.Get("--cache")), Limits: limits, State: c.state()}
+func (c *call) localBuild(ctx context.Context, key string, f agent.Format, o bundle.Options) (*agent.Result, error) {
+	cache := &agent.Cache{Dir: c.path(c.Get("--cache")), Limits: o.LimitsOr(agent.DefaultLimits()), Allow: o.Allow, State: c.state()}
 	r, file, err := cache.Get(ctx, key, f.Target, f.Runtime)
 	if err != nil {
 		return nil, err

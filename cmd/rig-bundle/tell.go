@@ -41,6 +41,9 @@ func (c *call) print1(r *bundle.Result, text func()) int {
 		if f.Code == rye.UntrustedKey && strings.HasPrefix(f.Hint, "--") { // a flag for the command as it was given
 			f.Hint = c.again() + " " + f.Hint
 		}
+		if f.Key != "" {
+			f.Hint += "; if it belongs there: " + c.again() + " --allow " + f.Key
+		}
 	}
 	switch {
 	case c.Has("--json"):

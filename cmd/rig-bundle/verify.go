@@ -21,7 +21,7 @@ func verifyVerbs() []*verb {
 		{name: "verify", format: "rig", args: "FILE…", short: short, run: verify, flags: join(proof, []cli.Flag{strictFlag})},
 		{name: "verify", format: "agent", args: "REF…", short: short, run: verify, flags: join(proof, refFlags, []cli.Flag{runtimeFlag, provenanceFlag})},
 		{name: "verify", format: "rye", args: "[ROOT]", short: "judge a bundle, an item or an installed bundle by all rules", run: verifyRye,
-			flags: join(trustFlags, []cli.Flag{jsonFlag, idFlag, extraFlag, spaceFlag, typeFlag, {Name: "--item", Value: "FILE", Help: "judge this one file"}})},
+			flags: join(trustFlags, []cli.Flag{jsonFlag, allowFlag, idFlag, extraFlag, spaceFlag, typeFlag, {Name: "--item", Value: "FILE", Help: "judge this one file"}})},
 	}
 }
 
@@ -111,7 +111,11 @@ func (c *call) verifyRoot(ctx context.Context) (*rye.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return whole[*rye.Report](f.Verify(ctx, in, bundle.Options{}))
+	o, err := c.options()
+	if err != nil {
+		return nil, err
+	}
+	return whole[*rye.Report](f.Verify(ctx, in, o))
 }
 
 // openRye opens a Rye bundle with the keys that count for it.
@@ -148,7 +152,7 @@ func (c *call) verifyInstalled(ctx context.Context) (*rye.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return whole[*rye.Report](bundle.Base(rye.VerifyInstalled(ctx, in.Tree, f.Keyed(in))))
+	return whole[*rye.Report](bundle.Base(rye.VerifyInstalled(ctx, in.Tree, f.Keyed(in, bundle.Options{}))))
 }
 
 func (c *call) verifyItem() (int, error) {

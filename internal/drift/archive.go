@@ -72,7 +72,7 @@ func (s *side) digest(b builder, c *gitrepo.Commit, under conditions, like *file
 	if err != nil {
 		return nil, err
 	}
-	r, err := f.Digest(s.ctx, in, bundle.Options{Limits: limits(f)})
+	r, err := f.Digest(s.ctx, in, bundle.Options{Limits: limits(f), Allow: s.r.Policy.Allow})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (s *side) verify(p policy.Bundle, b builder, in *file) (*bundle.Result, err
 	if err != nil {
 		return nil, err
 	}
-	o := bundle.Options{Limits: limits(f)}
+	o := bundle.Options{Limits: limits(f), Allow: s.r.Policy.Allow}
 	if o.Signed, err = s.signed(p); err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (s *side) diff(with builder, a, b *file) ([]report.MemberChange, []bundle.C
 	if err != nil {
 		return nil, nil, err
 	}
-	o := bundle.Options{Limits: limits(f), Texts: true}
+	o := bundle.Options{Limits: limits(f), Allow: s.r.Policy.Allow, Texts: true}
 	if a == nil {
 		r, err := f.Verify(s.ctx, b.Input, o)
 		if err != nil {
@@ -148,7 +148,7 @@ func (s *side) build(b builder, c *gitrepo.Commit, like *file) (*built, error) {
 	if b.kind() == bundle.KindFile {
 		to = filepath.Join(dir, "built"+rig.Ext)
 	}
-	r, err := f.Create(s.ctx, in, to, bundle.Options{Limits: limits(f)})
+	r, err := f.Create(s.ctx, in, to, bundle.Options{Limits: limits(f), Allow: s.r.Policy.Allow})
 	if err != nil {
 		out.close()
 		return nil, err

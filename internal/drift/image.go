@@ -15,8 +15,9 @@ import (
 type Images interface {
 	// Compose puts an accepted bundle on the base of its entry in the policy,
 	// which lies in tree or in a registry. The findings say why they do not go
-	// together. The error is a *BaseError if the base cannot be read.
-	Compose(ctx context.Context, b policy.Bundle, in bundle.Input, tree bundle.Source) (*Image, []*bundle.Finding, error)
+	// together; allow is that of the policy. The error is a *BaseError if the base
+	// cannot be read.
+	Compose(ctx context.Context, b policy.Bundle, in bundle.Input, tree bundle.Source, allow []string) (*Image, []*bundle.Finding, error)
 }
 
 // An Image is one that was composed.
@@ -40,7 +41,7 @@ func (s *side) image(b policy.Bundle, rep *report.Bundle, now *file) (*Image, er
 	if s.Images == nil || b.Base == "" {
 		return nil, nil
 	}
-	img, faults, err := s.Images.Compose(s.ctx, b, now.Input, newSource(s.ctx, s.Repo, s.tip.Tree, "", conditions{}))
+	img, faults, err := s.Images.Compose(s.ctx, b, now.Input, newSource(s.ctx, s.Repo, s.tip.Tree, "", conditions{}), s.r.Policy.Allow)
 	var unreadable *BaseError
 	switch {
 	case errors.As(err, &unreadable):
@@ -63,7 +64,7 @@ func (s *side) image(b policy.Bundle, rep *report.Bundle, now *file) (*Image, er
 // imageBefore compares with what the base's bundle made on the base's image.
 // What did not go together there was for those to judge who let it in.
 func (s *side) imageBefore(b policy.Bundle, rep *report.Bundle, before *file, now *Image) error {
-	old, faults, err := s.Images.Compose(s.ctx, b, before.Input, newSource(s.ctx, s.Repo, s.base.Tree, "", conditions{}))
+	old, faults, err := s.Images.Compose(s.ctx, b, before.Input, newSource(s.ctx, s.Repo, s.base.Tree, "", conditions{}), s.r.Policy.Allow)
 	var unreadable *BaseError
 	if errors.As(err, &unreadable) && s.ctx.Err() == nil || len(faults) > 0 {
 		return nil

@@ -78,7 +78,7 @@ func (s *side) judgeRye(b policy.Bundle, rep *report.Bundle) error {
 	if s.trusted != "" {
 		keys.Stores = []rye.Store{{Trust: rye.TrustProject, Tree: newSource(s.ctx, s.Repo, s.trusted, "", conditions{})}}
 	}
-	verdict, err := rye.Verify(s.ctx, src, rye.Options{ID: ryeID(b), Keys: keys})
+	verdict, err := rye.Verify(s.ctx, src, rye.Options{ID: ryeID(b), Keys: keys, Allow: s.r.Policy.Allow})
 	if errors.Is(err, rye.ErrBundles) {
 		rep.Drift = true
 		s.add(b.Output, "the source "+finding.Path(root(b.Source))+" holds no manifest, or more than one", "name the manifest as the policy's output, or "+s.ryeRepair(b, nil))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/screen"
 )
 
 // A Finding is one fault of a bundle. Code is stable and documented by the
@@ -17,6 +18,7 @@ type Finding struct {
 	Line    int    `json:"line,omitempty"`   // counted from 1; 0: no place in the file
 	Column  int    `json:"column,omitempty"` // in code points, counted from 1
 	Hint    string `json:"hint,omitempty"`   // the exact command or line that repairs it
+	Key     string `json:"key,omitempty"`    // by which [Options] can except it, "" if they cannot
 }
 
 // Error returns the message, so that readers can hand a Finding up as an
@@ -25,7 +27,7 @@ func (f *Finding) Error() string { return f.Message }
 
 // Finding converts to the value that policies and reports use. The rule id is
 // "bundle-" and the code, or that of package screen; path is that of the bundle
-// file in the repository.
+// file in the repository. The hint says how a policy excepts it.
 func (f *Finding) Finding(path string, s finding.Severity) finding.Finding {
 	msg := f.Message
 	if f.Path != "" {
@@ -35,7 +37,11 @@ func (f *Finding) Finding(path string, s finding.Severity) finding.Finding {
 	if f.Code == HiddenText || f.Code == Secret {
 		rule = f.Code
 	}
-	return finding.Finding{Rule: rule, Severity: s, Path: path, Message: msg, Hint: f.Hint}
+	hint := f.Hint
+	if f.Key != "" {
+		hint += screen.Exception(f.Key)
+	}
+	return finding.Finding{Rule: rule, Severity: s, Path: path, Message: msg, Hint: hint, Key: f.Key}
 }
 
 // AsFinding returns the Finding that err is, nil if it is an ordinary error.

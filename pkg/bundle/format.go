@@ -68,6 +68,7 @@ type Options struct {
 	Limits          Limits         // zero: the format's own
 	RequireChecksum bool           // no digest that the file should have is a finding
 	Signed          SignatureRules // detached signature that the file must carry
+	Allow           []string       // keys of findings about texts that are none, see [Finding]
 	Strict          bool           // the notes that the format stars become findings
 	Only            []string       // with Strict: only these notes
 	Plan            bool           // Install tells what it would do, and writes nothing

@@ -50,6 +50,9 @@ type Profile struct {
 	// Texts says which files are judged as texts; see [Archive.Screened].
 	Texts Texts
 
+	// Allow has the keys of findings about texts that are none.
+	Allow []string
+
 	// Spool, if set, keeps the stream for a second reading.
 	Spool *Spool
 }

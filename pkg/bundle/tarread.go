@@ -591,7 +591,7 @@ func (t *tarReader) mode(m *Member) *Finding {
 
 // body reads a member's content, hashes it and keeps what the format wants.
 func (t *tarReader) body(m *Member) error {
-	if f := ScreenName(m.Name); f != nil {
+	if f := ScreenName(m.Name, t.p.Allow); f != nil {
 		t.a.screened([]*Finding{f}, nil)
 	}
 	if m.Type == File {
@@ -614,11 +614,11 @@ func (t *tarReader) body(m *Member) error {
 			now = now[:m.Size]
 			m.SHA256 = sha256.Sum256(now)
 			kept = append(kept, now[:keep]...)
-			t.a.screened(ScreenText(m.Name, now, t.p.Texts))
+			t.a.screened(ScreenText(m.Name, now, t.p.Texts, t.p.Allow))
 			err = t.content(m.Size, func([]byte) {}, nil)
 		} else {
 			h := t.a.hasher()
-			text := newTextScreen(m.Name, t.p.Texts)
+			text := newTextScreen(m.Name, t.p.Texts, t.p.Allow)
 			err = t.content(m.Size, func(b []byte) {
 				h.Write(b)
 				if text != nil {

@@ -59,9 +59,10 @@ func (t Texts) of(name string) (judged, named bool) {
 }
 
 // ScreenText judges a file as a text (docs/spec/envelope.md#hidden-text): what is
-// hidden in it, as findings and notes. A file that is no text has none.
-func ScreenText(name string, data []byte, which Texts) ([]*Finding, []Note) {
-	s := newTextScreen(name, which)
+// hidden in it, as findings and notes. A file that is no text has none. allow has the
+// keys of findings that are none.
+func ScreenText(name string, data []byte, which Texts, allow []string) ([]*Finding, []Note) {
+	s := newTextScreen(name, which, allow)
 	if s == nil {
 		return nil, nil
 	}
@@ -69,18 +70,22 @@ func ScreenText(name string, data []byte, which Texts) ([]*Finding, []Note) {
 	return s.end()
 }
 
-// ScreenName judges the name of a file, nil if nothing is hidden in it.
-func ScreenName(name string) *Finding {
-	fs, secrets := screen.Text([]byte(name), screen.Where{})
-	if len(fs) == 0 {
-		return nil
+// ScreenName judges the name of a file, nil if nothing is hidden in it. allow is as
+// for [ScreenText].
+func ScreenName(name string, allow []string) *Finding {
+	fs, secrets := screen.Text([]byte(name), screen.Where{Member: true})
+	for _, f := range fs {
+		if !slices.Contains(allow, f.Key) {
+			return &Finding{Code: f.Rule, Path: secrets.Hide(name), Message: "the name has " + f.Message, Hint: "give it another name", Key: f.Key}
+		}
 	}
-	return &Finding{Code: fs[0].Rule, Path: secrets.Hide(name), Message: "the name has " + fs[0].Message, Hint: "give it another name"}
+	return nil
 }
 
 // A textScreen judges a text as it is read, in parts.
 type textScreen struct {
 	name   string
+	allow  []string
 	named  bool // its name says that it is a text
 	off    bool // it is none
 	buf    []byte
@@ -91,12 +96,12 @@ type textScreen struct {
 }
 
 // newTextScreen returns what judges a file, nil if it is not judged.
-func newTextScreen(name string, which Texts) *textScreen {
+func newTextScreen(name string, which Texts, allow []string) *textScreen {
 	judged, named := which.of(name)
 	if !judged {
 		return nil
 	}
-	return &textScreen{name: name, named: named}
+	return &textScreen{name: name, allow: allow, named: named}
 }
 
 // screenChunk is how much of a text is judged at once: lines stay whole up to it.
@@ -138,7 +143,7 @@ func (s *textScreen) part(data []byte) {
 		s.off = true
 		return
 	}
-	w := screen.Where{Path: s.name, Loose: binary}
+	w := screen.Where{Path: s.name, Loose: binary, Member: true}
 	fs, _ := screen.Text(data, w)
 	switch path.Ext(strings.ToLower(s.name)) {
 	case ".json", ".yaml", ".yml", ".toml":
@@ -147,8 +152,8 @@ func (s *textScreen) part(data []byte) {
 		s.markup(data)
 	}
 	for _, f := range fs {
-		if len(s.faults) < maxScreened {
-			s.faults = append(s.faults, &Finding{Code: f.Rule, Path: s.name, Line: s.lines + f.Line, Column: f.Col, Message: f.Message, Hint: f.Hint})
+		if len(s.faults) < maxScreened && !slices.Contains(s.allow, f.Key) {
+			s.faults = append(s.faults, &Finding{Code: f.Rule, Path: s.name, Line: s.lines + f.Line, Column: f.Col, Message: f.Message, Hint: f.Hint, Key: f.Key})
 		}
 	}
 }
@@ -176,7 +181,9 @@ func (s *textScreen) markup(data []byte) {
 		}
 		i += n + 4
 		text, rest, _ := bytes.Cut(data[i:], []byte("-->"))
-		if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("rye:signed:")) && len(bytes.TrimSpace(text)) > 0 {
+		text = bytes.TrimSpace(text)
+		signature := bytes.HasPrefix(text, []byte("rye:signed:")) || bytes.HasPrefix(text, []byte("ryeos:signed:"))
+		if !signature && len(text) > 0 {
 			note(i-4, "the comment", text[:min(len(text), 400)])
 		}
 		i = len(data) - len(rest)

@@ -3,7 +3,6 @@ package envelope
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/internal/portable"
@@ -211,8 +210,8 @@ func screened(data []byte, front *yamlprofile.Node, o Options) ([]finding.Findin
 		seen := len(fs)
 		var walk func(n *yamlprofile.Node)
 		walk = func(n *yamlprofile.Node) {
-			if !n.Plain && n.Value != "" && !slices.ContainsFunc(fs[:seen], func(f finding.Finding) bool { return f.Line == n.Line }) {
-				more, found := screen.Value(n.Value, n.Line, n.Col, w)
+			if !n.Plain && n.Value != "" {
+				more, found := screen.Value(n.Value, n.Line, n.Col, w, fs[:seen])
 				fs, secrets = append(fs, more...), append(secrets, found...)
 			}
 			for _, item := range n.Items {

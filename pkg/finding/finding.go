@@ -66,6 +66,9 @@ type Finding struct {
 	Key      string // by which a policy can except it, "" if none can
 }
 
+// IsKey reports whether a text has the form of a Finding's Key.
+func IsKey(s string) bool { return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == "" }
+
 // Compare is the total order of findings: path, line, column, rule, then
 // ref, commit, severity and text, so that equal input prints equal output.
 func Compare(a, b Finding) int {

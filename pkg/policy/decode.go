@@ -359,8 +359,8 @@ func (d *decoder) allow(n *yamlprofile.Node) {
 	}
 	d.list(n, func(it *yamlprofile.Node) {
 		if key := d.text(it); d.err == nil {
-			if len(key) != 32 || strings.Trim(key, "0123456789abcdef") != "" {
-				d.want(it, "the 32 digits of a finding's secret:…")
+			if !finding.IsKey(key) {
+				d.want(it, "the 32 digits that a finding of hidden-text or secret names")
 				return
 			}
 			d.p.Allow = append(d.p.Allow, key)

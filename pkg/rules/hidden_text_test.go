@@ -8,6 +8,11 @@ import (
 	"github.com/rigward/rigward/pkg/screen"
 )
 
+// letsBe is what a hint says of the policy, for a line.
+func letsBe(line string) string {
+	return "; if it belongs there, the policy may say allow: [" + screen.Key(screen.RuleHidden+"\x00"+line) + "]"
+}
+
 const tagsOK = "\U000e004f\U000e004b"
 
 var hiddenTextPlays = []play{
@@ -15,7 +20,7 @@ var hiddenTextPlays = []play{
 		w.commit("c", put("t-one/a.md", turn("rig-a", "STATE", "Is it?"+tagsOK+"\n")))
 	}, want: []string{
 		`error hidden-text t-one/a.md:10:7 @c: 2 characters that readers do not see: U+E004F TAG LATIN CAPITAL LETTER O, ` +
-			`U+E004B TAG LATIN CAPITAL LETTER K; it spells "OK" | perl -CSD -i -pe 's/\x{E004F}\x{E004B}// if $. == 10' -- t-one/a.md`,
+			`U+E004B TAG LATIN CAPITAL LETTER K; it spells "OK" | perl -CSD -i -pe 's/\x{E004F}\x{E004B}// if $. == 10' -- t-one/a.md` + letsBe("Is it?"+tagsOK),
 	}},
 	{name: "a flag", make: func(w *world) {
 		w.commit("c", put("t-one/a.md", turn("rig-a", "STATE", "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f\n")))
@@ -34,7 +39,7 @@ var hiddenTextPlays = []play{
 	}, want: []string{
 		"error hidden-text - @c" + tagsOK + `: the commit message has in line 1, column 2 2 characters that readers do not see: ` +
 			`U+E004F TAG LATIN CAPITAL LETTER O, U+E004B TAG LATIN CAPITAL LETTER K; it spells "OK" | ` +
-			"say it in other words: git rebase --interactive <c" + tagsOK + ">^",
+			"say it in other words: git rebase --interactive <c" + tagsOK + ">^" + letsBe("c"+tagsOK),
 	}},
 	{name: "in the name of the author", make: func(w *world) {
 		w.commit("c", author("Op\u200b <op@example.com>"), put("t-one/a.md", turn("rig-a", "STATE", "Is it?\n")))
@@ -73,6 +78,14 @@ var hiddenTextPlays = []play{
 		w.policy = "rules: {hidden-text: warning}\n"
 		w.commit("c", put("t-one/a.md", turn("rig-a", "STATE", "Is\u200bit?\n")))
 	}, want: []string{`warning hidden-text t-one/a.md:10:3 @c: a character that readers do not see: U+200B ZERO WIDTH SPACE`}},
+	{name: "let be by the policy", make: func(w *world) {
+		w.policy = "allow: [" + screen.Key(screen.RuleHidden+"\x00Is\u200bit?") + "]\n"
+		w.commit("c", put("t-one/a.md", turn("rig-a", "STATE", "Is\u200bit?\n")))
+	}},
+	{name: "another line is let be", make: func(w *world) {
+		w.policy = "allow: [" + screen.Key(screen.RuleHidden+"\x00Is\u200bit?") + "]\n"
+		w.commit("c", put("t-one/a.md", turn("rig-a", "STATE", "Is\u200bit not?\n")))
+	}, want: []string{`error hidden-text t-one/a.md:10:3 @c: a character that readers do not see: U+200B ZERO WIDTH SPACE`}},
 	{name: "off", make: func(w *world) {
 		w.policy = "rules: {hidden-text: off}\n"
 		w.commit("c", put("t-one/a.md", turn("rig-a", "STATE", "Is\u200bit?\n")))

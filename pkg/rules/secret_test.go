@@ -17,7 +17,7 @@ func tells(where string) string {
 		" | replace the key at its service first, then take it away here"
 }
 
-const excepts = "; if it is none, the policy may say allow: ["
+const excepts = "; if it belongs there, the policy may say allow: ["
 
 var secretPlays = []play{
 	{name: "in the body", make: func(w *world) {

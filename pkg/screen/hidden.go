@@ -164,6 +164,9 @@ type seer struct {
 	soft  int  // characters since the last soft hyphen
 	opens int  // bidi controls that open, one right after the other
 
+	keyed, keyedEnd int    // the line of which lineKey is
+	lineKey         string // "" for none
+
 	open []opener // bidi controls of the line that are not closed
 
 	run      []rune // what is hidden, up to the character at hand
@@ -192,7 +195,7 @@ func hidden(data []byte, w Where) []finding.Finding {
 		s.see()
 	}
 	s.references()
-	fs := s.all()
+	fs := s.all(w)
 	finding.Sort(fs)
 	return fs
 }
@@ -469,7 +472,8 @@ func (s *seer) flush() {
 	if s.runLong == 0 {
 		return
 	}
-	if s.full() {
+	key := s.key(s.runAt)
+	if s.full(key) {
 		s.run, s.distinct, s.runLong = s.run[:0], s.distinct[:0], 0
 		return
 	}
@@ -490,7 +494,7 @@ func (s *seer) flush() {
 	if text := spell(s.run); text != "" {
 		message += "; it spells " + finding.QuoteMax(text, 200)
 	}
-	s.add(RuleHidden, s.runAt, message, s.hint(s.runAt, s.run, s.runLong))
+	s.add(RuleHidden, s.runAt, key, message, s.hint(s.runAt, s.run, s.runLong))
 	s.run, s.distinct, s.runLong = s.run[:0], s.distinct[:0], 0
 }
 
@@ -595,14 +599,26 @@ func readable(text []byte) bool {
 // tell adds a finding about a bidi control, of which end is what closed it, 0 if
 // nothing did or it may stay.
 func (s *seer) tell(o opener, end rune, why string) {
-	if s.full() {
+	key := s.key(o.at)
+	if s.full(key) {
 		return
 	}
 	run := []rune{o.r}
 	if end != 0 {
 		run = append(run, end)
 	}
-	s.add(RuleHidden, o.at, about(o.r)+" "+why, s.hint(o.at, run, len(run)))
+	s.add(RuleHidden, o.at, key, about(o.r)+" "+why, s.hint(o.at, run, len(run)))
+}
+
+// key names the line of an offset in a policy's allow: the characters alone would
+// name every such character, wherever it stands and whatever it spells there.
+func (s *seer) key(at int) string {
+	if s.lineKey == "" || at < s.keyed || at > s.keyedEnd {
+		s.keyed = bytes.LastIndexByte(s.data[:at], '\n') + 1
+		line, _, _ := bytes.Cut(s.data[s.keyed:], []byte("\n"))
+		s.keyedEnd, s.lineKey = s.keyed+len(line), Key(RuleHidden+"\x00"+string(line))
+	}
+	return s.lineKey
 }
 
 // hint is the command that takes a run away.
@@ -651,8 +667,8 @@ func (s *seer) references() {
 			if text := spell(run); text != "" {
 				message += "; it spells " + finding.QuoteMax(text, 200)
 			}
-			if !s.full() {
-				s.add(RuleHidden, at, message, "take them away")
+			if key := s.key(at); !s.full(key) {
+				s.add(RuleHidden, at, key, message, "take them away")
 			}
 		}
 		run = run[:0]

@@ -1,6 +1,8 @@
 package screen_test
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -148,9 +150,83 @@ func TestPlaces(t *testing.T) {
 			continue
 		}
 		f := fs[0]
-		if place := strings.Join([]string{itoa(f.Line), itoa(f.Col)}, ":"); place != x.place || f.Message != x.message || x.hint != "" && f.Hint != x.hint {
+		if place := strings.Join([]string{itoa(f.Line), itoa(f.Col)}, ":"); place != x.place || f.Message != x.message || x.hint != "" && f.Hint != x.hint+screen.Exception(f.Key) {
 			t.Errorf("%+q: %s %s | %s", x.text, place, f.Message, f.Hint)
 		}
+	}
+}
+
+// A key is that of one secret, or of one line with what is hidden in it; what many
+// findings are told as one has none, so that nothing hides behind what is excepted.
+func TestKeys(t *testing.T) {
+	token, other := spelled("ghp_{a36}", 0), spelled("npm_{a36}", 0)
+	rest := func(text string, allow ...string) (n int) {
+		fs, _ := screen.Text([]byte(text), screen.Where{})
+		for _, f := range fs {
+			if !slices.Contains(allow, f.Key) {
+				n++
+			}
+		}
+		return n
+	}
+	keyOf := func(text string) string {
+		fs, _ := screen.Text([]byte(text), screen.Where{})
+		return fs[0].Key
+	}
+	line := "An icon \ue0b0 here."
+	many := func(form string, n int) (text string) {
+		for i := range n {
+			text += strings.ReplaceAll(form, "#", strconv.Itoa(i)) + "\n"
+		}
+		return text
+	}
+	for name, x := range map[string]struct {
+		text  string
+		allow []string
+		want  bool // something is left
+	}{
+		"the line":                    {"One.\n" + line + "\nTwo.\n", []string{keyOf(line)}, false},
+		"the line twice":              {line + "\n" + line, []string{keyOf(line)}, false},
+		"twice on the line":           {"a\ue0b0 b\ue0b0", []string{keyOf("a\ue0b0 b\ue0b0")}, false},
+		"another line":                {line + "!", []string{keyOf(line)}, true},
+		"the character elsewhere":     {"a\ue0b0", []string{keyOf(line)}, true},
+		"the line and more":           {line + "\na\u200bb", []string{keyOf(line)}, true},
+		"the secret":                  {"x " + token + " y", []string{keyOf(token)}, false},
+		"the secret in other words":   {token + "\nand " + token, []string{keyOf(token)}, false},
+		"another secret":              {token + " " + other, []string{keyOf(token)}, true},
+		"hidden in a secret's line":   {token + "\u200b", []string{keyOf(token)}, true},
+		"a line often":                {many(line, 100), []string{keyOf(line)}, false},
+		"behind a line":               {many(line, 100) + "a\u200bb", []string{keyOf(line)}, true},
+		"a secret often":              {many(token, 100), []string{keyOf(token)}, false},
+		"behind a secret":             {many(token, 100) + other, []string{keyOf(token)}, true},
+		"two secrets often":           {many(token+" "+other, 100), []string{keyOf(token), keyOf(other)}, false},
+		"one late":                    {many(token, 100) + other + "\n", []string{keyOf(token), keyOf(other)}, false},
+		"references":                  {"&#xE0048;&#917577;", []string{keyOf("&#xE0048;&#917577;")}, false},
+		"an open isolate":             {"a \u2067b\n", []string{keyOf("a \u2067b\n")}, false},
+		"no key":                      {token, []string{""}, true},
+		"of more lines than are told": {many("a#\u200bb", 21), nil, true},
+	} {
+		if n := rest(x.text, x.allow...); (n > 0) != x.want {
+			t.Errorf("%s: %d findings are left", name, n)
+		}
+	}
+	var all []string
+	fs, _ := screen.Text([]byte(many("a#\u200bb", 21)), screen.Where{})
+	for _, f := range fs {
+		all = append(all, f.Key)
+	}
+	if all[len(all)-1] != "" || !strings.Contains(fs[len(fs)-1].Hint, "at most 20") {
+		t.Errorf("of 21 lines with a key each the last finding is %+v", fs[len(fs)-1])
+	}
+	// What is written as an escape is told beside what was told of its line.
+	w := screen.Where{}
+	escaped := []byte(`{"a": "` + token + `", "b": "` + `\u0067hp` + token[3:len(token)-1] + "Z" + `", "c": "x\u200by"}`)
+	if fs := screen.Escaped(escaped, w); len(fs) != 2 || fs[0].Key == keyOf(token) || fs[1].Rule != screen.RuleHidden {
+		t.Errorf("escapes beside a token: %+v", fs)
+	}
+	raw, _ := screen.Text([]byte("a: "+token), w)
+	if fs, _ := screen.Value(token+" "+other+" \u200b", 1, 4, w, raw); len(fs) != 2 {
+		t.Errorf("a value with a secret that is told, another one and a blank: %+v", fs)
 	}
 }
 

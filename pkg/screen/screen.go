@@ -6,6 +6,7 @@ package screen
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -27,6 +28,12 @@ type Where struct {
 	Path   string // of the file that holds it, "" if it is none
 	Commit string // of which it is the message, "" if it is none
 	Loose  bool   // it may be no text: control characters are passed over
+	Member bool   // it is of a bundle: who judges that says how a finding is excepted
+}
+
+// Exception is how a policy lets what a finding with this key tells be.
+func Exception(key string) string {
+	return "; if it belongs there, the policy may say allow: [" + key + "]"
 }
 
 // Text returns what is wrong with a text, in the order of places, as errors
@@ -49,12 +56,13 @@ func Text(data []byte, w Where) ([]finding.Finding, Secrets) {
 }
 
 // Value is Text for a value that stands in a document written with escapes, at
-// most one finding for each rule. line and col are where it stands.
-func Value(value string, line, col int, w Where) ([]finding.Finding, Secrets) {
+// most one finding for each key. line and col are where it stands; raw is what Text
+// told of the document, which is not told again.
+func Value(value string, line, col int, w Where, raw []finding.Finding) ([]finding.Finding, Secrets) {
 	fs, found := Text([]byte(value), w)
 	var out []finding.Finding
 	for _, f := range fs {
-		if len(out) > 0 && out[len(out)-1].Rule == f.Rule {
+		if slices.ContainsFunc(out, func(g finding.Finding) bool { return g.Rule == f.Rule && g.Key == f.Key }) || repeats(raw, line, f) {
 			continue
 		}
 		f.Line, f.Col = line, col
@@ -67,26 +75,55 @@ func Value(value string, line, col int, w Where) ([]finding.Finding, Secrets) {
 	return out, found
 }
 
+// repeats reports whether what a line says once its escapes are resolved was told of
+// it as it stands: the same secret; of hidden text the key is that of the whole line.
+func repeats(raw []finding.Finding, line int, f finding.Finding) bool {
+	return slices.ContainsFunc(raw, func(g finding.Finding) bool {
+		return g.Line == line && g.Rule == f.Rule && (f.Rule == RuleHidden || g.Key == f.Key)
+	})
+}
+
 // A told collects the findings of one rule.
 type told struct {
-	data []byte
-	fs   []finding.Finding
-	more int
+	data  []byte
+	fs    []finding.Finding
+	again int  // how many of fs have the key of one before them
+	more  int  // how many places are not in fs
+	other bool // some of them have a key that none of fs has
 
 	line, at int // place of the last finding, from which the next is counted
 }
 
-// full counts a finding if no more are told.
-func (t *told) full() bool {
-	if len(t.fs) < maxTold {
+// full reports whether a finding with this key is not told, and counts it then. Of
+// many, those go first whose key another one has.
+func (t *told) full(key string) bool {
+	known := slices.ContainsFunc(t.fs, func(f finding.Finding) bool { return f.Key == key })
+	switch {
+	case len(t.fs) < maxTold:
+		if known {
+			t.again++
+		}
 		return false
+	case known:
+	case t.again > 0:
+		t.again--
+		for i := len(t.fs) - 1; i > 0; i-- {
+			if slices.ContainsFunc(t.fs[:i], func(f finding.Finding) bool { return f.Key == t.fs[i].Key }) {
+				t.fs = slices.Delete(t.fs, i, i+1)
+				break
+			}
+		}
+		t.more++
+		return false
+	default:
+		t.other = true
 	}
 	t.more++
 	return true
 }
 
 // add adds a finding at an offset.
-func (t *told) add(rule string, at int, message, hint string) {
+func (t *told) add(rule string, at int, key, message, hint string) {
 	if t.line == 0 {
 		t.line = 1
 	}
@@ -97,14 +134,22 @@ func (t *told) add(rule string, at int, message, hint string) {
 	t.at = at
 	start := bytes.LastIndexByte(t.data[:at], '\n') + 1
 	t.fs = append(t.fs, finding.Finding{Rule: rule, Severity: finding.Error, Line: t.line,
-		Col: utf8.RuneCount(t.data[start:at]) + 1, Message: message, Hint: hint})
+		Col: utf8.RuneCount(t.data[start:at]) + 1, Message: message, Hint: hint, Key: key})
 }
 
-// all returns the findings.
-func (t *told) all() []finding.Finding {
+// all returns the findings. One that stands for places with other keys has none.
+func (t *told) all(w Where) []finding.Finding {
 	if t.more > 0 {
 		last := &t.fs[len(t.fs)-1]
-		last.Message += fmt.Sprintf("; and %d more places", t.more)
+		if last.Message += fmt.Sprintf("; and %d more places", t.more); t.other {
+			last.Key = ""
+			last.Hint += fmt.Sprintf("; allow is for at most %d of a text", maxTold)
+		}
+	}
+	for i := range t.fs {
+		if f := &t.fs[i]; f.Key != "" && !w.Member {
+			f.Hint += Exception(f.Key)
+		}
 	}
 	return t.fs
 }
@@ -152,15 +197,11 @@ func Escaped(data []byte, w Where) []finding.Finding {
 		}
 		i += 2 + digits
 	}
-	raw := map[int]bool{}
-	told, _ := Text(data, w)
-	for _, f := range told {
-		raw[f.Line] = true
-	}
+	raw, _ := Text(data, w)
 	var out []finding.Finding
 	decoded, _ := Text(b, w)
 	for _, f := range decoded {
-		if raw[f.Line] {
+		if repeats(raw, f.Line, f) {
 			continue
 		}
 		if f.Col = 0; f.Rule == RuleHidden {

@@ -212,12 +212,9 @@ func secrets(data []byte, w Where) ([]finding.Finding, Secrets) {
 			known[secret] = true
 			found = append(found, secret)
 		}
-		if t.full() {
-			return
+		if key := Key(secret); !t.full(key) {
+			t.add(RuleSecret, at, key, fmt.Sprintf("%s: %s, secret:%s", what, hint(secret), key), secretHint(w))
 		}
-		key := Key(secret)
-		t.add(RuleSecret, at, fmt.Sprintf("%s: %s, secret:%s", what, hint(secret), key), secretHint(w, key))
-		t.fs[len(t.fs)-1].Key = key
 	}
 	by := starts()
 	word := false // the byte before is part of a word
@@ -244,7 +241,7 @@ func secrets(data []byte, w Where) ([]finding.Finding, Secrets) {
 		}
 		word = classes[data[i]]&alnum != 0
 	}
-	return t.all(), found
+	return t.all(w), found
 }
 
 // match returns the length of the token at the begin of data, 0 if there is none.
@@ -366,12 +363,12 @@ func Key(secret string) string {
 // hint shows the first and last two characters of a secret.
 func hint(secret string) string { return secret[:2] + "…" + secret[len(secret)-2:] }
 
-func secretHint(w Where, key string) string {
+func secretHint(w Where) string {
 	text := "replace the key at its service first, then take it away here"
 	if w.Commit != "" {
 		text += ": git rebase --interactive " + w.Commit + "^"
 	}
-	return text + "; if it is none, the policy may say allow: [" + key + "]"
+	return text
 }
 
 // maxSecrets is how many secrets of one text are looked for in messages about it;

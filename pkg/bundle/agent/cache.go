@@ -24,7 +24,8 @@ import (
 type Cache struct {
 	Dir    string
 	Limits bundle.Limits
-	State  string // the user's state directory, see [bundle.OpenState]
+	Allow  []string // as in [bundle.Options]
+	State  string   // the user's state directory, see [bundle.OpenState]
 }
 
 // built is where the state directory says which file was built for a key.
@@ -60,7 +61,7 @@ func (c *Cache) Get(ctx context.Context, key string, target *Target, runtime *Ru
 		if err != nil {
 			return nil, nil, err
 		}
-		r, err := Verify(ctx, bundle.Input{Name: name, File: f, Size: size, Checksum: sum}, Format{Target: target, Runtime: runtime, AnyName: true}, bundle.Options{Limits: c.Limits, RequireChecksum: true})
+		r, err := Verify(ctx, bundle.Input{Name: name, File: f, Size: size, Checksum: sum}, Format{Target: target, Runtime: runtime, AnyName: true}, bundle.Options{Limits: c.Limits, RequireChecksum: true, Allow: c.Allow})
 		if err != nil {
 			f.Close()
 			return nil, nil, err
@@ -89,7 +90,7 @@ func (c *Cache) Put(ctx context.Context, key, dir string, target *Target, runtim
 		return nil, nil, err
 	}
 	defer in.Close()
-	r, err := Verify(ctx, bundle.Input{Name: name, File: in, Size: size, Made: true}, Format{Target: target, Runtime: runtime}, bundle.Options{Limits: c.Limits})
+	r, err := Verify(ctx, bundle.Input{Name: name, File: in, Size: size, Made: true}, Format{Target: target, Runtime: runtime}, bundle.Options{Limits: c.Limits, Allow: c.Allow})
 	if err != nil || len(r.Findings) > 0 {
 		return r, nil, err
 	}

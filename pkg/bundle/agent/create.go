@@ -52,7 +52,7 @@ func Create(ctx context.Context, src bundle.Source, output string, f Format, o b
 		return err
 	}, func(tmp *os.File, size int64) error {
 		var err error
-		if r, err = Verify(ctx, bundle.Input{Name: name, File: tmp, Size: size, Made: true}, Format{}, bundle.Options{Limits: o.Limits}); err == nil && !r.OK() {
+		if r, err = Verify(ctx, bundle.Input{Name: name, File: tmp, Size: size, Made: true}, Format{}, bundle.Options{Limits: o.Limits, Allow: o.Allow}); err == nil && !r.OK() {
 			err = r.Findings[0]
 		}
 		return err

@@ -24,7 +24,8 @@ func DefaultLimits() bundle.Limits {
 const headBudget = 16 << 20
 
 // profile is what an agent bundle may hold (docs/spec/agentbundle.md#container, #members).
-func profile(limits bundle.Limits, compressions []bundle.Compression) *bundle.Profile {
+func profile(o bundle.Options, compressions []bundle.Compression) *bundle.Profile {
+	limits := o.LimitsOr(DefaultLimits())
 	p := &bundle.Profile{
 		Limits:       limits,
 		Compressions: compressions,
@@ -36,6 +37,7 @@ func profile(limits bundle.Limits, compressions []bundle.Compression) *bundle.Pr
 		CountPadding: true,
 		Manifest:     ManifestName,
 		Texts:        bundle.TextsByName,
+		Allow:        o.Allow,
 		KeepBudget:   headBudget,
 	}
 	p.Check = func(m *bundle.Member) *bundle.Finding {

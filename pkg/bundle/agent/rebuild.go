@@ -77,7 +77,7 @@ func Rebuild(ctx context.Context, src, against bundle.Input, f Format, o bundle.
 // packAgain judges a bundle and packs what it holds.
 func packAgain(ctx context.Context, src bundle.Input, tmp *os.File, f Format, o bundle.Options) (*Result, bundle.Digest, error) {
 	src.Made = true
-	r, err := Verify(ctx, src, Format{}, bundle.Options{Limits: o.Limits})
+	r, err := Verify(ctx, src, Format{}, bundle.Options{Limits: o.Limits, Allow: o.Allow})
 	if err != nil || !r.OK() {
 		return r, bundle.Digest{}, err
 	}
@@ -103,7 +103,7 @@ func packTree(ctx context.Context, src bundle.Input, tmp *os.File, f Format, o b
 	if err != nil {
 		return nil, bundle.Digest{}, err
 	}
-	a, err := bundle.Scan(ctx, tmp, size, profile(o.LimitsOr(DefaultLimits()), []bundle.Compression{bundle.Tar}))
+	a, err := bundle.Scan(ctx, tmp, size, profile(o, []bundle.Compression{bundle.Tar}))
 	if err != nil {
 		return nil, bundle.Digest{}, err
 	}

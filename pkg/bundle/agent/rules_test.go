@@ -293,7 +293,7 @@ func reversed(m []member) []member {
 func TestEntryNotKept(t *testing.T) {
 	for body, code := range map[string]string{"#!/bin/sh\n": "ok", "echo\n": "entry-point-format"} {
 		data := gzipOf(t, tarOf(t, []member{manifest(goodManifest), program("p", "#!/bin/p\n"), program("bin/agent", body)}))
-		p := profile(DefaultLimits(), compressions("x"))
+		p := profile(bundle.Options{}, compressions("x"))
 		p.KeepBudget = 9 // as long as p
 		a, err := bundle.Scan(t.Context(), bytes.NewReader(data), int64(len(data)), p)
 		if err != nil {

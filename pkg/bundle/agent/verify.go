@@ -96,7 +96,7 @@ func (r *Result) found(fault *bundle.Finding, notes []bundle.Note) {
 
 // scan reads the container; its fault stays in the archive.
 func scan(ctx context.Context, command string, in bundle.Input, o bundle.Options) (*Result, error) {
-	a, err := bundle.Scan(ctx, in.File, in.Size, profile(o.LimitsOr(DefaultLimits()), compressions(in.Name)))
+	a, err := bundle.Scan(ctx, in.File, in.Size, profile(o, compressions(in.Name)))
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func Diff(ctx context.Context, a, b bundle.Input, ignoreStamp bool, o bundle.Opt
 	c.Message = "nothing differs"
 	var sides [2]*judge
 	for i, in := range []bundle.Input{a, b} {
-		j, err := run(ctx, in, bundle.Options{Limits: o.Limits}, false)
+		j, err := run(ctx, in, bundle.Options{Limits: o.Limits, Allow: o.Allow}, false)
 		if err != nil {
 			return nil, err
 		}

@@ -127,7 +127,7 @@ func run(ctx context.Context, in bundle.Input, o bundle.Options, all bool) (*jud
 func runSpooled(ctx context.Context, in bundle.Input, o bundle.Options, all bool, spool *bundle.Spool) (*judge, error) {
 	j := &judge{ctx: ctx, dirs: map[string]bool{}, agents: map[string]*agentSpec{}, read: map[string]bool{}, notes: notes{seen: map[string]bool{}}}
 	p := profileOf(o.LimitsOr(bundle.DefaultLimits()))
-	p.Spool = spool
+	p.Spool, p.Allow = spool, o.Allow
 	a, err := bundle.Scan(ctx, in.File, in.Size, p)
 	if err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ type CreateOptions struct {
 	Key         ed25519.PrivateKey // signs the manifest
 	Keys        *Keyring           // supplies the keys of items that others signed; trust is not asked
 	SignItems   bool               // (re)sign every item that has a signature format
+	Allow       []string           // keys of findings about texts that are none
 	Head        bool               // make a bundle of the HEAD generation
 	Publisher   string             // with Head: owner in a PUBLISHER_TRUST.toml beside .ai, "" for none
 }
@@ -199,6 +200,16 @@ func (c *creator) folder(top string) error {
 	})
 }
 
+// screen judges a file as a text.
+func (c *creator) screen(p string, data []byte) {
+	if c.unchecked {
+		return
+	}
+	hidden, notes := bundle.ScreenText(p, data, bundle.TextsByContent, c.o.Allow)
+	c.add(append(hidden, bundle.ScreenName(p, c.o.Allow))...)
+	c.out.Notes = append(c.out.Notes, notes...)
+}
+
 func (c *creator) file(p string, it bundle.Item) error {
 	if f := checkPath(p); f != nil {
 		c.add(f)
@@ -211,9 +222,7 @@ func (c *creator) file(p string, it bundle.Item) error {
 	if data == nil {
 		return err
 	}
-	hidden, notes := bundle.ScreenText(p, data, bundle.TextsByContent)
-	c.add(append(hidden, bundle.ScreenName(p))...)
-	c.out.Notes = append(c.out.Notes, notes...)
+	c.screen(p, data)
 	sum := hexSum(data)
 	if c.unchecked {
 		if c.sums == nil {

@@ -80,6 +80,13 @@ func (v *verifier) report(e *Entry, c *checked) {
 	}
 }
 
+// screen judges a file as a text.
+func (v *verifier) screen(p string, data []byte) {
+	hidden, notes := bundle.ScreenText(p, data, bundle.TextsByContent, v.o.Allow)
+	v.add(append(hidden, bundle.ScreenName(p, v.o.Allow))...)
+	v.r.Notes = append(v.r.Notes, notes...)
+}
+
 // readEntries looks at every listed file and hands its bytes to the queue.
 func (v *verifier) readEntries(m *Manifest, out []checked, queue chan<- reading) error {
 	for i := range m.Entries {
@@ -137,18 +144,16 @@ func (e *Entry) check() *bundle.Finding {
 // the key was asked for already. It may run beside others.
 func (v *verifier) compute(r reading) {
 	c := r.out
-	c.judge(r.entry, r.data)
+	c.judge(r.entry, r.data, v.o.Allow)
 	if c.line != nil && v.o.Keys.asked(c.line.Fingerprint) {
 		c.verify(r.entry, v.o.Keys) // without an error: the keyring remembers the key
 	}
 }
 
 // judge does what needs no key.
-func (c *checked) judge(e *Entry, data []byte) {
-	c.screened, c.notes = bundle.ScreenText(e.Path, data, bundle.TextsByContent)
-	if f := bundle.ScreenName(e.Path); f != nil {
-		c.screened = append(c.screened, f)
-	}
+func (c *checked) judge(e *Entry, data []byte, allow []string) {
+	c.screened, c.notes = bundle.ScreenText(e.Path, data, bundle.TextsByContent, allow)
+	c.screened = append(c.screened, bundle.ScreenName(e.Path, allow))
 	c.sum = hexSum(data)
 	if e.ObjectHash != "" {
 		if got := objectHash(e.Path, data, c.sum); got != e.ObjectHash {

@@ -3,6 +3,7 @@ package rye
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/rigward/rigward/pkg/bundle"
 )
@@ -39,8 +40,9 @@ func (*Format) Recognize(p *bundle.Probe) bundle.Match {
 
 // Keyed are the options with the keys that count for a bundle: those in its
 // own tree can supply what a pin asks for.
-func (f *Format) Keyed(in bundle.Input) Options {
+func (f *Format) Keyed(in bundle.Input, with bundle.Options) Options {
 	o := f.Options
+	o.Allow = append(slices.Clip(o.Allow), with.Allow...)
 	keys := Keyring{}
 	if o.Keys != nil {
 		keys = *o.Keys
@@ -49,18 +51,19 @@ func (f *Format) Keyed(in bundle.Input) Options {
 	return o
 }
 
-func (f *Format) create(ctx context.Context, src bundle.Input) (*Creation, error) {
+func (f *Format) create(ctx context.Context, src bundle.Input, with bundle.Options) (*Creation, error) {
 	if src.Tree == nil {
 		return nil, errNoTree
 	}
 	o := f.New
-	o.ID, o.Keys = f.ID, f.Keyed(src).Keys
+	keyed := f.Keyed(src, with)
+	o.ID, o.Keys, o.Allow = f.ID, keyed.Keys, keyed.Allow
 	return Create(ctx, src.Tree, o)
 }
 
 // Create implements bundle.Format: output is the root whose tree the source is.
-func (f *Format) Create(ctx context.Context, src bundle.Input, output string, _ bundle.Options) (*bundle.Result, error) {
-	out, err := f.create(ctx, src)
+func (f *Format) Create(ctx context.Context, src bundle.Input, output string, o bundle.Options) (*bundle.Result, error) {
+	out, err := f.create(ctx, src, o)
 	if err == nil && out.OK() {
 		err = out.Write(output)
 	}
@@ -68,18 +71,18 @@ func (f *Format) Create(ctx context.Context, src bundle.Input, output string, _ 
 }
 
 // Verify implements bundle.Format.
-func (f *Format) Verify(ctx context.Context, in bundle.Input, _ bundle.Options) (*bundle.Result, error) {
+func (f *Format) Verify(ctx context.Context, in bundle.Input, o bundle.Options) (*bundle.Result, error) {
 	if in.Tree == nil {
 		return nil, errNoTree
 	}
-	return bundle.Base(Verify(ctx, in.Tree, f.Keyed(in)))
+	return bundle.Base(Verify(ctx, in.Tree, f.Keyed(in, o)))
 }
 
 var errNoTree = errors.New("a Rye bundle is a folder, not a file")
 
 // Digest implements bundle.Format: the Identity is manifest_digest.
-func (f *Format) Digest(ctx context.Context, src bundle.Input, _ bundle.Options) (*bundle.Result, error) {
-	out, err := f.create(ctx, src)
+func (f *Format) Digest(ctx context.Context, src bundle.Input, o bundle.Options) (*bundle.Result, error) {
+	out, err := f.create(ctx, src, o)
 	if err == nil {
 		out.Command = "digest"
 	}
@@ -104,5 +107,5 @@ func (f *Format) Install(ctx context.Context, in bundle.Input, target string, o 
 	if in.Tree == nil {
 		return nil, errNoTree
 	}
-	return bundle.Base(Install(ctx, in.Tree, target, InstallOptions{Verify: f.Keyed(in), AllowDowngrade: f.AllowDowngrade, DryRun: o.Plan, Now: o.Now, State: o.State, Confirm: f.Confirm}))
+	return bundle.Base(Install(ctx, in.Tree, target, InstallOptions{Verify: f.Keyed(in, o), AllowDowngrade: f.AllowDowngrade, DryRun: o.Plan, Now: o.Now, State: o.State, Confirm: f.Confirm}))
 }

@@ -115,5 +115,8 @@ func (v *verifier) headItem(p string, it bundle.Item) ([]*bundle.Finding, error)
 	}
 	v.r.hashes[p] = hexSum(data)
 	_, _, faults, err := verifyText(data, f, TypeOf(p), false, v.o.Keys)
+	if len(faults) == 0 && err == nil {
+		v.screen(p, data)
+	}
 	return at(p, faults...), err
 }

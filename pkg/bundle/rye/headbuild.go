@@ -228,6 +228,7 @@ func (c *creator) headItem(f headFile) (e Entry, err error) {
 	if data == nil {
 		return e, err
 	}
+	c.screen(f.path, data)
 	e.SHA256 = hexSum(data)
 	s, fault := readText(data, format, TypeOf(f.path), false)
 	if fault == nil {

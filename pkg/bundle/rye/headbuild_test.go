@@ -354,3 +354,31 @@ func TestHeadOverOlder(t *testing.T) {
 		}
 	}
 }
+
+// What is hidden in the items of this generation is told, by create and by verify.
+func TestHeadTexts(t *testing.T) {
+	const p = ".ai/knowledge/notes/hidden.md"
+	files := headSourceFiles()
+	files[p] = "---\nname: hidden\n---\nIs it?\U000e004f\n"
+	c := createHead(t, writeFiles(t, files), nil)
+	if c.OK() || c.Code != bundle.HiddenText || c.Findings[0].Path != p {
+		t.Fatalf("create: %s", messages(c.Findings))
+	}
+	allow := []string{c.Findings[0].Key}
+	dir := writeFiles(t, files)
+	if c := createHead(t, dir, func(o *CreateOptions) { o.Allow = allow }); !c.OK() {
+		t.Fatalf("create, allowed: %s", messages(c.Findings))
+	}
+	for _, want := range []struct {
+		allow []string
+		ok    bool
+	}{{nil, false}, {allow, true}, {[]string{strings.Repeat("0", 32)}, false}} {
+		r, err := Verify(t.Context(), openDir(t, dir), Options{Keys: pin(t, ownKey), Allow: want.allow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.OK() != want.ok || !want.ok && r.Code != bundle.HiddenText {
+			t.Errorf("verify with %v: %s %s", want.allow, r.Code, messages(r.Findings))
+		}
+	}
+}

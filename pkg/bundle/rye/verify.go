@@ -49,6 +49,8 @@ type Options struct {
 	Keys *Keyring
 	// AllowExtra makes extra files a note.
 	AllowExtra bool
+	// Allow has the keys of findings about texts that are none.
+	Allow []string
 }
 
 // ErrBundles is the error of Verify and Discover without an id if a tree holds

@@ -181,6 +181,69 @@ func TestInboxPages(t *testing.T) {
 	}
 }
 
+// TestInboxMany: however many messages there are that wait, that are to others, that
+// are marked or that are none, pages of any size show the same ones in the same order,
+// and the counts are those of all.
+func TestInboxMany(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	w.clone("b", "rig-b")
+	const threads, each = 40, 8
+	for turn := range each {
+		for n := range threads {
+			thread, to := fmt.Sprintf("t-%02d", n), "rig-b"
+			if (turn+n)%3 == 0 {
+				to = "rig-c"
+			}
+			w.write(fmt.Sprintf("a/%s/STATE-%d.md", thread, turn), fmt.Sprintf("---\nfrom: rig-a\nto: %s\ndate: 2026-05-15\nstatus: ▶ Go\ntype: STATE\nthread: %s\n---\n%d\n", to, thread, turn))
+			if turn == 2 {
+				w.write("a/"+thread+"/README.md", "Not a message.\n")
+			}
+		}
+		w.git("a", "add", ".")
+		w.git("a", "commit", "-q", "-m", "turn")
+	}
+	w.git("a", "push", "-q")
+	w.git("b", "pull", "-q")
+	w.ok("b", "read", "t-01")
+	w.ok("b", "read", "t-02", "STATE-0.md", "STATE-2.md")
+	unread := 0
+	for turn := range each {
+		for n := range threads {
+			if (turn+n)%3 > 0 && n != 1 && (n != 2 || turn != 0 && turn != 2) {
+				unread++
+			}
+		}
+	}
+	all := w.box("b", "inbox", "--limit", "1000")
+	if len(all.Items) < unread || all.Unread != unread || all.More || all.Cursor == "" {
+		t.Fatalf("%d items, unread %d, expected %d; more %t, cursor %q", len(all.Items), all.Unread, unread, all.More, all.Cursor)
+	}
+	for _, size := range []string{"7", "64", "130"} {
+		var pages string
+		for cursor := ""; ; {
+			args := []string{"inbox", "--limit", size}
+			if cursor != "" {
+				args = append(args, "--after", cursor)
+			}
+			in := w.box("b", args...)
+			if pages += in.shown(); in.Unread != unread || in.Turns != all.Turns {
+				t.Errorf("unread %d and turns %d on a page, expected %d and %d", in.Unread, in.Turns, unread, all.Turns)
+			}
+			if cursor = in.Cursor; !in.More {
+				break
+			}
+		}
+		if pages != all.shown() {
+			t.Errorf("pages of %s show\n%s\nall at once are\n%s", size, pages, all.shown())
+		}
+	}
+	if only := w.box("b", "inbox", "--unread", "--limit", "1000"); len(only.Items) != unread {
+		t.Errorf("%d unread messages are shown, expected %d", len(only.Items), unread)
+	}
+}
+
 // TestInboxForged: a relay that came past the gates decides nothing, freezes
 // nothing, closes nothing and wakes nobody; the operator's own does.
 func TestInboxForged(t *testing.T) {

@@ -231,10 +231,12 @@ func (m *message) decides() bool {
 // turnOf returns the last word of a thread that is open, nil if there is none:
 // the last message that is no ACK, of those that the gates take.
 func (w *work) turnOf(verdicts *verdict.Thread, s seen) (*message, error) {
-	if len(s.latest) > 1 {
-		placed(verdicts, s.latest)
+	for _, list := range [][]*message{s.latest, s.words} {
+		if len(list) > 1 {
+			placed(verdicts, list)
+		}
 	}
-	if m := s.last(); m != nil && m.env != nil {
+	if m := s.lastWord(); m != nil {
 		m, err := w.newest(verdicts, m, true)
 		if err != nil {
 			return nil, err
@@ -244,7 +246,7 @@ func (w *work) turnOf(verdicts *verdict.Thread, s seen) (*message, error) {
 		case m.apart():
 		case m.env.Type == "RESOLUTION" && m.valid():
 			return nil, nil
-		case !s.closed && m.env.Type != "ACK":
+		case !s.closed:
 			return m, nil
 		}
 	}

@@ -226,6 +226,7 @@ type glance struct {
 	closed   bool // there is a valid RESOLUTION
 	day      int
 	latest   []*message // of the latest day
+	words    []*message // those that are no ACK, of the latest day that has one
 	bad      []*message // with a finding at error
 	relays   []*message
 	to       []received
@@ -276,6 +277,12 @@ func (g *glance) add(m *message) {
 	}
 	if m.day == g.day {
 		g.latest = append(g.latest, m)
+	}
+	if m.env.Type != "ACK" && (len(g.words) == 0 || m.day >= g.words[0].day) {
+		if len(g.words) > 0 && m.day > g.words[0].day {
+			g.words = g.words[:0]
+		}
+		g.words = append(g.words, m)
 	}
 }
 

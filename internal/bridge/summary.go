@@ -36,7 +36,7 @@ type summaries struct {
 }
 
 const (
-	summaryMagic = "rigward status 4\n"
+	summaryMagic = "rigward status 5\n"
 	maxSummaries = 256 << 20 // bytes
 	// maxGlance is how large a packed glance is that is kept, in bytes.
 	maxGlance = 64 << 10
@@ -192,11 +192,14 @@ func (g *glance) pack() []byte {
 	if !slices.ContainsFunc(relays, (*message).isFreeze) {
 		relays = nil // nothing is frozen
 	}
-	latest := []*message{}
+	latest, words := []*message{}, []*message{}
 	if m := g.last(); m != nil {
 		latest = append(latest, m)
 	}
-	for _, list := range [][]*message{latest, g.bad, relays} {
+	if m := g.lastWord(); m != nil {
+		words = append(words, m)
+	}
+	for _, list := range [][]*message{latest, words, g.bad, relays} {
 		p.number(len(list))
 		for _, m := range list {
 			p.message(m)
@@ -277,7 +280,7 @@ func (g *glance) unpack(data []byte, thread string) bool {
 	g.count, g.invalid = u.number(), u.number()
 	g.isThread, g.closed = u.flag(), u.flag()
 	g.day = u.number()
-	for _, list := range []*[]*message{&g.latest, &g.bad, &g.relays} {
+	for _, list := range []*[]*message{&g.latest, &g.words, &g.bad, &g.relays} {
 		for range u.length() {
 			*list = append(*list, u.message(thread))
 		}
@@ -298,6 +301,19 @@ func (g *glance) last() *message {
 	}
 	sortMessages(g.latest)
 	return g.latest[len(g.latest)-1]
+}
+
+// lastWord returns the latest message of a thread that is no ACK, nil if it has none.
+func (g *glance) lastWord() *message {
+	for _, list := range [][]*message{g.latest, g.words} {
+		sortMessages(list)
+		for _, m := range slices.Backward(list) {
+			if m.env != nil && m.env.Type != "ACK" {
+				return m
+			}
+		}
+	}
+	return nil
 }
 
 // A seen is a thread and what a glance at it shows.

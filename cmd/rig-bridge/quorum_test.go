@@ -32,6 +32,10 @@ func TestRelayOfTwo(t *testing.T) {
 	if o.code != 1 || !strings.Contains(o.stderr, "1 of quorum.of stand for this relay, the policy wants 2") {
 		t.Errorf("exit %d: %s%s", o.code, o.stdout, o.stderr)
 	}
+	// The commit is gone, so that no hint names it.
+	if !strings.Contains(o.stderr, "git switch -c proposal && git push -u origin proposal") || strings.Contains(o.stderr, "rig-hook approve") {
+		t.Errorf("the hint: %s", o.stderr)
+	}
 	if now := w.git("op", "rev-parse", "HEAD"); now != before {
 		t.Errorf("HEAD moved to %s", now)
 	}
@@ -56,7 +60,7 @@ func TestRelayOfTwo(t *testing.T) {
 	w.ok("bob", "sync", "--auto")
 	w.git("bob", "fetch", "-q")
 	w.git("bob", "remote", "set-head", "origin", "-a")
-	if o := w.ok("bob", "inbox"); !strings.Contains(o.stdout, "approve=proposal by=op@example.com approvals=0") ||
+	if o := w.ok("bob", "inbox"); !strings.Contains(o.stdout, "approve=proposal by=op@example.com approvals=0") || !strings.Contains(o.stdout, " refused=0 proposals=1\n") ||
 		!strings.Contains(o.stdout, "rig-hook approve origin/proposal --ref refs/heads/main") {
 		t.Errorf("%s", o.stdout)
 	}
@@ -70,7 +74,7 @@ func TestRelayOfTwo(t *testing.T) {
 	hook("op", "approve", "HEAD", "--ref", "refs/heads/main", "--approval", w.path("text.sig"))
 	w.git("op", "push", "-q", "origin", "HEAD:main")
 	w.ok("bob", "sync", "--auto")
-	if o := w.ok("bob", "inbox"); strings.Contains(o.stdout, "approve=") {
+	if o := w.ok("bob", "inbox"); strings.Contains(o.stdout, "approve=") || strings.Contains(o.stdout, "proposals=") {
 		t.Errorf("what is done still waits: %s", o.stdout)
 	}
 	w.ok("a", "sync", "--auto")

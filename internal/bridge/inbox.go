@@ -113,6 +113,9 @@ func runInbox(r *run) error {
 	}
 	r.paged = true
 	fmt.Fprintf(&r.out, "rig-bridge: inbox rig=%s unread=%d turns=%d decisions=%d frozen=%d refused=%d", o.Rig, o.Unread, o.Turns, o.Decisions, len(o.Frozen), len(o.Refused))
+	if len(o.Proposals) > 0 {
+		fmt.Fprintf(&r.out, " proposals=%d", len(o.Proposals))
+	}
 	if o.More {
 		r.out.WriteString(" more=true")
 		if o.Cursor != "" {

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -673,7 +674,7 @@ func (r *run) judgeOwn(w *work, j *journal, p *posted, commit string) error {
 		return takeBack(err)
 	case finding.Worst(fs) == finding.Error:
 		f := invalid(fs)
-		f.hint = anew(f)
+		f.hint = anew(f, p.target.remote)
 		return takeBack(f)
 	}
 	p.notes = fs // the content's warnings are among them
@@ -682,7 +683,7 @@ func (r *run) judgeOwn(w *work, j *journal, p *posted, commit string) error {
 
 // anew is the hint of a failure whose commit is taken back. The gates' own hints
 // change the commit that was judged, which is another one then.
-func anew(f *failure) string {
+func anew(f *failure, remote string) string {
 	rule := ""
 	for _, x := range f.findings {
 		if x.Severity == finding.Error {
@@ -697,6 +698,8 @@ func anew(f *failure) string {
 		return "git config user.signingkey <a key that the signers file lists>, then send it again"
 	case rule == "signer-identity":
 		return "git config user.email <an address that the signers file lists for the key>, then send it again"
+	case rule == "quorum":
+		return "git switch -c proposal && git push -u " + finding.Word(cmp.Or(remote, "origin")) + " proposal, then relay it there, where others approve of it"
 	case strings.Contains(f.hint, "git rebase") || strings.Contains(f.hint, "amend"):
 		return ""
 	}

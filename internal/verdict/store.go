@@ -76,7 +76,7 @@ const (
 
 // form names the form of the files and the rules behind them: what an older
 // program wrote is not read.
-const form = "rigward verdicts 3"
+const form = "rigward verdicts 4"
 
 var errStore = errors.New("the kept verdicts cannot be read")
 
@@ -409,7 +409,10 @@ func at[T any](list []T, place int) (v T) {
 // storeKey derives the key of one repository's store from the user's secret:
 // what is kept for one directory, under one set of rules and one setting of
 // the clone, says nothing for another. It is nil without a secret.
-func storeKey(secret []byte, parts ...string) []byte {
+func storeKey(secret []byte, parts ...string) []byte { return formKey(form, secret, parts...) }
+
+// formKey is storeKey for a form.
+func formKey(form string, secret []byte, parts ...string) []byte {
 	if len(secret) == 0 {
 		return nil
 	}

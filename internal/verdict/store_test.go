@@ -62,6 +62,27 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// TestStoreOfForms: what was kept in another form, or by other rules, is not believed.
+func TestStoreOfForms(t *testing.T) {
+	for _, other := range []string{"rigward verdicts 3", "rigward verdicts 5", ""} {
+		dir := t.TempDir()
+		s := load(dir, formKey(other, []byte("mine"), "here"))
+		s.Tip = strings.Repeat("a", 40)
+		if err := s.keep(some(40, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.save(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if got := load(dir, formKey(other, []byte("mine"), "here")); got.Tip != s.Tip {
+			t.Errorf("%q does not read itself", other)
+		}
+		if got := load(dir, storeKey([]byte("mine"), "here")); got.Tip != "" || len(got.Segments) > 0 {
+			t.Errorf("%q is believed: %+v", other, got.manifest)
+		}
+	}
+}
+
 // TestStoreOfOthers: what another user wrote, what was written for another
 // directory, and what was changed is as good as none.
 func TestStoreOfOthers(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 // preCommit judges what is staged, as the index that git names holds it. Words
 // are paths that a hook manager wants judged whether they changed or not.
 func (g *gate) preCommit(ctx context.Context) error {
+	mark, keep := g.repo.IndexMark()
 	staged, err := g.staged(ctx)
 	if err != nil {
 		return err
@@ -29,7 +30,14 @@ func (g *gate) preCommit(ctx context.Context) error {
 			return err
 		}
 	}
-	return g.judge.Index(ctx, staged)
+	if err := g.judge.Index(ctx, staged); err != nil {
+		return err
+	}
+	// Where nothing is staged HEAD is amended, and commit-msg looks at what it brings.
+	if keep && len(g.args) == 0 && len(staged.Changes) > 0 {
+		g.keepStaged(mark, staged.Head)
+	}
+	return nil
 }
 
 // staged reads the index and what of HEAD is needed to judge it.
@@ -43,6 +51,7 @@ func (g *gate) staged(ctx context.Context) (s rules.Staged, err error) {
 	if err != nil {
 		return s, err
 	}
+	g.rootID = root
 	if s.Policy, s.Trust, err = g.loader.AtCommit(root); err != nil {
 		return s, err
 	}
@@ -168,16 +177,25 @@ func (g *gate) commitMsg(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if told, _ := screen.Text(text, screen.Where{}); len(told) == 0 && unclear == nil && signs && format == "ssh" && key != "" {
+	told, _ := screen.Text(text, screen.Where{})
+	if len(told) == 0 && unclear == nil && signs && format == "ssh" && key != "" {
 		return nil // the commit will be signed, whatever it holds
 	}
-	staged, err := g.staged(ctx)
-	if err != nil {
-		return err
+	need, kept := "", false
+	if len(told) == 0 {
+		need, kept = g.keptStaged()
 	}
-	need, err := g.judge.Message(ctx, staged, text)
-	if err != nil || need == "" {
-		return err
+	if !kept {
+		staged, err := g.staged(ctx)
+		if err != nil {
+			return err
+		}
+		if need, err = g.judge.Message(ctx, staged, text); err != nil {
+			return err
+		}
+	}
+	if need == "" {
+		return nil
 	}
 	if unclear != nil {
 		return nil // git itself will say what is wrong with its configuration

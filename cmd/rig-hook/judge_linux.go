@@ -70,6 +70,9 @@ func worker() {
 		}
 		fresh := judgeCall(fd, self)
 		syscall.Close(fd)
+		if os.Chdir("/") != nil {
+			return // it would hold on to the hook's directory
+		}
 		if last.Load() || !fresh || memoryOf(os.Getpid()) > maxIdle {
 			return
 		}

@@ -64,11 +64,11 @@ func TestCost(t *testing.T) {
 		starts       int
 		bytes        uint64
 	}{
-		{staged.Dir, "rig-hook", []string{"pre-commit"}, "", r.Env, 1, 206_000},
-		{staged.Dir, "rig-hook", []string{"commit-msg", ".git/COMMIT_EDITMSG"}, "", r.Env, 1, 190_000},
-		{r.Dir, "rig-hook", []string{"pre-push", "origin", server}, "refs/heads/main " + tip + " refs/heads/main " + old + "\n", r.Env, 1, 189_000},
-		{server, "rig-hook", []string{"pre-receive"}, line, pushed, 1, 173_000},
-		{server, "rig-hook", []string{"update", "refs/heads/main", old, tip}, "", pushed, 1, 173_000},
+		{staged.Dir, "rig-hook", []string{"pre-commit"}, "", r.Env, 1, 208_000},
+		{staged.Dir, "rig-hook", []string{"commit-msg", ".git/COMMIT_EDITMSG"}, "", r.Env, 1, 51_000},
+		{r.Dir, "rig-hook", []string{"pre-push", "origin", server}, "refs/heads/main " + tip + " refs/heads/main " + old + "\n", r.Env, 1, 199_000},
+		{server, "rig-hook", []string{"pre-receive"}, line, pushed, 1, 184_000},
+		{server, "rig-hook", []string{"update", "refs/heads/main", old, tip}, "", pushed, 1, 184_000},
 		{r.Dir, "rig-bridge", []string{"send", "ACK", "--thread", thread, "--to", "peer", "--no-push", "--tldr", "seen"}, "", r.Env, 2, 440_000},
 	} {
 		t.Run(c.program+" "+c.args[0], func(t *testing.T) {

@@ -79,10 +79,6 @@ func (a *against) dir(id ID, prefix string, i, end int, cached cachedTree, depth
 	if !ok {
 		return false
 	}
-	byName := make(map[string]cachedTree, len(known))
-	for _, c := range known {
-		byName[string(c.name)] = c
-	}
 	for k := 0; i < end || k < t.Len(); {
 		// What is the same on both sides is passed over one entry at a time; the
 		// next one of each side is compared by git's order of trees.
@@ -92,7 +88,7 @@ func (a *against) dir(id ID, prefix string, i, end int, cached cachedTree, depth
 			name = a.x.name(i)[len(prefix):]
 			if slash := bytes.IndexByte(name, '/'); slash >= 0 {
 				isDir, name = true, name[:slash]
-				if next = a.dirEnd(byName, prefix, name, i, end); next < 0 {
+				if next = a.dirEnd(known, prefix, name, i, end); next < 0 {
 					return false
 				}
 			} else if a.x.intended(i) {
@@ -109,15 +105,12 @@ func (a *against) dir(id ID, prefix string, i, end int, cached cachedTree, depth
 				c = compareNames(name, isDir, there, mode == ModeTree)
 			}
 		}
-		path := prefix
-		if c <= 0 {
-			path += string(name)
-		} else {
-			path += string(there)
+		if c > 0 {
+			name = there
 		}
-		old := ID("")
+		var old []byte // of the commit
 		if c >= 0 {
-			old = hex.EncodeToString(t.rawID(k))
+			old = t.rawID(k)
 			k++
 			if mode == ModeGroupWritable {
 				mode = ModeFile // as git reads it
@@ -127,25 +120,26 @@ func (a *against) dir(id ID, prefix string, i, end int, cached cachedTree, depth
 		case c <= 0 && isDir, c > 0 && mode == ModeTree:
 			to, sub := i, cachedTree{}
 			if c <= 0 {
-				to, sub = next, byName[string(name)]
+				to = next
+				sub, _ = cachedOf(known, name)
 			}
-			if sub.covers <= 0 || sub.id != old {
-				if !a.dir(old, path+"/", i, to, sub, depth+1) {
+			if sub.covers <= 0 || !bytes.Equal(sub.id, old) {
+				if !a.dir(hex.EncodeToString(old), prefix+string(name)+"/", i, to, sub, depth+1) {
 					return false
 				}
 			}
 			i = to
 		case c > 0:
-			a.changes = append(a.changes, Change{Path: path, OldMode: mode, OldID: old})
+			a.changes = append(a.changes, Change{Path: prefix + string(name), OldMode: mode, OldID: hex.EncodeToString(old)})
 		default:
-			e := a.x.Entry(i)
-			i++
 			if c < 0 {
-				mode, old = ModeNone, ""
+				mode = ModeNone
 			}
-			if e.Mode != mode || e.ID != old {
-				a.changes = append(a.changes, Change{path, mode, e.Mode, old, e.ID})
+			if a.x.mode(i) != mode || !bytes.Equal(a.x.rawID(i), old) {
+				e := a.x.Entry(i)
+				a.changes = append(a.changes, Change{e.Path, mode, e.Mode, hex.EncodeToString(old), e.ID})
 			}
+			i++
 		}
 	}
 	return true
@@ -153,10 +147,13 @@ func (a *against) dir(id ID, prefix string, i, end int, cached cachedTree, depth
 
 // dirEnd returns the number of the first entry that does not lie in a directory,
 // -1 if the index contradicts itself.
-func (a *against) dirEnd(known map[string]cachedTree, prefix string, name []byte, i, end int) int {
-	dir := append(append([]byte(prefix), name...), '/')
-	in := func(n int) bool { return bytes.HasPrefix(a.x.name(n), dir) }
-	if c, ok := known[string(name)]; ok && c.covers > 0 {
+func (a *against) dirEnd(known []cachedTree, prefix string, name []byte, i, end int) int {
+	in := func(n int) bool {
+		p, ok := bytes.CutPrefix(a.x.name(n), []byte(prefix))
+		p, ok2 := bytes.CutPrefix(p, name)
+		return ok && ok2 && len(p) > 0 && p[0] == '/'
+	}
+	if c, ok := cachedOf(known, name); ok && c.covers > 0 {
 		to := i + c.covers
 		if to > end || !in(to-1) || to < end && in(to) {
 			return -1

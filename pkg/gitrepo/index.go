@@ -6,10 +6,13 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sort"
 	"strconv"
 )
@@ -22,7 +25,8 @@ type IndexEntry struct {
 	Stage int // 0; 1 to 3 while a merge is not resolved
 }
 
-// An Index is the index as it was when it was read. It does not change.
+// An Index is the index as it was when it was read. It does not change: git puts a
+// new file in its place. Whoever holds on to a part of data holds on to the Index.
 type Index struct {
 	data  []byte   // the file
 	names []byte   // where paths begin with those before them, all paths, each with a NUL
@@ -59,6 +63,30 @@ func (r *Repo) indexFile() (file string, ok bool) {
 	return r.env.path(file), file != "" && r.plain
 }
 
+// IndexMark returns what tells the index from another one: where it is, its size and
+// time, and the checksum that git has written at its end. ok is false where that says
+// nothing: git writes none, or only git knows the file.
+func (r *Repo) IndexMark() (mark string, ok bool) {
+	file, ok := r.indexFile()
+	if !ok || !r.knownGit() {
+		return "", false
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	sum := make([]byte, r.HashLen()/2)
+	if err != nil || !info.Mode().IsRegular() || info.Size() < int64(len(sum)) {
+		return "", false
+	}
+	if _, err := f.ReadAt(sum, info.Size()-int64(len(sum))); err != nil || bytes.Count(sum, []byte{0}) == len(sum) {
+		return "", false // index.skipHash
+	}
+	return fmt.Sprintf("%s %d %d %x", file, info.Size(), info.ModTime().UnixNano(), sum), true
+}
+
 // IndexPaths returns the paths in the index that keep chooses, in its order;
 // a path that is not merged may come more than once. The index is the one that
 // Staged reads, and entries added with intent only are among them. keep must
@@ -77,8 +105,9 @@ func (r *Repo) IndexPaths(ctx context.Context, keep func(path []byte) bool) (pat
 		}
 	}
 	if root, ok := x.cached(x.trees); ok && len(root.name) == 0 && root.covers == len(x.at) {
-		tree = root.id
+		tree = hex.EncodeToString(root.id)
 	}
+	runtime.KeepAlive(x)
 	return paths, tree, nil
 }
 
@@ -87,10 +116,12 @@ func (x *Index) Len() int { return len(x.at) }
 
 // Entry returns entry i, counted from 0, in git's order.
 func (x *Index) Entry(i int) IndexEntry {
-	e := x.data[x.at[i]:]
-	return IndexEntry{Path: string(x.name(i)), Mode: Mode(binary.BigEndian.Uint32(e[24:])),
-		ID: hex.EncodeToString(e[40 : 40+x.hash]), Stage: int(binary.BigEndian.Uint16(e[40+x.hash:]) >> 12 & 3)}
+	return IndexEntry{Path: string(x.name(i)), Mode: x.mode(i), ID: hex.EncodeToString(x.rawID(i)), Stage: x.stage(i)}
 }
+
+func (x *Index) mode(i int) Mode { return Mode(binary.BigEndian.Uint32(x.data[x.at[i]+24:])) }
+
+func (x *Index) rawID(i int) []byte { return x.data[x.at[i]+40:][:x.hash] }
 
 // Lookup returns the first entry of a path.
 func (x *Index) Lookup(path string) (e IndexEntry, ok bool) {
@@ -138,11 +169,26 @@ func readIndex(file string, hash int) (x *Index, ok bool) {
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxIndex {
 		return nil, false
 	}
-	data := make([]byte, info.Size())
-	if _, err := io.ReadFull(f, data); err != nil {
+	data, release, err := fileBytes(f, int(info.Size()))
+	if err != nil {
 		return nil, false
 	}
-	return parseIndex(data, hash)
+	x, ok = parseIndex(data, hash)
+	switch {
+	case release == nil:
+	case !ok:
+		release(data)
+	default:
+		runtime.AddCleanup(x, release, data)
+	}
+	return x, ok
+}
+
+// readBytes reads a file of so many bytes.
+func readBytes(f *os.File, size int) ([]byte, func([]byte), error) {
+	data := make([]byte, size)
+	_, err := io.ReadFull(f, data)
+	return data, nil, err
 }
 
 const (
@@ -238,7 +284,7 @@ type cachedTree struct {
 	name   []byte
 	covers int // entries, in the directories below it, too; -1: nothing is known
 	below  int // directories in it that are listed
-	id     ID
+	id     []byte
 	rest   []byte // the extension, from its first directory on
 }
 
@@ -263,26 +309,56 @@ func (x *Index) cached(b []byte) (t cachedTree, ok bool) {
 		if len(b) < x.hash {
 			return t, false
 		}
-		t.id, t.rest = hex.EncodeToString(b[:x.hash]), b[x.hash:]
+		t.id, t.rest = b[:x.hash], b[x.hash:]
 	}
 	return t, true
 }
 
-// children reads the records of the directories in t and passes over what is below
-// them; rest is what follows.
+// minCached is how many bytes a record has at the least.
+const minCached = len("a\x00-1 0\n")
+
+// children reads the records of the directories in t, sorted by their names, and
+// passes over what is below them; rest is what follows.
 func (x *Index) children(t cachedTree, depth int) (list []cachedTree, rest []byte, ok bool) {
-	rest = t.rest
+	list, rest = make([]cachedTree, 0, min(t.below, len(t.rest)/minCached)), t.rest
 	for range t.below {
 		c, ok := x.cached(rest)
-		if !ok || depth > MaxDepth {
+		if !ok {
 			return nil, nil, false
 		}
-		if _, rest, ok = x.children(c, depth+1); !ok {
+		if rest, ok = x.below(c, depth); !ok {
 			return nil, nil, false
 		}
 		list = append(list, c)
 	}
+	slices.SortStableFunc(list, func(a, b cachedTree) int { return bytes.Compare(a.name, b.name) })
 	return list, rest, true
+}
+
+// below passes over what the index says of the directories in t, and returns what
+// follows.
+func (x *Index) below(t cachedTree, depth int) (rest []byte, ok bool) {
+	rest = t.rest
+	for range t.below {
+		c, ok := x.cached(rest)
+		if !ok || depth > MaxDepth {
+			return nil, false
+		}
+		if rest, ok = x.below(c, depth+1); !ok {
+			return nil, false
+		}
+	}
+	return rest, true
+}
+
+// cachedOf returns the record of a directory among those that children has read; of
+// two with one name the last.
+func cachedOf(list []cachedTree, name []byte) (t cachedTree, ok bool) {
+	i := sort.Search(len(list), func(i int) bool { return bytes.Compare(list[i].name, name) > 0 })
+	if i == 0 || !bytes.Equal(list[i-1].name, name) {
+		return t, false
+	}
+	return list[i-1], true
 }
 
 // varint reads a number as pack files hold offsets: seven bits a byte, the first

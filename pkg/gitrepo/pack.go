@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"sort"
 	"strings"
 )
 
@@ -18,12 +20,14 @@ type packFile struct {
 	hash        int        // bytes of an id
 	fanout      [256]uint32
 	count       int64
-	wide        int64 // offsets of eight bytes in the index
+	wide        int64  // offsets of eight bytes in the index
+	ids         []byte // room for some of the index
 }
 
 const (
 	packHead  = 12
 	indexHead = 8 + 4*256
+	idsAtOnce = 128 // of the index are read
 )
 
 // packed reads an object from the packs.
@@ -145,8 +149,11 @@ func (p *packFile) find(id []byte) (at int64, ok bool) {
 	if id[0] > 0 {
 		low = int64(p.fanout[id[0]-1])
 	}
-	buf := make([]byte, p.hash)
-	for low < high {
+	if p.ids == nil {
+		p.ids = make([]byte, idsAtOnce*p.hash)
+	}
+	buf := p.ids[:p.hash]
+	for high-low > idsAtOnce {
 		middle := (low + high) / 2
 		if _, err := p.index.ReadAt(buf, indexHead+middle*int64(p.hash)); err != nil {
 			return 0, false
@@ -160,7 +167,16 @@ func (p *packFile) find(id []byte) (at int64, ok bool) {
 			return p.offset(middle)
 		}
 	}
-	return 0, false
+	n := int(max(0, high-low))
+	buf = p.ids[:n*p.hash]
+	if _, err := p.index.ReadAt(buf, indexHead+low*int64(p.hash)); err != nil {
+		return 0, false
+	}
+	i, found := sort.Find(n, func(i int) int { return bytes.Compare(id, buf[i*p.hash:][:p.hash]) })
+	if !found {
+		return 0, false
+	}
+	return p.offset(low + int64(i))
 }
 
 // offset returns the offset of an object by its number in the index.
@@ -195,12 +211,32 @@ const (
 
 var packTypes = [...]string{packCommit: "commit", 2: "tree", 3: "blob", packTag: "tag"}
 
+// A packBase is an object of a pack that others may differ from.
+type packBase struct {
+	pack *packFile
+	at   int64
+	looseBytes
+}
+
+// A packStep is what makes the entry at a place of the one before it.
+type packStep struct {
+	at    int64
+	delta []byte
+}
+
 // entry reads the object of an entry: what is compressed there, or what comes of
-// the differences to another one of the same pack.
+// the differences to another one of the same pack. Small ones on the way are kept:
+// what lies in one thread differs from each other.
 func (s *store) entry(p *packFile, at int64) (typ string, data []byte, ok bool) {
-	var deltas [][]byte
-	weight := int64(0)
+	steps, weight := s.steps[:0], int64(0)
+	defer func() { clear(steps); s.steps = steps[:0] }()
+	var found looseBytes
 	for {
+		i := slices.IndexFunc(s.bases, func(b packBase) bool { return b.at == at && b.pack == p })
+		if i >= 0 {
+			found = s.bases[i].looseBytes
+			break
+		}
 		kind, size, base, z, ok := s.open(p, at)
 		if !ok {
 			return "", nil, false
@@ -210,23 +246,47 @@ func (s *store) entry(p *packFile, at int64) (typ string, data []byte, ok bool) 
 			return "", nil, false
 		}
 		if kind <= packTag {
-			var room []byte // for the next one
-			for i := len(deltas) - 1; i >= 0; i-- {
-				to, ok := applyDelta(room, data, deltas[i], maxStored)
-				if !ok {
-					return "", nil, false
-				}
-				data, room = to, data
-				s.bytes += int64(len(data))
-			}
-			return packTypes[kind], data, true
+			found = looseBytes{packTypes[kind], data}
+			s.keepBase(p, at, found)
+			break
 		}
 		weight += size
-		if deltas = append(deltas, data); len(deltas) > maxDeltaChain || weight > maxDeltas {
+		if steps = append(steps, packStep{at, data}); len(steps) > maxDeltaChain || weight > maxDeltas {
 			return "", nil, false
 		}
 		at = base
 	}
+	var room []byte
+	kept := true // what found holds
+	for i := len(steps) - 1; i >= 0; i-- {
+		to, ok := applyDelta(room, found.data, steps[i].delta, maxStored)
+		if !ok || s.bytes > maxStoreBytes {
+			return "", nil, false
+		}
+		s.bytes += int64(len(to))
+		if room = nil; !kept {
+			room = found.data
+		}
+		found.data = to
+		// Not all are kept: a few steps more cost less than the memory.
+		if kept = i%4 == 0; kept {
+			s.keepBase(p, steps[i].at, found)
+		}
+	}
+	return found.typ, found.data, true
+}
+
+// keepBase keeps an object that others may differ from in the place of the oldest one.
+func (s *store) keepBase(p *packFile, at int64, o looseBytes) {
+	if len(o.data) > maxBase {
+		return
+	}
+	if len(s.bases) < maxBases {
+		s.bases = append(s.bases, packBase{p, at, o})
+		return
+	}
+	s.bases[s.oldest%maxBases] = packBase{p, at, o}
+	s.oldest++
 }
 
 // open reads the head of an entry, and returns what inflates its contents. base is
@@ -235,8 +295,9 @@ func (s *store) open(p *packFile, at int64) (kind int, size, base int64, z io.Re
 	if at < packHead || at >= p.size {
 		return 0, 0, 0, nil, false
 	}
-	head := make([]byte, min(64, p.size-at))
-	if _, err := p.data.ReadAt(head, at); err != nil {
+	in := s.source(io.NewSectionReader(p.data, at, p.size-at))
+	head, err := in.Peek(int(min(64, p.size-at)))
+	if err != nil {
 		return 0, 0, 0, nil, false
 	}
 	kind, size, n, ok := entryHead(head)
@@ -259,7 +320,10 @@ func (s *store) open(p *packFile, at int64) (kind int, size, base int64, z io.Re
 		}
 		n += p.hash
 	}
-	z, err := s.inflater(io.NewSectionReader(p.data, at+int64(n), p.size-at-int64(n)))
+	if _, err := in.Discard(n); err != nil {
+		return 0, 0, 0, nil, false
+	}
+	z, err = s.inflater()
 	return kind, size, base, z, err == nil
 }
 

@@ -200,6 +200,7 @@ func FuzzApplyDelta(f *testing.F) {
 	f.Add([]byte("abcdef"), []byte{6, 6, 0x91, 0, 6})
 	f.Add([]byte("abcdef"), []byte{6, 0x80, 0x80, 4, 0x80})
 	f.Fuzz(func(t *testing.T, base, delta []byte) {
+		kept := bytes.Clone(base)
 		data, ok := applyDelta(nil, base, delta, 1<<16)
 		if ok && len(data) > 1<<16 {
 			t.Fatalf("%d bytes", len(data))
@@ -207,6 +208,12 @@ func FuzzApplyDelta(f *testing.F) {
 		again, ok2 := applyDelta(make([]byte, 3, 1000), base, delta, 1<<16)
 		if ok != ok2 || ok && !bytes.Equal(data, again) {
 			t.Fatalf("%q, with room %q", data, again)
+		}
+		for i := range data {
+			data[i]++
+		}
+		if !bytes.Equal(base, kept) {
+			t.Fatal("the base has changed, which others may differ from, too")
 		}
 	})
 }

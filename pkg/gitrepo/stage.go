@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -246,6 +247,7 @@ func (r *Repo) addEntry(path string, id, stat []byte) bool {
 			return false
 		}
 	}
+	runtime.KeepAlive(x)
 	if lock.Close() != nil || os.Chtimes(index+".lock", info.ModTime(), info.ModTime()) != nil || os.Rename(index+".lock", index) != nil {
 		return false
 	}
@@ -311,7 +313,7 @@ func (x *Index) treesWithout(dir string) (ext []byte, ok bool) {
 		if !ok {
 			return nil, false
 		}
-		_, after, ok := x.children(t, 1)
+		after, ok := x.below(t, 1)
 		if !ok {
 			return nil, false
 		}

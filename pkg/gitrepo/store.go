@@ -32,6 +32,9 @@ type store struct {
 	bytes  int64             // inflated so far
 	kept   map[ID]looseBytes // read by info, until somebody takes the contents
 	held   int64             // bytes of kept
+	bases  []packBase        // of packs, read lately
+	oldest int               // of bases, once there are many
+	steps  []packStep        // room
 	zlib   io.ReadCloser
 	in     *bufio.Reader
 }
@@ -52,6 +55,8 @@ const (
 	maxObjectDirs  = 8
 	maxPacks       = 64
 	maxDeltaChain  = 64
+	maxBase        = 64 << 10 // bytes of an object of a pack that is kept for those that differ from it
+	maxBases       = 64       // such objects
 	maxDeltas      = 4 << 20  // bytes of the differences that lead to one object
 	maxAlternates  = 64 << 10 // bytes of info/alternates
 	maxLooseHeader = 32
@@ -121,7 +126,7 @@ func (s *store) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closePacks()
-	s.listed, s.spent, s.kept = true, maxStoreCount, nil
+	s.listed, s.spent, s.kept, s.bases = true, maxStoreCount, nil, nil
 }
 
 // info returns headers of those objects that it can read, "" as id of the others.
@@ -229,7 +234,8 @@ func (s *store) loose(id ID) (typ string, data []byte, ok bool) {
 }
 
 func (s *store) looseFile(f io.Reader) (typ string, data []byte, ok bool) {
-	z, err := s.inflater(f)
+	s.source(f)
+	z, err := s.inflater()
 	if err != nil {
 		return "", nil, false
 	}
@@ -269,13 +275,18 @@ func looseHeader(text string) (typ string, size int64, ok bool) {
 	return typ, size, err == nil
 }
 
-// inflater makes what is compressed in a reader readable. There is one at a time.
-func (s *store) inflater(in io.Reader) (io.Reader, error) {
+// source makes in what the inflater reads from. There is one at a time.
+func (s *store) source(in io.Reader) *bufio.Reader {
 	if s.in == nil {
 		s.in = bufio.NewReaderSize(in, 4096)
 	} else {
 		s.in.Reset(in)
 	}
+	return s.in
+}
+
+// inflater makes what is compressed in the source readable.
+func (s *store) inflater() (io.Reader, error) {
 	if s.zlib == nil {
 		z, err := zlib.NewReader(s.in)
 		if err == nil {

@@ -306,6 +306,12 @@ func (t *Tree) Entries() iter.Seq[TreeEntry] {
 	}
 }
 
+// Name returns the name of entry i, counted from 0.
+func (t *Tree) Name(i int) string {
+	_, name := t.modeName(i)
+	return string(name)
+}
+
 // Lookup finds the entry of a name.
 func (t *Tree) Lookup(name string) (TreeEntry, bool) {
 	for _, dir := range []bool{false, true} {

@@ -330,9 +330,9 @@ func (j *Judge) names(root, dir string) ([]string, error) {
 	if t == nil || err != nil {
 		return nil, err
 	}
-	names := make([]string, 0, t.Len())
-	for e := range t.Entries() {
-		names = append(names, e.Name)
+	names := make([]string, t.Len())
+	for i := range names {
+		names[i] = t.Name(i)
 	}
 	return names, nil
 }

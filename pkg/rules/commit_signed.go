@@ -182,11 +182,16 @@ func (j *Judge) Message(ctx context.Context, s Staged, text []byte) (signs strin
 			j.add(s.Policy, f)
 		}
 	}
+	return c.signs(), nil
+}
+
+// signs returns what of a commit must be signed, in words; "" for nothing.
+func (c *commit) signs() string {
 	switch {
-	case s.Policy.RequireSigned == policy.RequireAll:
-		return "every commit", nil
+	case c.policy.RequireSigned == policy.RequireAll:
+		return "every commit"
 	case c.attested > 0:
-		return "a relay", nil
+		return "a relay"
 	}
-	return "", nil
+	return ""
 }

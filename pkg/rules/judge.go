@@ -69,6 +69,9 @@ type Judge struct {
 	// Said, if set, is asked for the commits that brought an envelope with a body
 	// hash to a directory before the range, where the trees before it have none.
 	Said func(dir, hash string) (commits []string, err error)
+	// Signs is, after Index, what of the staged must be signed, in words; "" for
+	// nothing.
+	Signs string
 	// Bootstrap says that a server takes the first policy and signers files
 	// though nobody is trusted yet who could sign for them.
 	Bootstrap bool
@@ -191,7 +194,9 @@ func (j *Judge) Index(ctx context.Context, s Staged) error {
 		}
 		c.published, c.publishedIDs = append(c.published, p.Tree), append(c.publishedIDs, id)
 	}
-	return ps.judge(ctx, []*commit{c})
+	err := ps.judge(ctx, []*commit{c})
+	j.Signs = c.signs()
+	return err
 }
 
 // maxFindings is how many findings of one severity a Judge keeps, and

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/rigward/rigward/internal/controlplane"
 	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/report"
+	"github.com/rigward/rigward/internal/stream"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
 )
@@ -171,25 +174,10 @@ func (s *shipper) work(ctx context.Context, state *outbox.State) error {
 		return err
 	}
 	defer db.Close()
-	at := outbox.Shipped(s.dir)
-	for {
-		b, err := outbox.Read(s.dir, at, shipRecords)
-		if err != nil {
-			return &policy.Undecided{Message: "the outbox cannot be read", Cause: err}
-		}
-		if b.Next == at {
-			break
-		}
-		if len(b.Records) > 0 {
-			if err := db.AddPushes(ctx, s.place.name, b.Records); err != nil {
-				return err
-			}
-		}
-		at = b.Next
-		state.Shipped, state.Torn = state.Shipped+len(b.Records), state.Torn+b.Torn
-		if err := outbox.Keep(s.dir, at, s.env.Now()); err != nil {
-			return &policy.Undecided{Message: "the place in the outbox cannot be written", Cause: err}
-		}
+	streamErr := s.records(ctx, db, state)
+	var other *streamError
+	if streamErr != nil && !errors.As(streamErr, &other) {
+		return streamErr
 	}
 	kept, err := s.place.kept()
 	if err != nil {
@@ -207,7 +195,67 @@ func (s *shipper) work(ctx context.Context, state *outbox.State) error {
 	if err != nil && res.Left > 0 {
 		err = fmt.Errorf("%w, %d commits are not in the control plane yet", err, res.Left)
 	}
+	if err == nil {
+		err = streamErr
+	}
 	return err
+}
+
+// A streamError is one of the stream, for which the database does not wait.
+type streamError struct{ error }
+
+func (e *streamError) Unwrap() error { return e.error }
+
+// records takes records into the database and to the stream, if there is one. A place
+// in the outbox is kept when both have what is before it.
+func (s *shipper) records(ctx context.Context, db *controlplane.DB, state *outbox.State) error {
+	address, err := s.place.stream()
+	if err != nil {
+		return err
+	}
+	var to *stream.Stream
+	at := outbox.Shipped(s.dir)
+	for {
+		b, err := outbox.Read(s.dir, at, shipRecords)
+		if err != nil {
+			return &policy.Undecided{Message: "the outbox cannot be read", Cause: err}
+		}
+		if b.Next == at {
+			return nil
+		}
+		if len(b.Records) > 0 {
+			if err := db.AddPushes(ctx, s.place.name, b.Records); err != nil {
+				return err
+			}
+			if address.URL != "" && to == nil {
+				if to, err = stream.Open(ctx, address, s.place.name); err != nil {
+					return &streamError{err}
+				}
+				defer to.Close()
+			}
+			if to != nil {
+				if err := to.Tell(ctx, b.Records); err != nil {
+					return &streamError{err}
+				}
+			}
+		}
+		at = b.Next
+		state.Shipped, state.Torn = state.Shipped+len(b.Records), state.Torn+b.Torn
+		if err := outbox.Keep(s.dir, at, s.env.Now()); err != nil {
+			return &policy.Undecided{Message: "the place in the outbox cannot be written", Cause: err}
+		}
+	}
+}
+
+// stream is where records are told to, besides the database; its URL is "" for nowhere.
+func (p *place) stream() (a stream.Address, err error) {
+	for key, into := range map[string]*string{"rigward.nats": &a.URL, "rigward.natsCredentials": &a.Credentials, "rigward.natsStream": &a.Stream} {
+		if *into, _, err = p.repo.ConfigLast(key); err != nil {
+			return a, err
+		}
+	}
+	a.Stream = cmp.Or(a.Stream, "RIGWARD")
+	return a, nil
 }
 
 // kept is how long the push log goes back, 0 for ever.

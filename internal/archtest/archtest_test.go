@@ -42,6 +42,7 @@ var below = map[string][]string{
 	"internal/report":       {"pkg/finding"},
 	"internal/order":        {"pkg/envelope"},
 	"internal/outbox":       {"internal/files"},
+	"internal/stream":       {"internal/outbox", "pkg/finding", "pkg/policy"},
 	"internal/attest":       {"internal/files", "internal/outbox", "pkg/finding", "pkg/sshsign", "pkg/gitrepo", "pkg/policy"},
 	"internal/history":      {"internal/files", "pkg/finding", "pkg/envelope", "pkg/gitrepo"},
 	"pkg/policy":            {"pkg/finding", "pkg/yamlprofile", "pkg/envelope", "pkg/sshsign", "pkg/gitrepo", "schemas"},
@@ -162,7 +163,7 @@ func TestArrowsCanFail(t *testing.T) {
 func TestDriversAreApart(t *testing.T) {
 	drivers := func(p pkg) (found []string) {
 		for _, d := range p.Deps {
-			if strings.HasPrefix(d, "modernc.org/") || strings.HasPrefix(d, "github.com/jackc/") {
+			if strings.HasPrefix(d, "modernc.org/") || strings.HasPrefix(d, "github.com/jackc/") || strings.HasPrefix(d, "github.com/nats-io/") {
 				found = append(found, d)
 			}
 		}
@@ -170,7 +171,7 @@ func TestDriversAreApart(t *testing.T) {
 	}
 	all := load(t)
 	for name, p := range all {
-		if name == "cmd/rig-control" || name == "internal/controlplane" || name == "internal/console" || forTests(name) {
+		if name == "cmd/rig-control" || name == "internal/controlplane" || name == "internal/console" || name == "internal/stream" || forTests(name) {
 			continue
 		}
 		if d := drivers(p); len(d) > 0 {

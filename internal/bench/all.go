@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,9 +23,12 @@ type part struct {
 func parts(dir, reference string, quick bool) []part {
 	gates, control := []string{"gates", "-dir", dir}, []string{"control", "-dir", dir}
 	action, bundles, agents, rye := []string{"action"}, []string{"bundles"}, []string{"agentbundle"}, []string{"ryebundle"}
-	image := []string{"image"}
+	image, commit, hosts, attest := []string{"image"}, []string{"commit"}, []string{"hosts"}, []string{"attest"}
 	client := []string{"client", "-dir", dir, "-reference", reference, "-sizes", "1000,10000,100000"}
 	if quick {
+		commit = append(commit, "-n", "100", "-rounds", "3")
+		hosts = append(hosts, "-repositories", "10", "-n", "10", "-at-once", "4", "-for", "2s")
+		attest = append(attest, "-rounds", "2")
 		gates = append(gates, "-n", "1000", "-rounds", "5")
 		control = append(control, "-n", "1000", "-rounds", "5")
 		client = []string{"client", "-reference", reference, "-sizes", "10", "-rounds", "3"}
@@ -35,7 +39,10 @@ func parts(dir, reference string, quick bool) []part {
 		rye = append(rye, "-items", "200", "-rounds", "2")
 	}
 	return []part{
+		{"commit", commit},
 		{"gates", gates},
+		{"hosts", hosts},
+		{"attest", attest},
 		{"million", []string{"gates", "-dir", dir, "-n", "1000000", "-per", "1000", "-audit=false", "-rounds", "5"}},
 		{"action", action},
 		{"bundles", bundles},
@@ -47,13 +54,13 @@ func parts(dir, reference string, quick bool) []part {
 	}
 }
 
-// all measures everything of docs/performance.md in one run and writes the
-// figures into it: the text between a pair of lines
+// all measures everything of docs/performance.md and of its appendix in one run and
+// writes the figures into them: the text between a pair of lines
 //
 //	<!-- measured: NAME -->
 //	<!-- /measured -->
 //
-// is what the benchmark NAME printed. The rest of the document stays. The part
+// is what the benchmark NAME printed. The rest of the documents stays. The part
 // "million" runs only where -only names it. A benchmark that fails leaves its
 // old figures.
 func all(flags *flag.FlagSet, args []string) error {
@@ -61,17 +68,17 @@ func all(flags *flag.FlagSet, args []string) error {
 	reference := flags.String("reference", "", "node_modules directory with @mcptoolshop/rig-bridge (required)")
 	only := flags.String("only", "", "names of the benchmarks to run, comma-separated; default all")
 	quick := flags.Bool("quick", false, "small sizes, to see that everything runs; writes nothing")
-	document := flags.String("document", filepath.Join("docs", "performance.md"), "the document")
+	docs := flags.String("docs", "docs", "the directory of the documents")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *dir == "" || *reference == "" || flags.NArg() > 0 {
 		return errors.New("-dir and -reference are needed, and nothing else")
 	}
-	return fill(*document, *only, *quick, parts(*dir, *reference, *quick))
+	return fill(*docs, *only, *quick, parts(*dir, *reference, *quick))
 }
 
-func fill(document, only string, quick bool, all []part) error {
+func fill(docs, only string, quick bool, all []part) error {
 	chosen := func(name string) bool {
 		return only == "" && name != "million" || slices.Contains(strings.Split(only, ","), name)
 	}
@@ -108,20 +115,37 @@ func fill(document, only string, quick bool, all []part) error {
 		figures[p.name] = block(out.String())
 	}
 	if !quick {
-		whole, err := os.ReadFile(document)
+		faults = append(faults, write(docs, figures))
+	}
+	return errors.Join(faults...)
+}
+
+// documents have the blocks: what a user feels, and the rest.
+var documents = []string{"performance.md", "performance-appendix.md"}
+
+// write puts figures into the blocks of the documents.
+func write(docs string, figures map[string]string) error {
+	left := maps.Clone(figures)
+	for _, name := range documents {
+		file := filepath.Join(docs, name)
+		text, err := os.ReadFile(file)
 		if err != nil {
 			return err
 		}
-		for name, text := range figures {
-			if whole, err = replace(whole, name, text); err != nil {
-				faults = append(faults, err)
+		for part := range figures {
+			if with, err := replace(text, part, figures[part]); err == nil {
+				text = with
+				delete(left, part)
 			}
 		}
-		if err := os.WriteFile(document, whole, 0o644); err != nil {
+		if err := os.WriteFile(file, text, 0o644); err != nil {
 			return err
 		}
 	}
-	return errors.Join(faults...)
+	if len(left) > 0 {
+		return fmt.Errorf("no document has a block for %v", slices.Sorted(maps.Keys(left)))
+	}
+	return nil
 }
 
 // block makes Markdown of what a benchmark printed: tables as they are, all

@@ -1,5 +1,5 @@
 // Command bench measures what rigward costs beside a named peer that does the
-// same work, in one run, and prints a table for docs/performance.md.
+// same work, in one run, and prints a table for docs/performance.md or its appendix.
 //
 //	go run ./internal/bench all -dir DIR -reference NODE_MODULES
 //	go run ./internal/bench gates -n 1000,100000 -dir DIR
@@ -25,7 +25,8 @@ var benchmarks []benchmark
 
 func init() {
 	benchmarks = []benchmark{
-		{"all", "runs the others and writes their figures into docs/performance.md", all},
+		{"all", "runs the others and writes their figures into docs/performance.md and its appendix", all},
+		{"commit", "a commit through pre-commit and commit-msg", commits},
 		{"gates", "a push through pre-receive, and check --all", gates},
 		{"hosts", "a server of many repositories to which many push at once", hosts},
 		{"action", "the step of the GitHub Action on a pull request", action},

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rigward/rigward/internal/test/corpus"
+)
+
+// commits measures `git commit` of one envelope: without hooks, with two hooks that
+// are /bin/true, and with pre-commit and commit-msg of rigward, by turns.
+func commits(flags *flag.FlagSet, args []string) error {
+	list := flags.String("n", "1000,10000", "envelopes of each repository")
+	rounds := flags.Int("rounds", 21, "commits of each kind; the median counts")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp("", "rigward-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	built, err := build(scratch, "rig-hook")
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d cores, git %s, load %s: compare within one row only.\n\n", runtime.NumCPU(), version(), load())
+	fmt.Println("| envelopes | `git commit` without hooks | with two hooks that are `/bin/true` | with ours | added | pre-commit alone | commit-msg alone |")
+	fmt.Println("|---|---|---|---|---|---|---|")
+	for _, word := range strings.Split(*list, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			return err
+		}
+		if err := commitsOf(filepath.Join(scratch, word), built[0], n, *rounds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func commitsOf(dir, program string, n, rounds int) error {
+	o := corpus.Options{Envelopes: n}
+	source := filepath.Join(dir, "source.git")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := corpus.Generate(source, o); err != nil {
+		return err
+	}
+	kinds := []string{"", "/bin/true", program}
+	clone := func(kind int) string { return filepath.Join(dir, strconv.Itoa(kind)) }
+	for kind, hook := range kinds {
+		if _, err := corpus.Git("", "clone", "-q", "--shared", source, clone(kind)); err != nil {
+			return err
+		}
+		for _, name := range []string{"pre-commit", "commit-msg"} {
+			if hook == "" {
+				continue
+			}
+			file, shim := filepath.Join(clone(kind), ".git", "hooks", name), "#!/bin/sh\nexec '"+hook+"' "+name+" \"$@\"\n"
+			if err := os.WriteFile(file, []byte(shim), 0o755); err != nil {
+				return err
+			}
+		}
+	}
+	var took [3][]time.Duration
+	var alone [2][]time.Duration
+	for i := range rounds + 1 { // the first ones are not counted
+		path, data := corpus.Envelope(n+i*o.Per(), o)
+		for kind := range kinds {
+			file := filepath.Join(clone(kind), filepath.FromSlash(path))
+			if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+				return err
+			}
+			if err := os.WriteFile(file, data, 0o644); err != nil {
+				return err
+			}
+			if _, err := corpus.Git(clone(kind), "add", path); err != nil {
+				return err
+			}
+			if kind == 2 {
+				for h, cmd := range []*exec.Cmd{in(clone(kind), program, "pre-commit"), in(clone(kind), program, "commit-msg")} {
+					d, err := timed(cmd)
+					if err != nil {
+						return err
+					}
+					alone[h] = append(alone[h], d)
+				}
+			}
+			d, err := timed(in(clone(kind), "git", "-c", "user.name="+corpus.OperatorName, "-c", "user.email="+corpus.OperatorEmail, "-c", "gc.auto=0", "commit", "-q", "-m", "Send"))
+			if err != nil {
+				return err
+			}
+			took[kind] = append(took[kind], d)
+		}
+	}
+	none, idle, ours := median(took[0][1:]), median(took[1][1:]), median(took[2][1:])
+	fmt.Printf("| %d | %s | %s | %s | %s | %s | %s |\n", n, ms(none), ms(idle), ms(ours), ms(ours-none), ms(median(alone[0])), ms(median(alone[1])))
+	return nil
+}

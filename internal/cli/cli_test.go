@@ -3,6 +3,7 @@ package cli
 import (
 	"os/exec"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -136,8 +137,8 @@ func TestOwn(t *testing.T) {
 		if err != nil || !done || !strings.Contains(script, "rig-test") {
 			t.Fatalf("%s: %v %s", shell, err, script)
 		}
-		if _, err := exec.LookPath(shell); err != nil {
-			t.Logf("%s is not installed: its script was not read", shell)
+		if _, err := exec.LookPath(shell); err != nil || runtime.GOOS == "windows" { // whose bash may be that of another system
+			t.Logf("%s is not here: its script was not read", shell)
 			continue
 		}
 		cmd := exec.Command(shell, "-n")

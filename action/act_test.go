@@ -128,6 +128,20 @@ func TestAct(t *testing.T) {
 		}
 	}
 
+	// The runs after the first take the program of a release, which is faster.
+	var server *runner
+	workflow := workflow
+	if runtime.GOARCH == "amd64" {
+		built := filepath.Join(gittest.TempDir(t), "rig-action")
+		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", built, "github.com/rigward/rigward/cmd/rig-action")
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		server = newRunner(t, []byte(read(t, built)))
+		workflow = strings.Replace(workflow, "        with:\n          formats", "        with:\n          releases: "+server.releases+"\n          formats", 1)
+	}
+
 	r := gittest.New(t, gittest.Options{})
 	r.Commit("workflow", map[string]string{".github/workflows/w.yml": workflow, ".bridge/policy.yaml": "version: 1\n", ".bridge/allowed_signers": testkeys.Ed25519("operator").Line(gittest.Email+",op-relay", "") + "\n"})
 	first := r.Commit("request", turn("talk", "REQUEST.md", "rig-a"))
@@ -135,8 +149,11 @@ func TestAct(t *testing.T) {
 	good := r.Commit("good", turn("talk", "STATE-1.md", "rig-b"))
 
 	t.Run("clean", func(t *testing.T) {
-		says(t, pull(t, r.Copy(t), base, good), "clean", "::set-output:: checked=1", "::set-output:: findings=0", "rigward: clean", "```mermaid", "talk/STATE-1.md")
+		says(t, pull(t, r.Copy(t), base, good), "clean", "built from its own source", "::set-output:: checked=1", "::set-output:: findings=0", "rigward: clean", "```mermaid", "talk/STATE-1.md")
 	})
+	if server != nil {
+		src.Commit("release", map[string]string{"action/SHA256SUMS": server.digest + "  " + released + "\n"})
+	}
 	t.Run("five kinds of findings", func(t *testing.T) {
 		r := r.Copy(t)
 		files := turn("talk", "REQUEST.md", "rig-a", "from: rig-a", "from: rig-c") // accepted long ago
@@ -212,30 +229,18 @@ func TestAct(t *testing.T) {
 		says(t, pull(t, r, base, head), "findings", "envelope-schema")
 	})
 	t.Run("G15 the program of the release", func(t *testing.T) {
-		if runtime.GOARCH != "amd64" {
+		if server == nil {
 			t.Skip("the release that is played is of linux_amd64")
 		}
-		built := filepath.Join(gittest.TempDir(t), "rig-action")
-		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", built, "github.com/rigward/rigward/cmd/rig-action")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		program := read(t, built)
-		server := newRunner(t, []byte(program))
-		src.Commit("release", map[string]string{"action/SHA256SUMS": server.digest + "  " + released + "\n"})
-		r := r.Copy(t)
-		head := r.Commit("its releases", map[string]string{".github/workflows/w.yml": strings.Replace(workflow, "        with:\n          formats", "        with:\n          releases: "+server.releases+"\n          formats", 1)})
-		for _, asked := range []int{1, 1} { // the second time it is in the tool cache
-			start := time.Now()
-			log := pull(t, r, base, head)
-			says(t, log, "clean", "rigward: clean")
-			if t.Logf("the job took %v", time.Since(start)); server.asked != asked || strings.Contains(log, "built from its own source") {
-				t.Errorf("%d downloads, expected %d:\n%s", server.asked, asked, log)
-			}
+		start := time.Now()
+		log := pull(t, r, base, good)
+		says(t, log, "clean", "rigward: clean")
+		// All runs but the first had it from the tool cache.
+		if t.Logf("the job took %v", time.Since(start)); server.asked != 1 || strings.Contains(log, "built from its own source") {
+			t.Errorf("%d downloads, expected 1:\n%s", server.asked, log)
 		}
 		src.Commit("not this one", map[string]string{"action/SHA256SUMS": strings.Repeat("1", 64) + "  " + released + "\n"})
-		says(t, pull(t, r, base, head), "clean", "has not the SHA-256 1111", "built from its own source")
+		says(t, pull(t, r, base, good), "clean", "has not the SHA-256 1111", "built from its own source")
 	})
 }
 

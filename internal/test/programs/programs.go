@@ -54,8 +54,7 @@ func Root(t testing.TB) string {
 	}
 }
 
-// build builds commands of this module into dir as a release does: static,
-// without paths of this machine.
+// build builds commands of this module into dir, static as a release has them.
 func build(t testing.TB, dir string, commands ...string) {
 	t.Helper()
 	root := Root(t)
@@ -72,7 +71,7 @@ func build(t testing.TB, dir string, commands ...string) {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"build", "-trimpath", "-o", dir + string(filepath.Separator)}
+	args := []string{"build", "-o", dir + string(filepath.Separator)}
 	for _, c := range commands {
 		args = append(args, "./cmd/"+c)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rigward/rigward/pkg/rules"
 )
 
-// TestGatesOfOtherRules holds what the registry says of the two rules that
+// TestGatesOfOtherRules holds what the registry says of two of the three rules that
 // package rules does not judge: each is told at just those gates of git and of
 // rig-hook check. (That a pull request tells bundle-drift, package action
 // shows.)

@@ -1,5 +1,5 @@
-// Package attest makes and verifies the statements of a server's gates: for each
-// push that was accepted one, signed, each with the digest of the one before
+// Package attest makes and verifies the statements of a server's gates: one signed
+// statement for each accepted push, with the digest of the statement before it
 // (docs/spec/attestation.md). The forms are those of in-toto (Statement v1), SLSA
 // (verification summary of the source track) and DSSE, so that other programs
 // verify them, too; a test holds the bytes equal to those libraries.

@@ -18,6 +18,7 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/relay"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // A message is one file of a thread directory of the work tree whose name
@@ -61,13 +62,10 @@ func content(data []byte, path string, mode uint32) (*envelope.Envelope, []findi
 func screened(data []byte, path string, mode uint32) (*envelope.Envelope, []finding.Finding) {
 	e, fs := judged(data, envelope.Options{Path: path, Mode: mode, Screen: true})
 	if e != nil && e.Tombstone != nil {
-		fs = append(fs, finding.Finding{Rule: "append-only", Severity: finding.Error, Path: path, Line: e.Closing + 1, Col: 1, Message: newTombstone,
-			Hint: "begin the body with other words"})
+		fs = append(fs, rules.NewTombstone(e, path))
 	}
 	return e, fs
 }
-
-const newTombstone = "a new message reads as a tombstone, which takes the place of a message that was accepted"
 
 func judged(data []byte, o envelope.Options) (*envelope.Envelope, []finding.Finding) {
 	e, fs := envelope.Parse(data, o)

@@ -15,6 +15,7 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 type validatedFile struct {
@@ -170,8 +171,8 @@ func (v *validation) file(name, full string, mode fs.FileMode, named bool) {
 	}
 	thread, file := splitPath(path)
 	word, _ := v.work.verdictOf(v.book.Thread(thread), file, data)
-	if word.Tombstone {
-		fs = slices.DeleteFunc(fs, func(f finding.Finding) bool { return f.Message == newTombstone })
+	if word.Tombstone && e != nil { // it is not new
+		fs = slices.DeleteFunc(fs, func(f finding.Finding) bool { return f.Message == rules.NewTombstone(e, path).Message })
 	}
 	v.result(name, e, append(fs, refusals(word, fs)...), &word)
 }

@@ -18,11 +18,11 @@ type RefUpdate struct {
 	New string // object id afterwards; all zeros if the ref is deleted
 }
 
-// Zero reports whether id stands for "no object": zeros only, of the length of
-// the repository's object ids (40 or 64).
+// Zero reports whether id stands for "no object": zeros only, however many.
 func Zero(id string) bool { return id != "" && strings.Trim(id, "0") == "" }
 
-// Create, Delete tell what an update does; neither means that a ref moves.
+// Create reports whether the update creates the ref. If it neither creates nor
+// deletes it, it moves it.
 func (u RefUpdate) Create() bool { return Zero(u.Old) }
 
 // Delete reports whether the update deletes the ref.

@@ -46,7 +46,7 @@ type Report struct {
 type Rule struct {
 	ID      string
 	Default finding.Severity
-	Says    string // what holds where the rule is kept, one sentence
+	Says    string // what holds where the rule is kept: a clause without capital and period, in Markdown
 }
 
 // ExitCode returns 2 if the gate could not decide, else 1 if a finding is at

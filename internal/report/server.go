@@ -10,8 +10,7 @@ import (
 )
 
 // serverColumns is the most columns of a line that a server hook prints, its
-// prefix included: git
-// puts "remote: " before it, and a terminal has 80.
+// prefix included: git puts "remote: " before it, and a terminal has 80.
 const serverColumns = 71
 
 // WriteServer renders r for the person who pushed: the verdict in the first

@@ -13,8 +13,8 @@ import (
 )
 
 // A Tombstone is what stands in the place of a body that was taken out
-// (docs/spec/tombstone.md#form): Bury makes one, Buries says whether a file is
-// that of another.
+// (docs/spec/tombstone.md#form): Bury makes one, Buries reports whether a file is
+// the tombstone of another.
 type Tombstone struct {
 	Path       string // of the message, in the repository
 	Replaces   string // SHA-256 of the whole file that it replaces, 64 hexadecimal digits

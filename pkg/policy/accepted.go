@@ -45,8 +45,8 @@ func (p *Policy) ParseAccepted(data []byte) *envelope.Envelope {
 	return e
 }
 
-// Locks reports whether a violation of the rule refuses a push.
-func (p *Policy) Locks(rule string) bool { return p.Level(rule) >= p.FailLevel }
+// Refuses reports whether a violation of the rule refuses a push.
+func (p *Policy) Refuses(rule string) bool { return p.Level(rule) >= p.FailLevel }
 
 // EnvelopeLimits are the policy's, in the terms of package envelope.
 func (p *Policy) EnvelopeLimits() envelope.Limits {

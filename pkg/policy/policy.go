@@ -177,8 +177,8 @@ func (p *Policy) Level(rule string) finding.Severity {
 }
 
 // Apply maps a finding's severity by the policy; ok is false if the rule is
-// off. Without one it has its rule's, that of an error if the rule is off by
-// itself. A rule may produce a finding below its default (a missing body_hash is
+// off. A finding without a severity gets its rule's default, or Error where the
+// rule is off by default. A rule may produce a finding below its default (a missing body_hash is
 // a warning): raising the rule raises it, and lowering never raises.
 func (p *Policy) Apply(f finding.Finding) (mapped finding.Finding, ok bool) {
 	rule, known := RuleByID(f.Rule)

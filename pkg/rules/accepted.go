@@ -120,7 +120,7 @@ func (ps *pass) fresh(batch []*commit) error {
 				}
 				e.replaces = e.replaces || was
 			}
-			e.added = !e.replaces || !c.policy.Locks("append-only")
+			e.added = !e.replaces || !c.policy.Refuses("append-only")
 		}
 	}
 	return nil
@@ -151,7 +151,7 @@ func (ps *pass) peek(batch []*commit) error {
 		return err
 	}
 	for _, c := range batch {
-		if c.policy.Locks(envelope.RuleParse) {
+		if c.policy.Refuses(envelope.RuleParse) {
 			continue
 		}
 		for _, e := range c.entries {

@@ -291,7 +291,7 @@ func (e *entry) parse(c *commit, extra func(*envelope.Envelope) []finding.Findin
 	} else {
 		e.env, e.findings = envelope.Parse(e.data, envelope.Options{Limits: p.EnvelopeLimits(), Path: e.path, Mode: uint32(e.mode), Screen: !c.surveyed})
 	}
-	if e.env == nil && e.mode.IsFile() && e.data != nil && !p.Locks(envelope.RuleParse) {
+	if e.env == nil && e.mode.IsFile() && e.data != nil && !p.Refuses(envelope.RuleParse) {
 		// Who lets it pass though it is too large must not let a relay pass unread.
 		var more []finding.Finding
 		if e.env, more = envelope.Parse(e.data, envelope.Options{Limits: p.AcceptedLimits(), Path: e.path, Mode: uint32(e.mode), Screen: e.tooLarge}); e.env != nil {

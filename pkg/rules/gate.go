@@ -2,7 +2,7 @@ package rules
 
 import "strings"
 
-// Gate is who asks. It decides which rules can be judged.
+// A Gate is the place where a change is judged. It decides which rules can be.
 type Gate int
 
 // Gates.
@@ -20,8 +20,8 @@ func (g Gate) String() string {
 	return [...]string{"pre-commit", "pre-push", "pre-receive", "update", "pull-request", "check"}[g]
 }
 
-// server tells whether commits arrive here for the first time from someone
-// who is not trusted, with a clock that is.
+// server reports whether the gate receives commits from untrusted pushers and
+// has a clock that can be trusted.
 func (g Gate) server() bool { return g == PreReceive || g == Update || g == PullRequest }
 
 // Gates is a set of gates: bit g stands for Gate g.

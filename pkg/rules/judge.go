@@ -1,11 +1,12 @@
 // Package rules judges a change by what a policy demands, rule by rule, over the
-// pure packages envelope, relay and sshsign. The files are named as the rules.
+// pure packages envelope, relay and sshsign. A rule that looks at commits has a file of its name.
 // It knows no hook and no output format.
 package rules
 
 import (
 	"context"
 	"iter"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -260,10 +261,5 @@ func (j *Judge) format() sshsign.ObjectFormat {
 }
 
 func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+	return slices.Sorted(maps.Keys(m))
 }

@@ -20,7 +20,8 @@ func (ps *pass) outside(_ context.Context, c *commit) error {
 	return nil
 }
 
-// outsideEntry is outside for what stands where an envelope may and is none.
+// outsideEntry judges, as outside does, a file at an envelope's path that is not
+// an envelope.
 func (ps *pass) outsideEntry(_ context.Context, c *commit, e *entry) error {
 	if c.policy.OutsideDeny && !e.judged {
 		ps.tellOutside(c, e.path)

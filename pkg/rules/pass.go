@@ -147,8 +147,7 @@ const (
 // maxAhead is how many blobs are read together with the commits that bring them.
 const maxAhead = 8192
 
-// begin finds the commits of this one, with what
-// lies just outside.
+// begin lists the commits of the range and its bounds: parents that are not in it.
 func (ps *pass) begin(ctx context.Context) error {
 	var roots []gitrepo.Rev
 	add := func(rev gitrepo.Rev) error {

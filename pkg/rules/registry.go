@@ -13,7 +13,7 @@ import (
 type Rule struct {
 	policy.Rule
 	Gates Gates
-	Says  string // half a sentence, in Markdown without a period
+	Says  string // a clause without capital and period, in Markdown
 
 	judge judge
 }

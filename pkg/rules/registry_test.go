@@ -9,8 +9,8 @@ import (
 	"github.com/rigward/rigward/pkg/policy"
 )
 
-// elsewhere are the rules that are judged outside this package: hooks and
-// internal/drift hold their gates.
+// elsewhere are the rules that are judged outside this package: hooks holds the
+// gates of push-cert and bundle-drift, internal/drift tests what they tell.
 var elsewhere = []string{"push-cert", "bundle-drift", "bundle-capability"}
 
 // TestRegistry: the judge and the policy know the same rules.

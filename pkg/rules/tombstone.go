@@ -220,7 +220,12 @@ func (ps *pass) newTombstone(_ context.Context, c *commit, e *entry) error {
 	if e.env == nil || e.env.Tombstone == nil || !e.judged || e.replaces {
 		return nil // told by appendOnly
 	}
-	ps.tell(c, finding.Finding{Rule: "append-only", Path: e.path, Line: e.env.Closing + 1, Col: 1,
-		Message: "a new message reads as a tombstone, which takes the place of a message that was accepted", Hint: "begin the body with other words"})
+	ps.tell(c, NewTombstone(e.env, e.path))
 	return nil
+}
+
+// NewTombstone is the finding for a new message at path that reads as a tombstone.
+func NewTombstone(e *envelope.Envelope, path string) finding.Finding {
+	return finding.Finding{Rule: "append-only", Severity: finding.Error, Path: path, Line: e.Closing + 1, Col: 1,
+		Message: "a new message reads as a tombstone, which takes the place of a message that was accepted", Hint: "begin the body with other words"}
 }

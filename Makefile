@@ -13,13 +13,15 @@ build:
 test:
 	go test ./...
 
-## make short   what can be told in a minute
+## make short   the tests that start neither git nor built programs
 short:
 	go test -short ./...
 
 ## make race    the packages with goroutines, with the race detector
 race:
-	go test -race -short ./pkg/gitrepo ./pkg/rules ./pkg/bundle ./internal/outbox ./internal/attest ./internal/bridge ./internal/console ./cmd/rig-mcp
+	go test -race -short ./pkg/rules ./pkg/bundle
+	go test -race ./pkg/gitrepo ./internal/outbox ./internal/attest ./internal/bridge ./internal/console
+	go test -race ./cmd/rig-mcp -run 'TestConversation|TestLines|TestAgents$$'
 
 ## make lint    gofmt, go vet for three systems, staticcheck, deadcode
 lint:

@@ -1,6 +1,7 @@
 package hooks_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,6 +26,9 @@ var program string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if flag.Parse(); testing.Short() {
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "rigward-hooks-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

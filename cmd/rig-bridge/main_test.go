@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rigward/rigward/internal/bridge"
+	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/internal/test/outputschema"
 	"github.com/rigward/rigward/pkg/envelope"
 )
@@ -59,6 +60,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	gittest.NotShort(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 // programs builds the client and this program beside each other.
 func programs(t *testing.T) (dir string) {
 	t.Helper()
-	dir = t.TempDir()
+	dir = gittest.TempDir(t)
 	out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "github.com/rigward/rigward/cmd/rig-bridge", "github.com/rigward/rigward/cmd/rig-control").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

@@ -11,12 +11,14 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // TestBundleScripts runs testdata/scripts/bundles with rig-bundle beside
 // rig-hook: what one makes, the other judges. key.pem is a key for Rye items.
 func TestBundleScripts(t *testing.T) {
-	bin := t.TempDir()
+	bin := gittest.TempDir(t)
 	name := filepath.Join(bin, "rig-bundle")
 	if runtime.GOOS == "windows" {
 		name += ".exe"

@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 var update = flag.Bool("update", false, "write the golden output of the scripts")
@@ -28,6 +29,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs testdata/scripts; -update writes their golden output.
 func TestScripts(t *testing.T) {
+	gittest.NotShort(t)
 	testscript.Run(t, scripts("../../testdata/scripts"))
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // programs are built once, as they are shipped.
@@ -51,6 +52,7 @@ type world struct {
 
 func newWorld(t testing.TB, rigs ...string) *world {
 	t.Helper()
+	gittest.NotShort(t)
 	bin, err := programs()
 	if err != nil {
 		t.Fatal(err)

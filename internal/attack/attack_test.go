@@ -130,7 +130,8 @@ var wanted = []string{"server: sha1", "server: sha256", "server: a policy of its
 	"commit: by the forge", "push: several refs", "push: a deletion", "push: a ref below a deleted one", "push: an annotated tag", "push: refs/tags", "push: refs/notes"}
 
 func TestHostilePusher(t *testing.T) {
-	total, seed := number(t, "RIGWARD_ATTACK", 160), uint64(number(t, "RIGWARD_ATTACK_SEED", 1))
+	gittest.NotShort(t)
+	total, seed := number(t, "RIGWARD_ATTACK", 120), uint64(number(t, "RIGWARD_ATTACK_SEED", 1))
 	program, err := program()
 	if err != nil {
 		t.Fatal(err)

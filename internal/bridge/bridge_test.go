@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -147,7 +148,7 @@ func TestOrder(t *testing.T) {
 
 // What is read from one porcelain is what the other prints.
 func TestParseStatus(t *testing.T) {
-	dir := t.TempDir()
+	dir := gittest.TempDir(t)
 	git := func(args ...string) string {
 		t.Helper()
 		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=A", "-c", "user.email=a@example.com"}, args...)...)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 
@@ -28,10 +29,7 @@ type cachedClone struct {
 
 func newCachedClone(t *testing.T, random *mathrand.Rand) *cachedClone {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := gittest.TempDir(t)
 	c := &cachedClone{t: t, dir: filepath.Join(dir, "clone"), env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1"}}
 	var in bytes.Buffer
 	names := map[string]int{}

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // at is the same clone in another directory.
@@ -55,10 +57,7 @@ func TestStatusOfClones(t *testing.T) {
 
 // TestStatusOfSHA256: ids of 64 digits, read through git.
 func TestStatusOfSHA256(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := gittest.TempDir(t)
 	c := &cachedClone{t: t, dir: filepath.Join(dir, "clone"), env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1"}}
 	if out, err := exec.Command("git", "init", "-q", "--object-format=sha256", "-b", "main", c.dir).CombinedOutput(); err != nil {
 		t.Skipf("this git knows no SHA-256: %v %s", err, out)
@@ -88,10 +87,7 @@ func TestStatusOfSHA256(t *testing.T) {
 // git status lists: an ignored message, one that the configuration hides, one
 // that only the index has lost, one where HEAD has a file in the thread's place.
 func TestStatusOfUnlisted(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := gittest.TempDir(t)
 	c := &cachedClone{t: t, dir: filepath.Join(dir, "clone"), env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1"}}
 	if out, err := exec.Command("git", "init", "-q", "-b", "main", c.dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -203,7 +199,7 @@ func TestWatchUntilNobodyReads(t *testing.T) {
 // TestGone: what a pull beside us takes away is not there, which is no fault of
 // it; what stays is.
 func TestGone(t *testing.T) {
-	root := t.TempDir()
+	root := gittest.TempDir(t)
 	if err := os.Mkdir(filepath.Join(root, "one-thread"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -13,15 +13,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // TestValidateDirectories: validate finds in a directory what the hooks find in
 // a commit of it, and knows threads outside of the work tree around it.
 func TestValidateDirectories(t *testing.T) {
-	top, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := gittest.TempDir(t)
 	repo := filepath.Join(top, "repo")
 	if out, err := exec.Command("git", "init", "-q", repo).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

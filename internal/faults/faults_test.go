@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,6 +32,9 @@ var program string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if flag.Parse(); testing.Short() {
+		return m.Run()
+	}
 	dir, err := os.MkdirTemp("", "rigward-faults-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -5,6 +5,7 @@ package servers
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -26,6 +27,9 @@ var bin string
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
+	if flag.Parse(); testing.Short() {
+		return m.Run()
+	}
 	var err error
 	if bin, err = os.MkdirTemp("", "rigward-servers-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

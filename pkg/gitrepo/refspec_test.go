@@ -35,10 +35,7 @@ func TestRefspecs(t *testing.T) {
 	clone.Run("config", "remote.o.url", server.Dir)
 	froms := append([]string{"refs/heads/*", "refs/*", "refs/heads/team/*", "refs/heads/t*", "refs/heads/m*n", "refs/heads/*/c"}, names...)
 	random := rand.New(rand.NewPCG(9, 9))
-	rounds := 60
-	if testing.Short() {
-		rounds = 10
-	}
+	const rounds = 60
 	seen := map[string]int{}
 	for round := range rounds {
 		var words []string

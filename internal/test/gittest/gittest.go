@@ -93,14 +93,23 @@ func (r *Repo) Copy(t testing.TB) *Repo {
 }
 
 // TempDir is t.TempDir with symbolic links resolved, so that paths compare
-// equal to those that git prints.
+// equal to those that git prints. It is for tests with git, which -short skips.
 func TempDir(t testing.TB) string {
 	t.Helper()
+	NotShort(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// NotShort skips a test that starts many processes if the tests are to be short.
+func NotShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts git or programs")
+	}
 }
 
 // hasReftable tries whether the installed git knows the reftable ref backend.

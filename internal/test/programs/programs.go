@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 var (
@@ -31,6 +33,7 @@ func Main(m *testing.M) {
 // are built once. TestMain has to call Main.
 func Dir(t testing.TB) string {
 	t.Helper()
+	gittest.NotShort(t)
 	once.Do(func() { build(t, built, "rig-hook", "rig-bridge", "rig-bundle") })
 	return built
 }

@@ -27,7 +27,8 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	if flag.Parse(); testing.Short() {
-		return m.Run()
+		fmt.Println("skipped with -short: all tests here start git and a built program")
+		return 0
 	}
 	dir, err := os.MkdirTemp("", "rigward-hooks-")
 	if err != nil {

@@ -28,7 +28,8 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	if flag.Parse(); testing.Short() {
-		return m.Run()
+		fmt.Println("skipped with -short: all tests here start git and a built program")
+		return 0
 	}
 	var err error
 	if bin, err = os.MkdirTemp("", "rigward-servers-"); err != nil {

@@ -19,6 +19,8 @@ import (
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 const testVersion = "1.2.3"
@@ -84,6 +86,7 @@ func cycloneDX(t *testing.T) *jsonschema.Schema {
 // TestRelease: what is listed of a release is what its programs were built from, in a form that the format's schema takes;
 // its image holds the programs, and one of them runs from it; and both have the same bytes wherever they are made.
 func TestRelease(t *testing.T) {
+	gittest.NotShort(t)
 	one, two := t.TempDir(), t.TempDir()
 	data := archives(t, one)
 	if err := os.CopyFS(two, os.DirFS(one)); err != nil {

@@ -82,7 +82,7 @@ FROM bridge_messages WHERE repo_id = $1 AND thread = $2 AND lifecycle_state <> '
 	if err == nil {
 		err = each(ctx, d.conn, `SELECT DISTINCT m.commit_sha, m.filename, e.event_type, e.rig, coalesce(e.notes, ''), e.created_at
 FROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = m.repo_id
-WHERE m.repo_id = $1 AND m.thread = $2 AND m.lifecycle_state <> 'superseded' AND e.event_type IN ('acked', 'diverged', 'frozen') AND (e.event_type = 'diverged' OR `+stands("m", "e")+`)
+WHERE m.repo_id = $1 AND m.thread = $2 AND m.lifecycle_state <> 'superseded' AND e.event_type IN ('acked', 'diverged', 'frozen') AND (e.event_type = 'diverged' OR `+stands("$1", "e")+`)
 ORDER BY e.created_at, e.event_type, e.rig`, args, func(r rows) error {
 			var k key
 			var h Happened

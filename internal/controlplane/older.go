@@ -57,7 +57,7 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 		if also != "" {
 			continue
 		}
-		err = each(ctx, c, "SELECT e.message_id, e.rig, e.commit_sha FROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = m.repo_id WHERE e.event_type = 'acked' AND "+stands("m", "e")+" AND m."+in,
+		err = each(ctx, c, "SELECT e.message_id, e.rig, e.commit_sha FROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = m.repo_id WHERE e.event_type = 'acked' AND "+stands("$1", "e")+" AND m."+in,
 			args, func(r rows) error {
 				var id int64
 				var rig, commit string
@@ -79,10 +79,10 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 	return nil
 }
 
-// stands is the condition that the message which caused an event of another
-// one is still reachable.
-func stands(message, event string) string {
-	return "EXISTS (SELECT 1 FROM bridge_messages c WHERE c.repo_id = " + message + ".repo_id AND c.commit_sha = " + event + ".commit_sha AND c.lifecycle_state <> 'superseded')"
+// stands is the condition that the message which caused an event of another one of a
+// repository is still reachable.
+func stands(repo, event string) string {
+	return "EXISTS (SELECT 1 FROM bridge_messages c WHERE c.repo_id = " + repo + " AND c.commit_sha = " + event + ".commit_sha AND c.lifecycle_state <> 'superseded')"
 }
 
 // supersede marks the rows of commits that the refs no longer reach, and finds
@@ -105,8 +105,8 @@ func (x *Indexer) supersede(ctx context.Context, commits []string) error {
 			"UPDATE bridge_messages SET lifecycle_state = 'superseded', words = NULL WHERE " + in,
 			// What they did to others no longer counts.
 			`UPDATE bridge_messages SET lifecycle_state = CASE
-  WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.repo_id = bridge_messages.repo_id AND e.event_type = 'resolved' AND ` + stands("bridge_messages", "e") + `) THEN 'resolved'
-  WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.repo_id = bridge_messages.repo_id AND e.event_type = 'acked' AND ` + stands("bridge_messages", "e") + `) THEN 'acked'
+  WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.repo_id = bridge_messages.repo_id AND e.event_type = 'resolved' AND ` + stands("$1", "e") + `) THEN 'resolved'
+  WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.repo_id = bridge_messages.repo_id AND e.event_type = 'acked' AND ` + stands("$1", "e") + `) THEN 'acked'
   WHEN EXISTS (SELECT 1 FROM bridge_message_events e WHERE e.message_id = bridge_messages.id AND e.repo_id = bridge_messages.repo_id AND e.event_type = 'received') THEN 'received'
   ELSE 'sent' END
 WHERE repo_id = $1 AND lifecycle_state IN ('acked', 'resolved') AND thread IN (SELECT thread FROM bridge_messages WHERE ` + in + ")",

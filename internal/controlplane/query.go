@@ -69,18 +69,18 @@ func Queries() []Query {
 		of   = "(:since = '' OR m.commit_time >= :since) AND (:until = '' OR m.commit_time < :until) AND (:from = '' OR m.from_rig = :from) AND (:type = '' OR m.message_type = :type)"
 		to   = "(:to = '' OR m.to_rig = :to)"
 		// A thread is somebody's if a message of it is to them.
-		theirs   = "(:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = t.repo_id AND r.thread = t.thread AND r.to_rig = :to))"
+		theirs   = "(:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = :repo AND r.thread = t.thread AND r.to_rig = :to))"
 		last     = "t.thread, l.message_type, l.from_rig, l.status_class, l.filename, l.commit_time"
-		threadOf = " FROM rigward_threads t JOIN bridge_messages l ON l.id = t.last_id AND l.repo_id = t.repo_id WHERE " + open + " AND " + theirs + " AND (:from = '' OR l.from_rig = :from) AND (:type = '' OR l.message_type = :type) AND (:until = '' OR t.last_time < :until) AND "
+		threadOf = " FROM rigward_threads t JOIN bridge_messages l ON l.id = t.last_id AND l.repo_id = :repo WHERE " + open + " AND " + theirs + " AND (:from = '' OR l.from_rig = :from) AND (:type = '' OR l.message_type = :type) AND (:until = '' OR t.last_time < :until) AND "
 		turns    = `
 FROM rigward_threads t
-JOIN bridge_messages l ON l.id = t.turn_id AND l.repo_id = t.repo_id
-JOIN bridge_messages m ON m.repo_id = l.repo_id AND m.commit_sha = l.commit_sha AND m.thread = l.thread AND m.filename = l.filename
+JOIN bridge_messages l ON l.id = t.turn_id AND l.repo_id = :repo
+JOIN bridge_messages m ON m.repo_id = :repo AND m.commit_sha = l.commit_sha AND m.thread = l.thread AND m.filename = l.filename
 WHERE ` + open + " AND " + theirs + " AND " + to + " AND " + of
 		stood = "m.repo_id = :repo AND m.lifecycle_state <> 'superseded' AND "
 		// The condition of the index, word for word: SQLite does not conclude.
 		rare  = "e.event_type IN ('diverged', 'frozen')"
-		cause = " FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id AND m.repo_id = e.repo_id WHERE " + stood + to + " AND (:from = '' OR e.rig = :from) AND (:since = '' OR e.created_at >= :since) AND (:until = '' OR e.created_at < :until) AND "
+		cause = " FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id AND e.repo_id = :repo WHERE " + stood + to + " AND (:from = '' OR e.rig = :from) AND (:since = '' OR e.created_at >= :since) AND (:until = '' OR e.created_at < :until) AND "
 	)
 	columns := func(list string) []string { return strings.Fields(list) }
 	threads := columns("thread message_type from_rig status_class filename commit_time")
@@ -92,12 +92,12 @@ WHERE ` + open + " AND " + theirs + " AND " + to + " AND " + of
 	// A push is shown by its judgement, and without one by what there is of it.
 	const push = `p.at, p.push, coalesce(p.pusher, r.pusher) AS pusher, CASE
   WHEN p.stage = 'received' THEN 'unfinished' WHEN p.exit_code = 1 THEN 'refused' WHEN p.exit_code > 1 THEN 'undecided'
-  WHEN p.stage = 'landed' OR EXISTS (SELECT 1 FROM rigward_pushes l WHERE l.repo_id = p.repo_id AND l.push = p.push AND l.stage = 'landed') THEN 'landed'
+  WHEN p.stage = 'landed' OR EXISTS (SELECT 1 FROM rigward_pushes l WHERE l.repo_id = :repo AND l.push = p.push AND l.stage = 'landed') THEN 'landed'
   ELSE 'accepted' END AS outcome, p.hook, p.exit_code, p.duration_ms, p.rules, coalesce(p.refs, r.refs) AS refs, p.places, p.problem`
 	const pushed = `
-FROM rigward_pushes p LEFT JOIN rigward_pushes r ON r.repo_id = p.repo_id AND r.push = p.push AND r.stage = 'received' AND p.stage = 'judged' AND r.hook = p.hook
+FROM rigward_pushes p LEFT JOIN rigward_pushes r ON r.repo_id = :repo AND r.push = p.push AND r.stage = 'received' AND p.stage = 'judged' AND r.hook = p.hook
 WHERE p.repo_id = :repo AND (:since = '' OR p.at >= :since) AND (:until = '' OR p.at < :until) AND (:from = '' OR coalesce(p.pusher, r.pusher) = :from) AND (p.stage = 'judged'
-  OR NOT EXISTS (SELECT 1 FROM rigward_pushes o WHERE o.repo_id = p.repo_id AND o.push = p.push AND o.stage <> p.stage))`
+  OR NOT EXISTS (SELECT 1 FROM rigward_pushes o WHERE o.repo_id = :repo AND o.push = p.push AND o.stage <> p.stage))`
 	return []Query{
 		{Name: "turn", Help: "whose turn it is: to whom the last message of each open thread is, ACKs aside",
 			Columns: columns("thread turn from_rig message_type status_class filename commit_time"), keys: columns("t.last_time t.thread m.to_rig"),
@@ -113,7 +113,7 @@ WHERE p.repo_id = :repo AND (:since = '' OR p.at >= :since) AND (:until = '' OR 
 			keys: columns("e.created_at m.thread m.filename e.rig e.commit_sha e.notes"),
 			what: "DISTINCT m.thread, m.filename, e.rig AS frozen_by, e.notes AS until, e.commit_sha, e.created_at",
 			from: cause + rare + ` AND e.event_type = 'frozen' AND e.notes >= :now
-AND NOT EXISTS (SELECT 1 FROM bridge_messages z WHERE z.repo_id = m.repo_id AND z.thread = m.thread AND z.from_rig = e.rig AND z.attested_at IS NOT NULL
+AND NOT EXISTS (SELECT 1 FROM bridge_messages z WHERE z.repo_id = :repo AND z.thread = m.thread AND z.from_rig = e.rig AND z.attested_at IS NOT NULL
   AND NOT (z.message_type = 'ACK' AND z.status_class = 'pending') AND z.lifecycle_state <> 'superseded' AND z.commit_time >= e.created_at)`},
 		{Name: "diverged", Help: "messages that were written without knowledge of each other, and merged", Columns: columns("thread filename from_rig other_rig other_filename commit_sha created_at"),
 			keys: columns("e.created_at m.thread m.filename e.rig e.commit_sha m.from_rig e.notes"),
@@ -121,19 +121,19 @@ AND NOT EXISTS (SELECT 1 FROM bridge_messages z WHERE z.repo_id = m.repo_id AND 
 			from: cause + rare + " AND e.event_type = 'diverged'"},
 		{Name: "refused", Help: "commits in the history that a gate would refuse, with the rules", Columns: columns("thread filename path from_rig rules committer commit_sha created_at"),
 			keys: columns("f.commit_time f.commit_sha f.path"),
-			what: `f.thread, f.filename, f.path, (SELECT min(m.from_rig) FROM bridge_messages m WHERE m.repo_id = f.repo_id AND m.commit_sha = f.commit_sha AND m.thread = f.thread AND m.filename = f.filename) AS from_rig,
+			what: `f.thread, f.filename, f.path, (SELECT min(m.from_rig) FROM bridge_messages m WHERE m.repo_id = :repo AND m.commit_sha = f.commit_sha AND m.thread = f.thread AND m.filename = f.filename) AS from_rig,
   f.rules, f.committer, f.commit_sha, f.commit_time AS created_at`,
 			from: `
 FROM rigward_refused f WHERE f.repo_id = :repo AND (:since = '' OR f.commit_time >= :since) AND (:until = '' OR f.commit_time < :until)
-AND (:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = f.repo_id AND r.thread = f.thread AND r.to_rig = :to))
-AND (:from = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = f.repo_id AND r.commit_sha = f.commit_sha AND r.thread = f.thread AND r.filename = f.filename AND r.from_rig = :from))`},
+AND (:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = :repo AND r.thread = f.thread AND r.to_rig = :to))
+AND (:from = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = :repo AND r.commit_sha = f.commit_sha AND r.thread = f.thread AND r.filename = f.filename AND r.from_rig = :from))`},
 		{Name: "pushes", Help: "what was pushed, and what became of it, the newest first", Columns: pushes, keys: columns("p.at p.id"), what: push, from: pushed},
 		{Name: "refused-pushes", Help: "pushes that a gate refused or could not judge, and those that never ended", Columns: pushes, keys: columns("p.at p.id"),
 			what: push, from: pushed + " AND (p.stage = 'judged' AND p.exit_code <> 0 OR p.stage = 'received')"},
 		{Name: "relays", Help: "who relayed what, for whom, with which key", Columns: columns("thread filename message_type from_rig to_rig answers attested_by verdict rules signature_good signer signer_principal attested_at nonce commit_sha commit_time"),
 			keys: toOne,
 			what: `m.thread, m.filename, m.message_type, m.from_rig, m.to_rig,
-  (SELECT min(a.filename) FROM bridge_messages a WHERE a.repo_id = m.repo_id AND a.thread = m.thread AND a.body_hash = m.in_reply_to) AS answers,
+  (SELECT min(a.filename) FROM bridge_messages a WHERE a.repo_id = :repo AND a.thread = m.thread AND a.body_hash = m.in_reply_to) AS answers,
   m.attested_by, m.verdict, m.rules, m.signature_good, m.signer, m.signer_principal, m.attested_at, m.nonce, m.commit_sha, m.commit_time`,
 			from: "\nFROM bridge_messages m WHERE " + stood + "m.attested_by IS NOT NULL AND " + to + " AND " + of},
 		{Name: "unverified", Help: "messages whose commit carries no good signature", Columns: columns("thread filename message_type from_rig to_rig verdict signer signature_good commit_sha commit_time"),
@@ -147,7 +147,7 @@ AND (:from = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = f.r
 		{Name: "acked", Help: "messages that were acknowledged, by whom and when, the newest message first", Columns: columns("thread filename from_rig to_rig acked_by acked_at commit_sha commit_time"),
 			keys: append(slices.Clone(toOne), "e.created_at", "e.rig", "e.commit_sha"),
 			what: "m.thread, m.filename, m.from_rig, m.to_rig, e.rig AS acked_by, e.created_at AS acked_at, m.commit_sha, m.commit_time",
-			from: "\nFROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = m.repo_id AND e.event_type = 'acked' WHERE " + stood + stands("m", "e") + " AND " + to + " AND " + of},
+			from: "\nFROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = :repo AND e.event_type = 'acked' WHERE " + stood + stands(":repo", "e") + " AND " + to + " AND " + of},
 		{Name: "search", Takes: Words, Help: "messages that have all of some words, the newest first; WORD* finds what begins so", Columns: columns("thread filename message_type from_rig tldr verdict rules body_hash commit_sha commit_time"),
 			keys: said,
 			what: "DISTINCT m.thread, m.filename, m.message_type, m.from_rig, m.tldr, m.verdict, m.rules, m.body_hash, m.commit_sha, m.commit_time",
@@ -163,7 +163,7 @@ AND (:from = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = f.r
 		{Name: "events", Help: "what happened to the messages of a body hash, or with --follow to all", Takes: Hash, Columns: columns("thread filename to_rig event_type rig notes commit_sha created_at"),
 			keys: columns("e.created_at e.commit_sha m.thread m.filename m.to_rig m.commit_sha e.event_type e.rig"), ascending: true,
 			what: "m.thread, m.filename, m.to_rig, e.event_type, e.rig, e.notes, e.commit_sha, e.created_at",
-			from: "\nFROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = m.repo_id WHERE m.repo_id = :repo AND m.body_hash = :hash AND " + to + " AND " + of},
+			from: "\nFROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = :repo WHERE m.repo_id = :repo AND m.body_hash = :hash AND " + to + " AND " + of},
 	}
 }
 

@@ -1,0 +1,254 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rigward/rigward/internal/outbox"
+	"github.com/rigward/rigward/internal/test/corpus"
+	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/pgtest"
+	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
+)
+
+// made are messages as they come from a history of n commits, one each, in threads of
+// ten, without git: generated rows for what the database does by itself.
+func made(n int) (*span, func(from, to int) []*landed) {
+	id := func(i int) string { return fmt.Sprintf("%040x", uint64(i)*0x9e3779b97f4a7c15) }
+	s := &span{fresh: true, revs: make([]gitrepo.Rev, n)}
+	for i := range n {
+		s.revs[i].ID = id(i)
+		if i > 0 {
+			s.revs[i].Parents = []string{id(i - 1)}
+		}
+	}
+	o := corpus.Options{Envelopes: n, Relays: true}
+	return s, func(from, to int) []*landed {
+		batch := make([]*landed, to-from)
+		rules.Parallel(len(batch), func(k int) {
+			i := from + k
+			path, data := corpus.Envelope(i, o)
+			l := &landed{id: id(i), index: i, time: stamp(corpus.Start.Add(time.Duration(i) * 15 * time.Second)), policy: policy.Default()}
+			l.found = []found{{change: gitrepo.Change{Path: path, NewMode: gitrepo.ModeFile, NewID: id(i)}, path: path, data: data, size: int64(len(data))}}
+			l.read()
+			batch[k] = l
+		})
+		return batch
+	}
+}
+
+// portionAtSize is how many messages one transaction has in this test.
+const portionAtSize = 2000
+
+// fill writes made messages of one repository as a first run does, and returns how long the
+// database took, apart from making them.
+func fill(t testing.TB, db *DB, name string, n int) time.Duration {
+	t.Helper()
+	ctx := context.Background()
+	s, portions := made(n)
+	x := &Indexer{DB: db, Name: name, Now: time.Now, first: true}
+	d := x.deriver(ctx, s)
+	verdicts := &court{paths: map[string]map[string]*rules.Verdict{}}
+	var took time.Duration
+	for at := 0; at < n; at += portionAtSize {
+		batch := portions(at, min(n, at+portionAtSize))
+		began := time.Now()
+		if err := x.locked(ctx, func(map[string][]string) error { return x.write(ctx, s, d, verdicts, batch) }); err != nil {
+			t.Fatal(err)
+		}
+		d.forget(true)
+		took += time.Since(began)
+	}
+	return took
+}
+
+// TestAtSize loads many generated messages, asks all built-in questions of them, and says
+// how long that took: RIGWARD_CONTROL_ROWS=1000000 go test -v -run TestAtSize. By
+// default there are few, and what is held is that no question reads a table of
+// PostgreSQL from its beginning to its end.
+func TestAtSize(t *testing.T) {
+	n, _ := strconv.Atoi(os.Getenv("RIGWARD_CONTROL_ROWS"))
+	measured := n > 0
+	if !measured {
+		n = 4000
+	}
+	both(t, func(t *testing.T, target func() Target) {
+		where := target()
+		db := open(t, where)
+		took := fill(t, db, "team", n)
+		var told []outbox.Record
+		for i := range n / 4 {
+			r := outbox.Record{ID: fmt.Sprintf("%024d", i), Push: fmt.Sprintf("%024d", i), Stage: outbox.Judged, Hook: "pre-receive", At: stamp(corpus.Start.Add(time.Duration(i) * time.Minute)), Exit: i % 20 / 19}
+			if told = append(told, r); len(told) == 500 || i == n/4-1 {
+				if err := db.AddPushes(t.Context(), "team", told); err != nil {
+					t.Fatal(err)
+				}
+				told = nil
+			}
+		}
+		events := count(t, db.conn, "SELECT count(*) FROM bridge_message_events")
+		if messages := count(t, db.conn, "SELECT count(*) FROM bridge_messages"); messages != n || events < n {
+			t.Fatalf("%d messages, %d events", messages, events)
+		}
+		name := ""
+		if db.conn.postgres() {
+			name, _, _ = strings.Cut(strings.TrimPrefix(where.dsn, "postgres:///"), "?")
+			began := time.Now()
+			pgtest.Query(t, name, "VACUUM ANALYZE")
+			if measured {
+				t.Logf("VACUUM ANALYZE: %v", time.Since(began).Round(time.Millisecond))
+			}
+			noWhole(t, db, measured)
+		}
+		if !measured {
+			return
+		}
+		t.Logf("%d generated messages and %d events: %v, %.0f messages/s", n, events, took.Round(time.Millisecond), float64(n)/took.Seconds())
+		if db.conn.postgres() {
+			copied(t, name, where.dsn, n, took)
+			size := count(t, db.conn, "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
+			t.Logf("%d bytes for each message", size/n)
+		} else {
+			t.Logf("%d bytes for each message", count(t, db.conn, "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()")/n)
+		}
+		now := corpus.Start.Add(time.Duration(n) * 15 * time.Second)
+		for _, q := range Queries() {
+			p := Parameters{Repos: []string{"team"}, Words: ParseWords([]string{fmt.Sprintf("thread-%06d", n/20)}), Now: now, Hash: envelope.BodyHash(envelope.NormalizeBody(corpus.Body(n / 2))), Limit: 100}
+			switch q.Name {
+			case "idle":
+				p.Since = now
+			case "stats", "pushers":
+				p.Since = now.AddDate(0, 0, -30)
+			}
+			var all []time.Duration
+			rows := 0
+			for range 101 {
+				began := time.Now()
+				a, err := db.Ask(t.Context(), q, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all, rows = append(all, time.Since(began)), len(a.Rows)
+			}
+			all = all[1:]
+			slices.Sort(all)
+			t.Logf("query %s: %d rows, p50 %v, p99 %v", q.Name, rows, all[50].Round(10*time.Microsecond), all[98].Round(10*time.Microsecond))
+		}
+	})
+}
+
+// copied loads the same rows by psql's COPY into tables with the same indexes, for
+// comparison.
+func copied(t *testing.T, name, dsn string, n int, took time.Duration) {
+	t.Helper()
+	again := pgtest.Database(t)
+	open(t, parse(t, again))
+	file := filepath.Join(t.TempDir(), "rows")
+	var whole time.Duration
+	for _, table := range []string{"bridge_messages", "bridge_message_events", "rigward_threads"} {
+		for _, side := range []struct{ dsn, what string }{{dsn, "(SELECT * FROM " + table + " ORDER BY 1, 2) TO"}, {again, table + " FROM"}} {
+			cmd := exec.Command("psql", "-qX", "-v", "ON_ERROR_STOP=1", "-d", side.dsn, "-c", `\copy `+side.what+" '"+file+"'")
+			began := time.Now()
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("psql: %v: %s", err, out)
+			}
+			if side.dsn == again {
+				whole += time.Since(began)
+			}
+		}
+	}
+	t.Logf("COPY of the same rows: %v, %.0f messages/s; ours takes %.2f times as long", whole.Round(time.Millisecond), float64(n)/whole.Seconds(), took.Seconds()/whole.Seconds())
+}
+
+// noWhole holds that no question must read a table that has rows from its beginning to its
+// end; at size it tells which do.
+func noWhole(t *testing.T, db *DB, measured bool) {
+	t.Helper()
+	if !measured { // of so few rows it would be as quick
+		execute(t, db.conn, "SET enable_seqscan = off")
+		defer execute(t, db.conn, "RESET enable_seqscan")
+	}
+	id, err := db.id(t.Context(), "team")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := func(statement string, names []string, p Parameters) string {
+		values, args, all := p.values(true, id), []any{}, ""
+		for _, name := range names {
+			args = append(args, values[name])
+		}
+		err := each(t.Context(), db.conn, "EXPLAIN "+statement, args, func(r rows) error {
+			var line string
+			err := r.Scan(&line)
+			all += line + "\n"
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	whole := func(plan string) bool {
+		return regexp.MustCompile(`Seq Scan on (bridge_messages|bridge_message_events|rigward_pushes)_`).MatchString(plan)
+	}
+	for _, q := range Queries() {
+		p := Parameters{Repos: []string{"team"}, Words: ParseWords([]string{"thread-000007"}), Now: corpus.Start, Since: corpus.Start, Until: corpus.Start.Add(time.Hour), Hash: hash("x"), Limit: 10}
+		statement, names := numbered(q.text(true, ""))
+		got := plan(statement, names, p)
+		if whole(got) && measured {
+			t.Logf("query %s reads a table from its beginning to its end", q.Name)
+		} else if whole(got) {
+			t.Errorf("%s reads a table from its beginning to its end:\n%s", q.Name, got)
+		}
+	}
+	if got := plan("SELECT * FROM bridge_messages WHERE tldr = 'x'", nil, Parameters{}); !whole(got) {
+		t.Errorf("a question without an index is not told apart:\n%s", got)
+	}
+}
+
+// TestLoadHistory says how long a first load and a check of a whole repository take, and how
+// much of that is git's: RIGWARD_CONTROL_REPO=DIR go test -v -run TestLoadHistory.
+func TestLoadHistory(t *testing.T) {
+	dir := os.Getenv("RIGWARD_CONTROL_REPO")
+	if dir == "" {
+		t.Skip("RIGWARD_CONTROL_REPO names no repository")
+	}
+	r := &gittest.Repo{T: t, Dir: dir, Env: os.Environ()}
+	both(t, func(t *testing.T, target func() Target) {
+		ctx := t.Context()
+		began := time.Now()
+		said := func(what string, n int) {
+			took := time.Since(began)
+			t.Logf("%s: %v, %.0f messages/s", what, took.Round(time.Millisecond), float64(n)/took.Seconds())
+			began = time.Now()
+		}
+		list := exec.Command("sh", "-c", "git rev-list --objects --all | cut -d' ' -f1 | git cat-file --batch --buffer | wc -c")
+		list.Dir = dir
+		if out, err := list.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		alone := time.Since(began)
+		x := indexer(t, r, open(t, target()))
+		x.Now = time.Now
+		began = time.Now()
+		n := update(t, x).Messages
+		said("first load", n)
+		t.Logf("git rev-list --objects | git cat-file --batch alone: %v, %.0f messages/s", alone.Round(time.Millisecond), float64(n)/alone.Seconds())
+		if found, n, err := x.Check(ctx, 10); err != nil || n > 0 {
+			t.Errorf("%v: %d differences, %v", err, n, found)
+		}
+		said("check", n)
+	})
+}

@@ -273,7 +273,7 @@ func below(root, name string) (string, bool) {
 	return rel(realRoot, realName)
 }
 
-// inside tells whether a directory is root or lies below it, links followed.
+// inside reports whether a directory is root or lies below it, links followed.
 func inside(dir, root string) bool {
 	top, err := os.Stat(root)
 	if err != nil {

@@ -195,7 +195,7 @@ func count(n int, what string) string {
 // maxProblems is how many problems are told.
 const maxProblems = 100
 
-// verify tells whether every update has its statement.
+// verify reports whether every update has its statement.
 func (a *attestor) verify(ctx context.Context) (int, error) {
 	if err := a.private(); err != nil {
 		a.own = nil // who verifies need not be who signs

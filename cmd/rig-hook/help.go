@@ -102,7 +102,7 @@ still have it: replace a key or a token first.`,
 				Words: []cli.Word{{Name: "verb", Values: []string{"verify", "sign"}}},
 				Usage: []string{"attest verify [--server DIR] [--ref REF] [--key FILE]", "attest sign [--server DIR] [--beat TIME]"},
 				Long: `verify reads the chain of statements in refs/rigward/attestations, in a clone or a
-server's repository, and tells whether every update of every ref has its
+server's repository, and reports whether every update of every ref has its
 statement, and none is missing, altered, in another order or of another
 repository. Keys that count are those of --key, else of git config
 rigward.attestTrust, else those lines of the signers file that name the namespace

@@ -107,7 +107,7 @@ func (s *server) do(ctx context.Context, c call, object any) (code int, p *probl
 	return code, nil
 }
 
-// check tells whether the clone can be served at all.
+// check reports whether the clone can be served at all.
 func (s *server) check(ctx context.Context) *problem {
 	var o struct{}
 	_, p := s.do(ctx, call{verb: "inbox", flags: []string{"--limit=1"}}, &o)

@@ -47,7 +47,7 @@ func (b *book) trust() mrules {
 	return b.rulesOf(nil)
 }
 
-// guards tells whether a ref is protected.
+// guards reports whether a ref is protected.
 func (b *book) guards(r mrules, ref string) bool {
 	switch {
 	case anyRef(r.p.protect, ref):
@@ -58,7 +58,7 @@ func (b *book) guards(r mrules, ref string) bool {
 	return ref == b.head && (b.serverPolicy == "" || len(r.p.protect) == 0)
 }
 
-// settled tells whether a ref is protected and what it has was judged for it.
+// settled reports whether a ref is protected and what it has was judged for it.
 func (b *book) settled(r mrules, ref string) bool {
 	id := b.peel(b.tips[ref])
 	return id != "" && b.guards(r, ref) && (ref == b.head || b.judged[ref][id])
@@ -231,7 +231,7 @@ func (b *book) whole(id string) *menv {
 	return b.envelope(id, p)
 }
 
-// isEnvelope tells whether an entry is an envelope: nothing but its path and
+// isEnvelope reports whether an entry is an envelope: nothing but its path and
 // the first line of its blob decide.
 func (b *book) isEnvelope(q string, e mentry, p mpolicy) bool {
 	return p.thread(q) != "" && regular(e) && b.whole(e.id).fenced
@@ -259,7 +259,7 @@ func (t *task) add(rule string) {
 	}
 }
 
-// isThread tells whether a directory is a thread anywhere near.
+// isThread reports whether a directory is a thread anywhere near.
 func (t *task) isThread(dir string) bool {
 	return slices.ContainsFunc(t.around, func(f mtree) bool { return t.threadIn(f, dir) })
 }
@@ -435,7 +435,7 @@ func (t *task) judgeCommit(c *mcommit) {
 	t.relays(c, parents, own, relays, blob, good)
 }
 
-// keeps tells whether an entry of a tree may never change.
+// keeps reports whether an entry of a tree may never change.
 func (t *task) keeps(f mtree, q string) bool {
 	return t.isEnvelope(q, f[q], t.r.p)
 }
@@ -675,7 +675,7 @@ func (t *task) counts(c *mcommit) func(i int) bool {
 	}
 }
 
-// guardedChange judges changes of who is trusted; change tells whether there is
+// guardedChange judges changes of who is trusted; change reports whether there is
 // one that must be signed.
 func (t *task) guardedChange(c *mcommit, parents []*mcommit, own []string) (change bool) {
 	if len(parents) == 0 {
@@ -831,7 +831,7 @@ func (t *task) relays(c *mcommit, parents []*mcommit, own []string, relays []add
 	}
 }
 
-// frozen tells whether a freeze holds in a thread for what is from another
+// frozen reports whether a freeze holds in a thread for what is from another
 // sender (docs/spec/relay.md#freeze).
 func (t *task) frozen(c *mcommit, thread, from string) bool {
 	type relay struct {
@@ -889,7 +889,7 @@ func (t *task) frozen(c *mcommit, thread, from string) bool {
 	return false
 }
 
-// answered tells whether some commit in the history below c holds an envelope
+// answered reports whether some commit in the history below c holds an envelope
 // of the thread with that body hash. Where a policy has let envelopes be
 // deleted, one that was deleted before the push answers nothing.
 func (t *task) answered(c *mcommit, thread, hash string) bool {

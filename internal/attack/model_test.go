@@ -595,7 +595,7 @@ func (r mrules) sealed(text, namespace, payload string, when, now int64, fits fu
 	return f[0], good
 }
 
-// byForge tells whether a key that the policy names as a forge's made the
+// byForge reports whether a key that the policy names as a forge's made the
 // commit: one that no signers line has, or that a line lets sign now.
 func (r mrules) byForge(blob string, good []msigner) bool {
 	if blob == "" || !slices.Contains(r.p.forgeKeys, fingerprint(blob)) {
@@ -643,7 +643,7 @@ func hashed(name, s string) string {
 	return ""
 }
 
-// sound tells whether a signature blob fits a key blob and what is signed.
+// sound reports whether a signature blob fits a key blob and what is signed.
 func sound(key, sig, signed string, minRSA int) bool {
 	k, krest := wire([]byte(key), 2)
 	s, srest := wire([]byte(sig), 2)
@@ -967,13 +967,13 @@ func (m *model) envelope(id string, p mpolicy) *menv {
 // lawfulJoiner stands in texts of the generator where it belongs.
 const lawfulJoiner = "می\u200cخواهم"
 
-// hides tells whether a text has one of the characters that the generator writes
+// hides reports whether a text has one of the characters that the generator writes
 // and nobody sees.
 func hides(text string) bool {
 	return strings.ContainsAny(strings.ReplaceAll(text, lawfulJoiner, ""), "\x00\u200b\u200c\u200d\u202e\ufeff\U000e0041")
 }
 
-// control tells whether a character may not stand in front matter.
+// control reports whether a character may not stand in front matter.
 func control(r rune) bool {
 	return r < 0x20 && r != '\t' && r != '\n' || r >= 0x7f && r < 0xa0 || strings.ContainsRune("\u2028\u2029\ufeff\ufffe\uffff", r)
 }
@@ -1033,7 +1033,7 @@ var (
 	shorted = regexp.MustCompile(`^([^~.]{1,6})~[0-9]+(\.[^.]{1,3})?$`)
 )
 
-// alias tells whether some file system takes one name for another: the names
+// alias reports whether some file system takes one name for another: the names
 // that the generator makes, and no more.
 func alias(a, b string) bool {
 	if fold(a) == fold(b) {
@@ -1082,7 +1082,7 @@ func anyRef(patterns []string, ref string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matchRef(p, ref) })
 }
 
-// ignored tells whether the policy says that nothing there is an envelope.
+// ignored reports whether the policy says that nothing there is an envelope.
 func (p mpolicy) ignored(q string) bool {
 	return slices.ContainsFunc(p.ignore, func(dir string) bool { return strings.HasPrefix(q, dir+"/") })
 }

@@ -106,7 +106,7 @@ func (t *task) stoneOf(c *mcommit, parents []*mcommit) *mstone {
 	return t.buries(t.r.p, paths[0], parents[0].tree[paths[0]], c.tree[paths[0]])
 }
 
-// lawful tells whether a commit takes the body of a path out and may.
+// lawful reports whether a commit takes the body of a path out and may.
 func (t *task) lawful(c *mcommit, parents []*mcommit, q string) bool {
 	s := t.stoneOf(c, parents)
 	if s == nil || s.path != q || !t.r.ok {
@@ -167,7 +167,7 @@ func (t *task) lawful(c *mcommit, parents []*mcommit, q string) bool {
 	return len(people) >= t.r.p.quorum
 }
 
-// buried tells whether it is lawful that a commit has at a path something else than
+// buried reports whether it is lawful that a commit has at a path something else than
 // a parent: by its own tombstone, or by one that it takes from another parent.
 func (t *task) buried(c *mcommit, parents []*mcommit, o *mcommit, q string) bool {
 	if len(parents) == 1 {

@@ -55,7 +55,7 @@ func (w *work) unconverted(thread string, data []byte) (bool, error) {
 	return true, nil
 }
 
-// harmlessAttributes tells whether a file of attributes, if there is one, says
+// harmlessAttributes reports whether a file of attributes, if there is one, says
 // nothing that changes more than line ends.
 func harmlessAttributes(file string) bool {
 	info, err := os.Lstat(file)

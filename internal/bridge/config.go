@@ -113,7 +113,7 @@ func (c config) render() ([]byte, error) {
 	return out, nil
 }
 
-// isRelay tells whether this clone belongs to an operator's relay.
+// isRelay reports whether this clone belongs to an operator's relay.
 func (c config) isRelay() bool { return strings.HasSuffix(c.rigID, "-relay") }
 
 // notRelay refuses the commands that a relay must not use.

@@ -61,7 +61,7 @@ func (w *work) scan(ctx context.Context, base, tip string, fn func(*gitrepo.Scan
 	return nil
 }
 
-// ancestor tells whether a is b or in its history; "" is in every history.
+// ancestor reports whether a is b or in its history; "" is in every history.
 func (w *work) ancestor(ctx context.Context, a, b string) (bool, error) {
 	if a == "" || a == b {
 		return true, nil
@@ -76,7 +76,7 @@ func (w *work) ancestor(ctx context.Context, a, b string) (bool, error) {
 	return ok, nil
 }
 
-// arrived tells whether a commit made in this clone is in the history of what
+// arrived reports whether a commit made in this clone is in the history of what
 // was fetched. It is newer than where a shallow clone is cut, so that a cut
 // history does not hide it.
 func (w *work) arrived(ctx context.Context, commit, theirs string) (bool, error) {

@@ -225,7 +225,7 @@ func (r *run) lookIn(after string, limit int, wanted func(*message) bool) (*box,
 	return b, nil
 }
 
-// decides tells whether a message is a person's decision: a relay that the gates
+// decides reports whether a message is a person's decision: a relay that the gates
 // take, signed by who may.
 func (m *message) decides() bool {
 	return m.env != nil && m.env.IsRelay() && m.verdict.State == verdict.Verified && !m.isFreeze()

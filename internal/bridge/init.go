@@ -122,7 +122,7 @@ func (w *work) excludeConfig(r *run) error {
 	return err
 }
 
-// ignored tells whether git ignores an untracked path.
+// ignored reports whether git ignores an untracked path.
 func (w *work) ignored(ctx context.Context, path string) (bool, error) {
 	res, err := w.git(ctx, "check-ignore", "-q", "--no-index", "--", path)
 	if err != nil {

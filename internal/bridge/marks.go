@@ -129,7 +129,7 @@ func (m *marks) parse(data []byte) error {
 	return nil
 }
 
-// isTree tells whether a text has the form of an object id.
+// isTree reports whether a text has the form of an object id.
 func (m *marks) isTree(id string) bool {
 	return len(id) == m.hash && strings.Trim(id, "0123456789abcdef") == ""
 }
@@ -178,7 +178,7 @@ func (m *marks) set(l markLine) {
 	}
 }
 
-// holds tells whether a message is marked by itself.
+// holds reports whether a message is marked by itself.
 func (l markLine) holds(file, blob string) bool {
 	if l.keys == "" {
 		return false
@@ -306,7 +306,7 @@ func (w *work) unreadOf(rig string, m *marks, places []place, out map[string][]*
 	return gitProblemOrNil(err)
 }
 
-// isTo tells whether a message is to a rig; that of an envelope that cannot be
+// isTo reports whether a message is to a rig; that of an envelope that cannot be
 // read is not known.
 func (m *message) isTo(rig string) bool {
 	return m.env != nil && rig != "" && slices.Contains(addressees(m.env), rig)

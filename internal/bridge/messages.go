@@ -93,7 +93,7 @@ func newMessage(thread, file string, data []byte) *message {
 // claimBytes is how much of a broken envelope is looked at.
 const claimBytes = 4 << 10
 
-// meansToBe tells whether a file begins as an envelope does and has one of the
+// meansToBe reports whether a file begins as an envelope does and has one of the
 // keys by which others would know it for one, so that another document's front
 // matter makes no thread.
 func meansToBe(data []byte) bool {
@@ -127,7 +127,7 @@ func unreadable(thread, file, why string) *message {
 	return m
 }
 
-// isThreadName tells whether a directory of that name can be a thread
+// isThreadName reports whether a directory of that name can be a thread
 // (docs/spec/envelope.md#where).
 func isThreadName(name string) bool {
 	return name != "dist" && name != "node_modules" && envelope.ValidThreadID(name) && portable.Check(name) == ""

@@ -196,7 +196,7 @@ func hookLine(stderr []byte) string {
 	return "no message"
 }
 
-// emptyRemote tells whether the remote has no branch at all: nobody has sent
+// emptyRemote reports whether the remote has no branch at all: nobody has sent
 // anything yet.
 func (w *work) emptyRemote(ctx context.Context, t target) (bool, error) {
 	if seen, err := w.ref(t.tracking); seen != "" || err != nil {

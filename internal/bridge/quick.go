@@ -86,7 +86,7 @@ func quick(data []byte, thread string) (e *envelope.Envelope, ok bool) {
 	return e, hash == e.Hash
 }
 
-// harmless tells whether a plain value cannot mean anything but itself, nor
+// harmless reports whether a plain value cannot mean anything but itself, nor
 // another type than a string: it begins with a letter or a marker, is no word
 // of YAML, and holds only letters, digits, single blanks and a few signs that
 // mean nothing within a plain scalar.

@@ -271,7 +271,7 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 	return strings.TrimSpace(string(res.Stdout)), false, nil
 }
 
-// keepsName tells whether a message never gets another name than the one it was
+// keepsName reports whether a message never gets another name than the one it was
 // committed under: a relay does not, nor does what close wrote.
 func keepsName(e *envelope.Envelope, message string) bool {
 	return e.IsRelay() || closing().MatchString(message)
@@ -286,7 +286,7 @@ func dropCommand(commit string, signed bool) string {
 	return fmt.Sprintf("git rebase --onto %[1]s^ %[1]s", short(commit))
 }
 
-// isSigned tells whether a commit has a header that holds a signature.
+// isSigned reports whether a commit has a header that holds a signature.
 func isSigned(c *gitrepo.Commit) bool {
 	headers, _, _ := bytes.Cut(c.Raw, []byte("\n\n"))
 	return bytes.Contains(headers, []byte("\ngpgsig"))

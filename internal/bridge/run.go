@@ -136,7 +136,7 @@ func (r *run) finishFailed(f *failure) int {
 	return f.exit
 }
 
-// wantsColour tells whether text on standard output is coloured (docs/spec/client.md#terminal).
+// wantsColour reports whether text on standard output is coloured (docs/spec/client.md#terminal).
 func (r *run) wantsColour() bool {
 	if r.json || r.opts.Has("--no-color") || r.env.Rows == nil {
 		return false

@@ -121,7 +121,7 @@ func unreadColour(n int) int {
 	return 0
 }
 
-// wide tells whether status says of each thread whose word its latest message is
+// wide reports whether status says of each thread whose word its latest message is
 // and when it was committed, which costs a look at the verdicts.
 func (r *run) wide() bool { return r.opts.Has("--wide") || r.opts.Has("--to") }
 
@@ -604,13 +604,13 @@ func (r *run) frozenUntil(w *work, ms []*message, head string) (string, error) {
 	return latest.UTC().Format("2006-01-02T15:04:05.000Z"), nil
 }
 
-// isFreeze tells whether a message says "wait": a relay of type ACK whose
+// isFreeze reports whether a message says "wait": a relay of type ACK whose
 // status is pending.
 func (m *message) isFreeze() bool {
 	return m.valid() && m.env.Type == "ACK" && m.env.AttestedAt != "" && envelope.StatusClass(m.env.Status) == "pending"
 }
 
-// thaws tells whether a relay ends the freeze z, attested at that time.
+// thaws reports whether a relay ends the freeze z, attested at that time.
 func (m *message) thaws(z *message, at time.Time) bool {
 	if !m.valid() || m.env.AttestedAt == "" || m.env.From != z.env.From || m.isFreeze() {
 		return false

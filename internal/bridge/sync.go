@@ -254,7 +254,7 @@ func (w *work) envelopes(p *policy.Policy, changes []gitrepo.Change) (func(path 
 	return func(path string, mode gitrepo.Mode, id string) bool { return p.Accepted(path, mode, heads[id]) }, nil
 }
 
-// accepted tells whether a merge's version of a path outside the threads is
+// accepted reports whether a merge's version of a path outside the threads is
 // the one that base has.
 func (w *work) accepted(base string, ch gitrepo.Change) bool {
 	if base == "" || envelope.IsEnvelopePath(ch.Path) {
@@ -323,7 +323,7 @@ func divergences(ours, theirs []added) []divergence {
 	return out
 }
 
-// knows tells whether a shows that its author had seen b.
+// knows reports whether a shows that its author had seen b.
 func knows(a, b added) bool {
 	if a.reply != "" && a.reply == b.hash {
 		return true
@@ -822,7 +822,7 @@ func (r *run) tell(t target, o *syncObject) {
 	}
 }
 
-// keptName tells whether the message of this clone in a collision keeps its
+// keptName reports whether the message of this clone in a collision keeps its
 // name, so that no send can put it on top.
 func (w *work) keptName(c collision) (bool, error) {
 	commit, err := w.repo.Commit(c.commit)

@@ -9,7 +9,7 @@ import (
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
-// listed tells whether the signers that count on top of a commit name a key for a
+// listed reports whether the signers that count on top of a commit name a key for a
 // rig, and where.
 func (w *work) listed(head, rig string) (file string, yes bool) {
 	p, trust, err := w.policyAt(head)

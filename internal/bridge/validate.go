@@ -288,7 +288,7 @@ func (v *validation) directory(name, full string) {
 	}
 }
 
-// inside tells whether a directory lies in the work tree around the current
+// inside reports whether a directory lies in the work tree around the current
 // directory: in any other, threads have no place of their own.
 func (v *validation) inside(full string) bool {
 	real, err := filepath.EvalSymlinks(full)

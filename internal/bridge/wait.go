@@ -484,7 +484,7 @@ func (x *waiter) look(w *work, t target) (*waitObject, error) {
 	return o, nil
 }
 
-// wakes tells whether a message ends the waiting: one that is unread, or an
+// wakes reports whether a message ends the waiting: one that is unread, or an
 // operator's decision. What the gates refuse wakes nobody.
 func (m *message) wakes() bool { return m.unread || slices.Contains(m.why, whyDecision) }
 

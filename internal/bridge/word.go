@@ -222,7 +222,7 @@ func (r *run) verdictLine(v verdict.Verdict, from string) string {
 	return r.paint(by, stateColour(v.State)) + reason
 }
 
-// apart tells whether a message is not shown among what was said.
+// apart reports whether a message is not shown among what was said.
 func (m *message) apart() bool {
 	return m.verdict.State == verdict.Refused && verdict.Apart(m.verdict.Rules, m.env != nil && m.env.IsRelay() || m.verdict.Relay)
 }

@@ -635,7 +635,7 @@ func (r *run) stage(w *work, j *journal, d draft, p *posted, safe []string) (whi
 	return which, nil
 }
 
-// nothingStaged tells whether the index holds what HEAD does, and no merge or
+// nothingStaged reports whether the index holds what HEAD does, and no merge or
 // the like waits to be committed, so that a commit of the index and our path is
 // one of our path. Where that changes meanwhile, the commit shows it.
 func (w *work) nothingStaged(ctx context.Context, head string) bool {
@@ -646,7 +646,7 @@ func (w *work) nothingStaged(ctx context.Context, head string) bool {
 	return err == nil && res.Code == 0
 }
 
-// waits tells whether a merge or the like waits to be committed.
+// waits reports whether a merge or the like waits to be committed.
 func (w *work) waits() bool {
 	for _, name := range []string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"} {
 		if _, err := os.Lstat(filepath.Join(w.repo.GitDir(), name)); !errors.Is(err, fs.ErrNotExist) {

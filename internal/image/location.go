@@ -38,7 +38,7 @@ func ParseLocation(s string, abs func(string) string) (Location, error) {
 	})
 }
 
-// parseLocation is ParseLocation; there tells whether something is at a path that abs gave.
+// parseLocation is ParseLocation; there reports whether something is at a path that abs gave.
 func parseLocation(s string, abs func(string) string, there func(string) bool) (Location, error) {
 	if rest, ok := strings.CutPrefix(s, registryScheme); ok {
 		return registryLocation(rest)

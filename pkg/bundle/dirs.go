@@ -378,7 +378,7 @@ func pair(op string, d *Dirs, from string, e *Dirs, to string, call func(*dir, s
 	return nil
 }
 
-// cleanRel tells whether a path is relative, clean and below the root.
+// cleanRel reports whether a path is relative, clean and below the root.
 func cleanRel(p string) bool {
 	return p != "" && p != "." && !path.IsAbs(p) && p != ".." && !strings.HasPrefix(p, "../") && path.Clean(p) == p
 }

@@ -43,7 +43,7 @@ var agentNames = []string{"skill.md", "agents.md", "agent.md", "claude.md", "gem
 // installed are directories that hold packages of others.
 var installed = []string{"node_modules", "site-packages", "dist-packages", "vendor"}
 
-// of tells whether a file is judged as a text, and whether its name says that it
+// of reports whether a file is judged as a text, and whether its name says that it
 // is one.
 func (t Texts) of(name string) (judged, named bool) {
 	base := strings.ToLower(path.Base(name))

@@ -201,7 +201,7 @@ func (e *entry) fill(o gitrepo.Object) {
 	e.fenced = envelope.HasFence(e.data) // the rest of Accepted holds for every entry
 }
 
-// known tells whether the entry's bytes were read, or never will be.
+// known reports whether the entry's bytes were read, or never will be.
 func (e *entry) known() bool {
 	return e.mode == gitrepo.ModeGitlink || e.data != nil || e.tooLarge
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/rigward/rigward/pkg/sshsign"
 )
 
-// mustSign tells whether a commit needs a signature, and whether it is for
+// mustSign reports whether a commit needs a signature, and whether it is for
 // changing who is trusted.
 func (ps *pass) mustSign(c *commit) (sign, change bool) {
 	if c.obj == nil {
@@ -80,11 +80,11 @@ func (ps *pass) weigh(c *commit) {
 	}
 }
 
-// maySpeak tells whether a commit could be signed by a key that is listed, so
+// maySpeak reports whether a commit could be signed by a key that is listed, so
 // that it speaks for somebody though it need not be signed.
 func (c *commit) maySpeak() bool { return c.obj != nil && c.trust.Exists() && c.isSigned() }
 
-// isSigned tells whether a commit has, or could be taken to have, a signature.
+// isSigned reports whether a commit has, or could be taken to have, a signature.
 func (c *commit) isSigned() bool {
 	head, _, _ := bytes.Cut(c.obj.Raw, []byte("\n\n"))
 	return bytes.Contains(head, []byte("\ngpgsig"))
@@ -123,7 +123,7 @@ func onto(c *commit) string {
 	return finding.Short(c.parents[0])
 }
 
-// forge tells whether a commit passes because a forge made it, by the policy.
+// forge reports whether a commit passes because a forge made it, by the policy.
 func (ps *pass) forge(c *commit, v *sshsign.Verdict) bool {
 	if len(c.parents) > 1 && len(c.brought) == 0 && c.policy.Forge.EmptyMerge {
 		return true

@@ -266,7 +266,7 @@ func firstWithout(a, b []int32) (int32, bool) {
 	return 0, false
 }
 
-// knew tells whether one of two envelopes shows that it knew the other: by
+// knew reports whether one of two envelopes shows that it knew the other: by
 // in_reply_to, or by a reference to a commit that holds it.
 func (ps *pass) knew(a, b *fact) (bool, error) {
 	if a.hash != (oid{}) && b.reply == a.hash || b.hash != (oid{}) && a.reply == b.hash {

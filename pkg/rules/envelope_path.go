@@ -472,7 +472,7 @@ func (ps *pass) noteNames(c *commit) error {
 }
 
 // envelopePlace returns the begin of a path that has as many components as an
-// envelope's; ok tells whether a file system could take it for one. A directory
+// envelope's; ok reports whether a file system could take it for one. A directory
 // takes an envelope's place as a file does.
 func envelopePlace(p *policy.Policy, path string) (place string, ok bool) {
 	if strings.IndexByte(path, '\\') >= 0 {

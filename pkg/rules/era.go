@@ -82,7 +82,7 @@ func (ps *pass) beginEras(ctx context.Context) error {
 	return nil
 }
 
-// linear tells whether each era follows the one before it in the list.
+// linear reports whether each era follows the one before it in the list.
 func (e *eras) linear() bool {
 	for i, era := range e.list {
 		if era.From != i-1 {
@@ -92,7 +92,7 @@ func (e *eras) linear() bool {
 	return true
 }
 
-// knows tells whether era b came before era a, or is it.
+// knows reports whether era b came before era a, or is it.
 func (e *eras) knows(a, b int32) bool {
 	for ; a > b; a = int32(e.list[a].From) {
 	}
@@ -302,7 +302,7 @@ func (ps *pass) strays() bool {
 	return ps.walk.bounds[^n].id != ps.rng.Exclude[0]
 }
 
-// agreed tells whether everybody who is trusted in one of the eras trusts who
+// agreed reports whether everybody who is trusted in one of the eras trusts who
 // signed a commit.
 func (ps *pass) agreed(c *commit, torn []int) (bool, error) {
 	for _, era := range torn {
@@ -323,7 +323,7 @@ func (ps *pass) agreed(c *commit, torn []int) (bool, error) {
 }
 
 // settle finds out, when all eras are known, by which each commit is to be
-// judged; again tells whether some were judged by another one.
+// judged; again reports whether some were judged by another one.
 func (e *eras) settle(w *walk) (again bool) {
 	if e.by != nil || len(e.list) == 1 || w.len() == 0 {
 		return false
@@ -367,5 +367,5 @@ func (e *eras) settle(w *walk) (again bool) {
 	return again
 }
 
-// moves tells whether what comes after a commit may be judged by what it brings.
+// moves reports whether what comes after a commit may be judged by what it brings.
 func (ps *pass) moves(c *commit) bool { return c.moves && ps.eras.by == nil }

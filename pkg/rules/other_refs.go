@@ -7,7 +7,7 @@ import (
 )
 
 // Ref judges what a push does to a ref that is not protected, and deletions.
-// It tells whether the ref's commits are to be judged as a Range. head is the
+// It reports whether the ref's commits are to be judged as a Range. head is the
 // full name of the default branch, "" if it is not known.
 func (j *Judge) Ref(p *policy.Policy, u change.RefUpdate, head string) bool {
 	f := finding.Finding{Severity: finding.Error, Ref: u.Ref}

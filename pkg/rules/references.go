@@ -135,7 +135,7 @@ func (ps *pass) lookUp(ctx context.Context, older lookups) error {
 	return nil
 }
 
-// cut tells whether the repository's history is cut off somewhere, so that
+// cut reports whether the repository's history is cut off somewhere, so that
 // what is not found may only be out of sight.
 func (j *Judge) cut() (bool, error) {
 	shallow, err := j.Repo.Shallow()

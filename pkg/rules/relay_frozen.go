@@ -102,7 +102,7 @@ func (ps *pass) hold(ctx context.Context, c *commit, name string, z *freeze) err
 	return err
 }
 
-// thawed tells whether the history of c holds a relay by the same sender that
+// thawed reports whether the history of c holds a relay by the same sender that
 // is no freeze and knew z.
 func (ps *pass) thawed(ctx context.Context, c *commit, t *thread, z *fact) (bool, error) {
 	for _, f := range t.facts {
@@ -119,7 +119,7 @@ func (ps *pass) thawed(ctx context.Context, c *commit, t *thread, z *fact) (bool
 	return false, nil
 }
 
-// after tells whether z is in the history of the commit that brought f.
+// after reports whether z is in the history of the commit that brought f.
 func (ps *pass) after(ctx context.Context, f, z *fact) (bool, error) {
 	switch {
 	case f.commit >= 0 && z.commit >= 0:

@@ -7,7 +7,7 @@ import (
 	"github.com/rigward/rigward/pkg/policy"
 )
 
-// answered tells whether in_reply_to is the body hash of an envelope of the
+// answered reports whether in_reply_to is the body hash of an envelope of the
 // same thread in the history of the commit (docs/spec/relay.md#reply).
 func (ps *pass) answered(ctx context.Context, c *commit, e *entry) (bool, error) {
 	t, err := ps.thread(c.policy, e.thread)

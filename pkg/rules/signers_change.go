@@ -45,7 +45,7 @@ func (ps *pass) trustChanges(ctx context.Context, c *commit) (paths []string, er
 	return paths, nil
 }
 
-// outdated tells whether another parent of a merge has all the accepted history
+// outdated reports whether another parent of a merge has all the accepted history
 // that parent i has, and more.
 func (ps *pass) outdated(ctx context.Context, c *commit, i int) (bool, error) {
 	for k := range c.parents {
@@ -66,7 +66,7 @@ func (ps *pass) outdated(ctx context.Context, c *commit, i int) (bool, error) {
 // maxBoundPairs is how many pairs of commits acceptedWithin compares at most.
 const maxBoundPairs = 64
 
-// acceptedWithin tells whether the accepted history of commit a is a part of
+// acceptedWithin reports whether the accepted history of commit a is a part of
 // that of commit b. If it would take long to find out, it is taken for none.
 func (ps *pass) acceptedWithin(ctx context.Context, a, b string) (bool, error) {
 	bounds := func(id string) []int32 {
@@ -95,7 +95,7 @@ func (ps *pass) acceptedWithin(ctx context.Context, a, b string) (bool, error) {
 	return true, nil
 }
 
-// fromTrusted tells whether a parent is the commit whose policy and signers
+// fromTrusted reports whether a parent is the commit whose policy and signers
 // count, or descends from it.
 func (ps *pass) fromTrusted(parent string) bool {
 	n, ok := ps.walk.find(parent)

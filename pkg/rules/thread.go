@@ -331,7 +331,7 @@ func hashFold(fold string) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// belowFolded cuts the policy's root off a folded path; ok tells whether a file
+// belowFolded cuts the policy's root off a folded path; ok reports whether a file
 // system could take the path for an envelope's.
 func belowFolded(p *policy.Policy, fold string) (rest string, ok bool) {
 	rest = fold
@@ -428,13 +428,13 @@ func (ps *pass) remember(c *commit) error {
 	return nil
 }
 
-// present tells whether a tree holds the fact's file, with its content.
+// present reports whether a tree holds the fact's file, with its content.
 func (j *Judge) present(f *fact, tree string) (bool, error) {
 	e, ok, err := j.Repo.EntryAt(tree, f.path)
 	return ok && oidOf(e.ID) == f.blob, err
 }
 
-// before tells whether the fact's envelope came in the history of c, without c
+// before reports whether the fact's envelope came in the history of c, without c
 // itself.
 func (ps *pass) before(c *commit, f *fact) bool {
 	switch {

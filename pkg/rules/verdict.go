@@ -27,7 +27,7 @@ type Verdict struct {
 	Signature   sshsign.Reason
 	Principal   string
 	Fingerprint string
-	// Speaks tells whether the signature is good, and its key may speak for the
+	// Speaks reports whether the signature is good, and its key may speak for the
 	// committer and, where signers list rig ids, for the sender.
 	Speaks bool
 	// Rules are those for which the gates refuse the commit, in the order of

@@ -73,7 +73,7 @@ func newWalk(digits int) *walk {
 
 func (w *walk) len() int { return len(w.ids) }
 
-// merges tells whether some commit has several parents.
+// merges reports whether some commit has several parents.
 func (w *walk) merges() bool {
 	for n := range int32(len(w.ids)) {
 		if len(w.parents(n)) > 1 {
@@ -206,7 +206,7 @@ func (w *walk) revs(yield func(gitrepo.Rev, error) bool) {
 // commit of the range.
 const maxReach = 64
 
-// ancestor tells whether commit a is an ancestor of commit b.
+// ancestor reports whether commit a is an ancestor of commit b.
 func (w *walk) ancestor(a, b int32) bool {
 	if a >= b {
 		return false

@@ -205,7 +205,7 @@ func (p *jsonParser) inside(v *jsonValue, depth int) {
 	}
 }
 
-// equal tells whether two values mean the same: objects in any order of keys,
+// equal reports whether two values mean the same: objects in any order of keys,
 // numbers by value.
 func (v *jsonValue) equal(w *jsonValue) bool {
 	if v == nil || w == nil {

@@ -33,14 +33,14 @@ var (
 	refDigest = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\Asha256=[0-9A-Fa-f]{64}\z`) })
 )
 
-// HasScheme tells whether s can only be a reference: it begins with file: or
+// HasScheme reports whether s can only be a reference: it begins with file: or
 // gh:, in any case, or ends in a digest.
 func HasScheme(s string) bool {
 	scheme, _, _ := strings.Cut(s, ":")
 	return strings.EqualFold(scheme, "file") || strings.EqualFold(scheme, "gh") || strings.Contains(s, "#sha256=")
 }
 
-// OnlyRef tells whether s, which names no file, is a reference with a mistake
+// OnlyRef reports whether s, which names no file, is a reference with a mistake
 // in it rather than a path: it has another scheme, or a fragment. A drive is no
 // scheme here.
 func OnlyRef(s string) bool {

@@ -70,7 +70,7 @@ func ParseRuntime(s string) (Runtime, error) {
 // String is the form that ParseRuntime reads.
 func (r Runtime) String() string { return r.Type + "@" + r.Version }
 
-// CheckTarget tells whether the bundle fits target and, if it is given, the
+// CheckTarget reports whether the bundle fits target and, if it is given, the
 // runtime there (docs/spec/agentbundle.md#target). The findings are in the
 // order platform, arch, libc, runtime.
 func (m *Manifest) CheckTarget(target Target, runtime *Runtime) ([]*bundle.Finding, []bundle.Note) {

@@ -38,7 +38,7 @@ func NewResult(command string, faults ...*bundle.Finding) *Result {
 	return r
 }
 
-// Comparable tells whether the rules of container and members hold, so that
+// Comparable reports whether the rules of container and members hold, so that
 // the tree can be relied on.
 func (r *Result) Comparable() bool { return r.treeOK }
 

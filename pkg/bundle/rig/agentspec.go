@@ -241,7 +241,7 @@ func wholeNumber(s string) (int64, bool) {
 	return int64(f), true
 }
 
-// restoreWidens tells whether a chain of restore policies, from the agent's
+// restoreWidens reports whether a chain of restore policies, from the agent's
 // default to the member's, ever moves to the left; empty ones are skipped.
 func restoreWidens(chain ...string) bool {
 	at := -1

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// sensitive tells whether a path names a secret: code sensitive-file
+// sensitive reports whether a path names a secret: code sensitive-file
 // (docs/spec/rigbundle.md#names). Letters are compared without regard to case.
 func sensitive(name string) bool {
 	base := ""
@@ -25,7 +25,7 @@ func sensitive(name string) bool {
 		hasSuffix(base, ".pem", ".key", ".p12")
 }
 
-// suspect tells whether a path often holds a secret: note sensitive-suspect.
+// suspect reports whether a path often holds a secret: note sensitive-suspect.
 func suspect(name string) bool {
 	name = strings.ToLower(name)
 	dir, base := path.Split(name)

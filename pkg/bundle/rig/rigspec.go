@@ -55,7 +55,7 @@ type member struct {
 
 const builtinTerminal = "builtin:terminal"
 
-// terminal tells whether a member is a terminal without an agent.
+// terminal reports whether a member is a terminal without an agent.
 func (m *member) terminal() bool { return m.ref == builtinTerminal }
 
 var restorePolicies = []string{"resume_if_possible", "relaunch_fresh", "checkpoint_only"}

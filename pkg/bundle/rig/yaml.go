@@ -349,7 +349,7 @@ func resolve(plain string) kind {
 	return kindString
 }
 
-// isInt tells whether a number has the value want: 2.0 is 2.
+// isInt reports whether a number has the value want: 2.0 is 2.
 func (n *node) isInt(want int64) bool {
 	v, ok := wholeNumber(n.text)
 	return ok && v == want && n.kind == kindNumber

@@ -106,7 +106,7 @@ func commitBundle(t *testing.T, r *gittest.Repo, b policy.Bundle) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &side{Judge: &Judge{Repo: repo, Temp: t.TempDir()}, ctx: t.Context(), tip: c}
+	s := &side{Judge: &Judge{Repo: repo, Temp: t.TempDir()}, ctx: t.Context(), tip: c, r: rules.Range{Policy: policy.Default()}}
 	var f builder = &rigBuilder{side: s, b: b}
 	if b.Format == "agent" {
 		f = &agentBuilder{side: s, b: b}

@@ -17,7 +17,7 @@ step() { printf '\n== %s\n' "$*"; }
 make_release() { # directory, umask
   git clone -q . "$1"
   [ -z "${QUICK:-}" ] || sed -i -e 's/goos: \[.*/goos: [linux]/' -e 's/goarch: \[.*/goarch: [amd64]/' "$1/.goreleaser.yaml"
-  (umask "$2" && cd "$1" && GOFLAGS=-mod=readonly $goreleaser release --snapshot --clean --skip=publish --parallelism 1 >"$1.log" 2>&1) || { tail -40 "$1.log"; exit 1; }
+  (umask "$2" && cd "$1" && GOFLAGS=-mod=readonly $goreleaser release --snapshot --clean --skip=publish --parallelism 1 --timeout 3h >"$1.log" 2>&1) || { tail -40 "$1.log"; exit 1; }
 }
 
 step "two releases of $RIGWARD_VERSION"

@@ -222,19 +222,19 @@ func (r *run) again(w *work, path, blob string) (*posted, error) {
 	r.kept = fmt.Sprintf("the commit %s of %s is kept and not pushed; push it with `%s`", short(p.commit), p.path, pushHint(t))
 	r.atEnd(func() error { return w.endJournal(j, p) })
 	p.pushed = false
-	return p, r.pushKeyed(w, j, p)
+	return p, (&delivery{run: r, w: w, j: j, p: p}).pushKeyed()
 }
 
 // pushKeyed pushes a message. Where it got another name on top of what others
 // pushed, the record of its key follows.
-func (r *run) pushKeyed(w *work, j *journal, p *posted) error {
-	before := p.path
-	if err := r.push(w, j, p); err != nil || p.path == before {
+func (r *delivery) pushKeyed() error {
+	before := r.p.path
+	if err := r.push(); err != nil || r.p.path == before {
 		return err
 	}
-	moved := *j
-	moved.Path = p.path
-	return w.keepKey(&moved)
+	moved := *r.j
+	moved.Path = r.p.path
+	return r.w.keepKey(&moved)
 }
 
 // told prints a message that is out, or why it is not.

@@ -35,7 +35,8 @@ const (
 // push sends the new commit to its target. If others were faster it puts the
 // unpushed commits on top of theirs and tries again. The commit stays whatever
 // happens.
-func (r *run) push(w *work, j *journal, p *posted) error {
+func (r *delivery) push() error {
+	w, p := r.w, r.p
 	t := p.target
 	if t.remote == "" {
 		return r.unsent(p, codePush, "there is no remote to push to").
@@ -54,7 +55,7 @@ func (r *run) push(w *work, j *journal, p *posted) error {
 		case accepted:
 			p.pushed = true
 			r.kept = fmt.Sprintf("the commit %s of %s is pushed", short(p.commit), p.path)
-			return r.follow(w, j, p)
+			return r.follow()
 		case denied:
 			return r.unsent(p, codePush, "the push was refused: "+why)
 		case unreached:
@@ -70,7 +71,7 @@ func (r *run) push(w *work, j *journal, p *posted) error {
 			return context.Cause(r.ctx)
 		}
 		p.retries++
-		if err := r.reparent(w, j, p); err != nil {
+		if err := r.reparent(); err != nil {
 			if r.ctx.Err() != nil {
 				return err
 			}

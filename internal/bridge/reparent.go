@@ -46,7 +46,8 @@ type unpushed struct {
 // top of it: the same envelope bytes, the same author, the next free name if
 // the path was taken. Nothing of the branch moves yet: that is follow, after
 // the push. On return p names the new commit.
-func (r *run) reparent(w *work, j *journal, p *posted) error {
+func (r *delivery) reparent() error {
+	w, j, p := r.w, r.j, r.p
 	ctx, t := r.ctx, p.target
 	head, err := w.ref(t.branch)
 	if err != nil {
@@ -139,7 +140,7 @@ func (r *run) reparent(w *work, j *journal, p *posted) error {
 		return err
 	}
 	if p.pushed {
-		return r.follow(w, j, p) // an earlier push had arrived after all
+		return r.follow() // an earlier push had arrived after all
 	}
 	return nil
 }
@@ -414,7 +415,8 @@ const (
 
 // follow moves the branch, the index and the work tree to the commits that
 // were pushed, keeping local changes. A branch that is there already stays.
-func (r *run) follow(w *work, j *journal, p *posted) error {
+func (r *delivery) follow() error {
+	w, j, p := r.w, r.j, r.p
 	if j.Tip == "" {
 		return nil
 	}

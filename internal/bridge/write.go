@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/rigward/rigward/internal/files"
@@ -50,6 +49,16 @@ type posted struct {
 	notes   []finding.Finding // warnings
 
 	repeated bool // an earlier run sent it
+}
+
+// A delivery is a message on its way: what is written and committed, by which
+// clone, and the record by which the next run completes it.
+type delivery struct {
+	*run
+	w *work
+	j *journal
+	d draft // the zero value once the commit is made
+	p *posted
 }
 
 // A crossing is an envelope that came in between in the same thread.
@@ -148,7 +157,8 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 	j := &journal{Version: 1, Started: r.env.Now(), Key: d.key, Root: w.root, Path: p.path, Blob: w.blobID(p.data),
 		Branch: t.branch, Tracking: t.tracking, Before: before, Scaffold: d.scaffold != nil, Opens: d.opens, Moved: moved,
 		Client: r.client, Typed: r.typed()}
-	if err := r.commit(w, j, d, p); err != nil {
+	x := &delivery{r, w, j, d, p}
+	if err := x.commit(); err != nil {
 		return nil, err
 	}
 	if err := w.keepKey(j); err != nil {
@@ -163,7 +173,7 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 		r.kept = fmt.Sprintf("the commit %s of %s is kept", short(p.commit), p.path)
 		return p, nil
 	}
-	return p, r.pushKeyed(w, j, p)
+	return p, x.pushKeyed()
 }
 
 // resumable is how long a run that was cut off after its commit is completed
@@ -187,7 +197,7 @@ func (r *run) resume(w *work, j *journal, t target) (*posted, error) {
 	if r.opts.Has("--no-push") {
 		return p, nil
 	}
-	return p, r.pushKeyed(w, j, p)
+	return p, (&delivery{run: r, w: w, j: j, p: p}).pushKeyed()
 }
 
 // refuseInvalid judges a rendered message by all rules that need no history.
@@ -206,12 +216,6 @@ func (r *run) refuseInvalid(w *work, path string, data []byte) (*envelope.Envelo
 	return e, fs, nil
 }
 
-// splitPath takes an envelope path apart.
-func splitPath(path string) (thread, file string) {
-	thread, file, _ = strings.Cut(path, "/")
-	return thread, file
-}
-
 // blobID is the id that git gives to a blob of these bytes.
 func (w *work) blobID(data []byte) string {
 	h := sha1.New()
@@ -223,10 +227,6 @@ func (w *work) blobID(data []byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// A lookup is a hint that leads to what was meant: a command, and what an agent
-// calls instead.
-type lookup struct{ cli, tool string }
-
 var (
 	listing = lookup{"rig-bridge status", "status with all names the threads"}
 	syncing = lookup{"rig-bridge sync --auto", "wait fetches and takes what the others sent"}
@@ -235,173 +235,10 @@ var (
 // errNoThread is the cause where a thread is not there.
 var errNoThread = errors.New("there is no such thread")
 
-// threadDir refuses a thread whose id is not valid or that is not a real
-// directory in the root, and a repository that keeps its threads elsewhere. One
-// that a sparse checkout leaves out is there for those who only read.
-// where tells who names a thread that is not there how to go on.
-func (w *work) threadDir(ctx context.Context, thread string, where lookup, writes bool) error {
-	if err := checkThread(thread); err != nil {
-		return err
-	}
-	if err := w.threadsOnTop(); err != nil {
-		return err
-	}
-	info, err := os.Lstat(filepath.Join(w.root, thread))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		left, lerr := w.leftOut(ctx, thread)
-		switch {
-		case lerr != nil:
-			return lerr
-		case len(left) == 0:
-			return fail(codeThread, "the thread %s does not exist", quote(thread)).withHint("%s", where.cli).orTool("%s", where.tool).because(errNoThread)
-		case writes:
-			return fail(codeThread, "the thread %s lies outside of the sparse checkout", quote(thread)).withHint("git sparse-checkout add %s", thread)
-		}
-		return nil
-	case err != nil:
-		return cannotRead(filepath.Join(w.root, thread), err)
-	case info.Mode()&fs.ModeSymlink != 0:
-		return fail(codeThread, "the thread %s is a symbolic link; links are not followed", quote(thread)).withHint("rm %s && mkdir %s", thread, thread)
-	case !info.IsDir():
-		return fail(codeThread, "the thread %s is not a directory", quote(thread))
-	}
-	return nil
-}
-
-// checkThread judges a thread id as typed.
-func checkThread(thread string) error {
-	if !envelope.ValidThreadID(thread) {
-		return fail(codeThread, "the thread id %s is not valid: at least two of a-z, 0-9 and hyphens, no hyphen at an end", quote(thread))
-	}
-	if why := portable.Check(thread); why != "" {
-		f := fail(codeThread, "the thread id %s is not portable: %s", quote(thread), why)
-		if other := thread + "-thread"; envelope.ValidThreadID(other) && portable.Check(other) == "" {
-			f.withHint("rig-bridge new %s", other).orTool("%s", other)
-		}
-		return f
-	}
-	if !isThreadName(thread) {
-		return fail(codeThread, "the thread id %s is never a thread", quote(thread))
-	}
-	return nil
-}
-
-// treeFiles lists the names and blob ids of the entries of one directory in
-// the root of a commit's tree.
-func (w *work) treeFiles(commit, dir string) (map[string]string, error) {
-	out := map[string]string{}
-	if commit == "" {
-		return out, nil
-	}
-	c, err := w.repo.Commit(commit)
-	if err != nil {
-		return nil, gitProblem(err)
-	}
-	e, ok, err := w.repo.EntryAt(c.Tree, dir)
-	if err != nil {
-		return nil, gitProblem(err)
-	}
-	if !ok {
-		return out, nil
-	}
-	if e.Mode != gitrepo.ModeTree {
-		return nil, fail(codeThread, "the thread %s is not a directory in commit %s", quote(dir), short(commit))
-	}
-	sub, err := w.repo.Tree(e.ID)
-	if err != nil {
-		return nil, gitProblem(err)
-	}
-	for e := range sub.Entries() {
-		out[e.Name] = e.ID
-	}
-	return out, nil
-}
-
-// taken collects the names that exist in a thread, folded: in the work tree,
-// the index, HEAD and the upstream. index is the tree that the index says it is,
-// "" if it does not.
-func (w *work) taken(ctx context.Context, t target, head, thread string) (taken map[string]bool, index string, err error) {
-	taken = map[string]bool{}
-	entries, err := os.ReadDir(filepath.Join(w.root, thread))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it is opened
-		return nil, "", cannotRead(filepath.Join(w.root, thread), err)
-	}
-	for _, e := range entries {
-		taken[portable.Fold(e.Name())] = true
-	}
-	upstream, err := w.ref(t.tracking)
-	if err != nil {
-		return nil, "", err
-	}
-	for _, commit := range []string{head, upstream} {
-		names, err := w.treeFiles(commit, thread)
-		if err != nil {
-			return nil, "", err
-		}
-		for name := range names {
-			taken[portable.Fold(name)] = true
-		}
-		if head == upstream {
-			break
-		}
-	}
-	dir := []byte(thread + "/")
-	paths, index, err := w.repo.IndexPaths(ctx, func(path []byte) bool { return bytes.HasPrefix(path, dir) })
-	if err != nil {
-		return nil, "", gitProblem(err)
-	}
-	for _, path := range paths {
-		name, _, _ := strings.Cut(path[len(dir):], "/")
-		taken[portable.Fold(name)] = true
-	}
-	return taken, index, nil
-}
-
-// indexIsHead tells, from the tree that the index says it is, that it holds what
-// HEAD does, and that no merge or the like waits to be committed. No is not
-// certain.
-func (w *work) indexIsHead(index, head string) (bool, error) {
-	if index == "" || head == "" || w.waits() {
-		return false, nil
-	}
-	tree, err := w.tree(head)
-	return tree == index, err
-}
-
-// firstFree returns TYPE.md, TYPE-2.md, TYPE-3.md …, the first that is free.
-func firstFree(taken map[string]bool, typ string) string {
-	name := typ + ".md"
-	for n := 2; taken[portable.Fold(name)]; n++ {
-		name = fmt.Sprintf("%s-%d.md", typ, n)
-	}
-	return name
-}
-
-// storesAsIs asks git, and refuses a path for which its attributes would store other
-// bytes than ours.
-func (w *work) storesAsIs(ctx context.Context, path string, data []byte) error {
-	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"hash-object", "--stdin", "--path=" + path}, Stdin: data, Timeout: localTime})
-	if err != nil {
-		return err
-	}
-	if res.Code != 0 {
-		return gitFailed("git hash-object", res)
-	}
-	// hash-object takes what cannot be encoded as it is, and says so; git commit
-	// fails then.
-	if strings.TrimSpace(string(res.Stdout)) != w.blobID(data) || bytes.Contains(res.Stderr, []byte("error: ")) {
-		return fail(codeRefused, "a git filter or attribute would change the bytes of %s", quote(path)).
-			withHint("echo '%s/*.md -text -filter -ident -working-tree-encoding' >> .gitattributes", firstOf(path))
-	}
-	return nil
-}
-
-func firstOf(path string) string { thread, _ := splitPath(path); return thread }
-
 // commit writes the file and commits exactly that path. If anything fails
 // before the commit exists, file, index and HEAD are as before.
-func (r *run) commit(w *work, j *journal, d draft, p *posted) error {
+func (r *delivery) commit() error {
+	w, j, d, p := r.w, r.j, r.d, r.p
 	if d.scaffold != nil {
 		if err := files.Swap(filepath.Join(w.repo.CommonDir(), scaffoldFile), d.scaffold, 0o644); err != nil {
 			return cannotWrite(scaffoldFile, err)
@@ -410,7 +247,7 @@ func (r *run) commit(w *work, j *journal, d draft, p *posted) error {
 	if err := w.writeJournal(j); err != nil {
 		return err
 	}
-	commit, err := r.writeAndCommit(w, j, d, p)
+	commit, err := r.writeAndCommit()
 	if err == nil {
 		j.Commit, p.commit = commit, commit
 		return w.writeJournal(j)
@@ -489,7 +326,8 @@ func (w *work) uncommit(ctx context.Context, j *journal) error {
 	return err
 }
 
-func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, error) {
+func (r *delivery) writeAndCommit() (string, error) {
+	w, j, d, p := r.w, r.j, r.d, r.p
 	file := filepath.Join(w.root, filepath.FromSlash(j.Path))
 	if d.opens {
 		if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -514,7 +352,7 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 	go w.repo.ReadAhead(r.ctx, slices.Collect(maps.Values(said)))
 	// What is stored is compared with our bytes, so git need not fear for them.
 	safe := []string{"-c", "core.safecrlf=false"}
-	which, err := r.stage(w, j, d, p, safe)
+	which, err := r.stage(safe)
 	if err != nil {
 		return "", err
 	}
@@ -574,7 +412,7 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 			return "", takeBack(err)
 		}
 	}
-	if err := r.judgeOwn(w, j, p, commit); err != nil {
+	if err := r.judgeOwn(commit); err != nil {
 		return commit, err
 	}
 	f, err := w.unsigned(j.Before, c2, p)
@@ -585,7 +423,8 @@ func (r *run) writeAndCommit(w *work, j *journal, d draft, p *posted) (string, e
 }
 
 // stage puts our path into the index, and returns what makes git commit nothing else.
-func (r *run) stage(w *work, j *journal, d draft, p *posted, safe []string) (which []string, err error) {
+func (r *delivery) stage(safe []string) (which []string, err error) {
+	w, j, d, p := r.w, r.j, r.d, r.p
 	plain, err := w.unconverted(firstOf(j.Path), p.data)
 	if err != nil || plain && d.alone && w.repo.Stage(j.Path, p.data) {
 		return nil, err
@@ -667,14 +506,19 @@ func (w *work) encoding(name string) ([]string, error) {
 }
 
 // judgeOwn judges the new commit as the gates will.
-func (r *run) judgeOwn(w *work, j *journal, p *posted, commit string) error {
+func (r *delivery) judgeOwn(commit string) error {
+	w, j, p := r.w, r.j, r.p
 	fs, err := w.judgeRange(r.ctx, p.target, j.Before, commit, j.Before, true, false)
 	switch {
 	case err != nil:
 		return takeBack(err)
 	case finding.Worst(fs) == finding.Error:
+		c, err := w.repo.Commit(commit)
+		if err != nil {
+			return takeBack(gitProblem(err))
+		}
 		f := invalid(fs)
-		f.hint = anew(f, p.target.remote)
+		f.hint = anew(f, isSigned(c), p.target.remote)
 		return takeBack(f)
 	}
 	p.notes = fs // the content's warnings are among them
@@ -683,24 +527,21 @@ func (r *run) judgeOwn(w *work, j *journal, p *posted, commit string) error {
 
 // anew is the hint of a failure whose commit is taken back. The gates' own hints
 // change the commit that was judged, which is another one then.
-func anew(f *failure, remote string) string {
-	rule := ""
-	for _, x := range f.findings {
-		if x.Severity == finding.Error {
-			rule = x.Rule
-			break
-		}
+func anew(f *failure, signed bool, remote string) string {
+	first := slices.IndexFunc(f.findings, func(x finding.Finding) bool { return x.Severity == finding.Error })
+	if first < 0 {
+		return f.hint
 	}
-	switch {
-	case rule == "commit-signed" && strings.HasPrefix(f.message, "unsigned"):
+	switch x := f.findings[first]; {
+	case x.Rule == "commit-signed" && !signed:
 		return "git config gpg.format ssh && git config commit.gpgsign true, then send it again"
-	case rule == "commit-signed":
+	case x.Rule == "commit-signed":
 		return "git config user.signingkey <a key that the signers file lists>, then send it again"
-	case rule == "signer-identity":
+	case x.Rule == "signer-identity":
 		return "git config user.email <an address that the signers file lists for the key>, then send it again"
-	case rule == "quorum":
+	case x.Rule == "quorum":
 		return "git switch -c proposal && git push -u " + finding.Word(cmp.Or(remote, "origin")) + " proposal, then relay it there, where others approve of it"
-	case strings.Contains(f.hint, "git rebase") || strings.Contains(f.hint, "amend"):
+	case x.Rule == "append-only", x.Rule == "fast-forward", x.Rule == "commit-clock", x.Path == "" && (x.Rule == "hidden-text" || x.Rule == "secret"):
 		return ""
 	}
 	return f.hint
@@ -723,118 +564,11 @@ func foreign(format string, a ...any) error {
 	return f.withHint("let the hook leave the index alone: a message is committed by itself, as it is")
 }
 
-// foreignIdentity returns the variables that our commits are made without. What
-// a surrounding git command has set for its own commit is somebody else's, and
-// another time's; it counts only where it is asked for, and never for a relay.
-func (r *run) foreignIdentity(relay bool) []string {
-	if !relay && r.opts.Has("--author-from-env") {
-		return nil
-	}
-	return identityVariables
-}
-
-// ownIdentity refuses to commit as nobody: without a configured name or address
-// git makes one up of the account's and the machine's names (git-commit, "COMMIT
-// INFORMATION").
-func (r *run) ownIdentity(w *work) error {
-	if r.opts.Has("--author-from-env") {
-		return nil
-	}
-	missing, err := w.unnamed()
-	if err != nil || len(missing) == 0 {
-		return err
-	}
-	set, commands := " is not set", []string{}
-	if len(missing) > 1 {
-		set = " are not set"
-	}
-	var keys []string
-	fromEnv := true
-	for _, what := range missing {
-		keys = append(keys, "user."+what)
-		commands = append(commands, nameCommand(what))
-		_, given := r.env.Getenv("GIT_AUTHOR_" + strings.ToUpper(what))
-		fromEnv = fromEnv && given
-	}
-	f := fail(codeRefused, "%s%s; a message is committed in somebody's name", strings.Join(keys, " and "), set).
-		withHint("%s", strings.Join(commands, " && "))
-	if fromEnv && !r.env.Tool {
-		f.hint += ", or --author-from-env, which takes what GIT_AUTHOR_* and GIT_COMMITTER_* say"
-	}
-	return f
-}
-
-// nameCommand sets a part of the identity by which git commits.
-func nameCommand(what string) string {
-	value := map[string]string{"name": "name", "email": "address"}[what]
-	hint := fmt.Sprintf("git config user.%s <%s>", what, value)
-	return hint
-}
-
-// unnamed returns what of the identity is not configured: name, email.
-func (w *work) unnamed() (missing []string, err error) {
-	for _, what := range []string{"name", "email"} {
-		for _, who := range []string{"author", "committer"} {
-			v, err := w.config("user." + what)
-			if err == nil && strings.TrimSpace(v) == "" {
-				v, err = w.config(who + "." + what)
-			}
-			if err != nil {
-				return nil, err
-			}
-			if strings.TrimSpace(v) == "" {
-				missing = append(missing, what)
-				break
-			}
-		}
-	}
-	return missing, nil
-}
-
 // identityVariables are the variables that override the configured identity and
 // the clock (git, "Git Commits" of ENVIRONMENT VARIABLES).
 var identityVariables = []string{
 	"GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE",
 	"GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL", "GIT_COMMITTER_DATE", "EMAIL",
-}
-
-// createFile makes a new file that is complete as soon as it is visible, and
-// never replaces one.
-func (w *work) createFile(file string, data []byte) error {
-	tmp := filepath.Join(w.repo.CommonDir(), "rig-bridge.new")
-	if err := os.WriteFile(tmp, data, 0o644); err != nil {
-		os.Remove(tmp)
-		return cannotWrite(tmp, err)
-	}
-	defer os.Remove(tmp)
-	if err := os.Chmod(tmp, 0o644); err != nil {
-		return cannotWrite(tmp, err)
-	}
-	err := os.Link(tmp, file)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, fs.ErrExist):
-		return fail(codeExists, "%s exists already", quote(file))
-	}
-	// No hard links here, or another file system.
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return fail(codeExists, "%s exists already", quote(file))
-	}
-	if err == nil {
-		_, err = f.Write(data)
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
-			os.Remove(file)
-		}
-	}
-	if err != nil {
-		return cannotWrite(file, err)
-	}
-	return nil
 }
 
 // short is the abbreviation of a commit id in text.

@@ -165,9 +165,11 @@ func TestAgents(t *testing.T) {
 				to := rigs[(i+1+k.random.IntN(agents-1))%agents]
 				_, err := k.call("send", dict{"type": "STATE", "thread": "t-talk", "to": []string{to}, "body": fmt.Sprintf("token %s-%d to %s", rig, n, to), "key": fmt.Sprint(n)})
 				if err == nil {
-					var o dict
-					if o, err = k.call("wait", dict{"seconds": 0.3}); err == nil {
+					// What a busy machine does not fetch in that time the next call shows.
+					if o, werr := k.call("wait", dict{"seconds": 0.3}); werr == nil {
 						err = k.see(o)
+					} else if !strings.Contains(werr.Error(), "nothing could be fetched in time") {
+						err = werr
 					}
 				}
 				if err != nil {
@@ -186,7 +188,7 @@ func TestAgents(t *testing.T) {
 	// At rest each agent takes what there is.
 	for _, k := range talkers {
 		k.kill = false
-		if _, err := k.call("wait", dict{"seconds": 3, "after": k.after}); err != nil {
+		if _, err := k.call("wait", dict{"seconds": 30, "after": k.after}); err != nil {
 			t.Error(err)
 		}
 		w.git(k.rig, "pull", "-q", "--ff-only")

@@ -15,8 +15,10 @@ import (
 
 // Bounds of a push that others were faster than (docs/spec/client.md#sending).
 const (
-	pushTries    = 5
-	pushFor      = 30 * time.Second
+	pushFor = 30 * time.Second // after which it is not tried again
+	// pushPause is the longest pause before the next try. It does not grow: who has
+	// lost often must not be slower than who comes new.
+	pushPause    = 400 * time.Millisecond
 	networkTime  = 2 * time.Minute // of one push or fetch
 	relayPushAge = 9 * time.Minute // the relay-clock rule allows ten
 )
@@ -61,12 +63,11 @@ func (r *delivery) push() error {
 		case unreached:
 			return r.unsent(p, codeRuntime, "git push failed: "+why)
 		}
-		if p.retries == pushTries || r.env.Now().Sub(start) > pushFor {
+		if r.env.Now().Sub(start) > pushFor {
 			return r.unsent(p, codePush, fmt.Sprintf("others were faster %d times: %s", p.retries+1, why))
 		}
-		most := min(200*time.Millisecond<<p.retries, 2*time.Second)
 		select {
-		case <-time.After(most/2 + rand.N(most)/2):
+		case <-time.After(rand.N(pushPause)):
 		case <-r.ctx.Done():
 			return context.Cause(r.ctx)
 		}

@@ -27,6 +27,13 @@ mkdir -p "$scratch/a/much/deeper"
 make_release "$scratch/a/much/deeper/two" 077
 one=$scratch/one/dist two=$scratch/a/much/deeper/two/dist
 diff "$one/SHA256SUMS" "$two/SHA256SUMS"
+# What is published as a bare program lies in the directory of its build until then.
+for dir in "$one"/rig-action_*/; do
+  target=$(basename "$dir") && target=${target#rig-action_} # linux_amd64_v1
+  for program in "$dir"rig-action*; do
+    ln "$program" "$one/rig-action_${RIGWARD_VERSION}_${target%_v*}${program#"${dir}rig-action"}"
+  done
+done
 (cd "$one" && sha256sum -c --quiet SHA256SUMS && wc -l SHA256SUMS)
 
 step "the digests that the action has"

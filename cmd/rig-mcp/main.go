@@ -79,7 +79,7 @@ func run(ctx context.Context) int {
 	self, _ := os.Executable()
 	environ := os.Environ()
 	s := &server{env: bridge.Env{
-		Environ: environ, Dir: dir, Self: self, Tool: true, Now: time.Now, Rand: rand.Reader,
+		Environ: environ, Dir: dir, Self: self, Tool: true, Memory: &bridge.Memory{}, Now: time.Now, Rand: rand.Reader,
 		Control: func(ctx context.Context, dir string, args []string) (stdout, stderr []byte, code int, err error) {
 			return handover.Run(ctx, handover.Control, self, "rig-bridge", dir, args, environ)
 		},

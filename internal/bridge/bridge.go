@@ -67,6 +67,8 @@ type Env struct {
 	// rig-control for others, and returns its exit code if it does not take this
 	// process's place.
 	HandOver func(args []string) (code int, err error)
+	// Memory is what earlier runs of this process have read. Nil: nothing.
+	Memory *Memory
 	// Second is closed by a second signal: the running child is killed at
 	// once.
 	Second <-chan struct{}
@@ -137,6 +139,9 @@ func Main(ctx context.Context, env Env) int {
 	if cmd == nil {
 		fmt.Fprintf(env.Stderr, "rig-bridge: unknown command %s\nhint: rig-bridge --help\n", quote(word))
 		return 1
+	}
+	if env.Memory == nil {
+		env.Memory = &Memory{once: true}
 	}
 	r := &run{env: &env, ctx: ctx, cmd: cmd, writes: actions[cmd.Name].writes}
 	opts, help, err := parseArgs(cmd, env.Args[1:])

@@ -157,7 +157,7 @@ func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted stri
 			r.Old = bases[0]
 		}
 	}
-	j := &rules.Judge{Repo: w.repo, Gate: rules.PrePush, Nonces: &history.Index{
+	j := &rules.Judge{Repo: w.repo, Gate: rules.PrePush, Memory: &w.memory.said, Nonces: &history.Index{
 		// The hooks' own index is read where there is one, and not written.
 		Repo: w.repo, Dir: filepath.Join(w.repo.CommonDir(), "rigward"), Envelope: p.Candidate,
 	}}

@@ -433,7 +433,9 @@ func (w *work) glances(names, ids []string) (out []*glance, parsed <-chan struct
 			f := file{thread: thread, name: e.name}
 			switch e.mode {
 			case "100644", "100755", "100664":
-				blobs, f.blob = append(blobs, e.id), true
+				if f.m = w.memory.message(names[thread], e.name, e.id); f.m == nil {
+					blobs, f.blob = append(blobs, e.id), true
+				}
 			case "120000":
 				f.m = unreadable(names[thread], e.name, notRegular(os.ModeSymlink))
 			default:
@@ -460,7 +462,9 @@ func (w *work) glances(names, ids []string) (out []*glance, parsed <-chan struct
 			defer close(done)
 			rules.Parallel(len(part), func(i int) {
 				f := part[i]
-				f.m = blobMessage(names[f.thread], f.name, f.o)
+				if f.m = blobMessage(names[f.thread], f.name, f.o); f.o.Err == nil {
+					w.memory.keep(f.m)
+				}
 				f.o = gitrepo.Object{}
 			})
 			for _, f := range part {

@@ -59,7 +59,7 @@ func runValidate(r *run) error {
 	case err == nil:
 		defer repo.Close()
 		if v.root = repo.WorkTree(); v.root != "" {
-			v.work = &work{root: v.root, repo: repo}
+			v.work = &work{root: v.root, repo: repo, memory: r.env.Memory}
 			if v.book, err = r.book(v.work, 0); err != nil {
 				return err
 			}

@@ -50,7 +50,7 @@ func (r *run) bookOfTheirs(w *work, theirs string) (*verdict.Book, error) {
 func (r *run) bookOf(w *work, view verdict.View, max int) (*verdict.Book, error) {
 	b, err := verdict.Open(r.ctx, verdict.Options{
 		Repo: w.repo, Loader: w.loader(), Dir: filepath.Join(w.repo.CommonDir(), "rigward"), Secret: r.secret(),
-		ReadOnly: r.opts.Has("--check"), Max: max, Now: r.env.Now(),
+		ReadOnly: r.opts.Has("--check"), Max: max, Now: r.env.Now(), Memory: &w.memory.said,
 	}, view)
 	if err != nil {
 		return nil, gitProblem(err)

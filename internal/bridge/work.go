@@ -21,6 +21,7 @@ type work struct {
 	root   string // top of the work tree
 	repo   *gitrepo.Repo
 	runner *gitrepo.Runner
+	memory *Memory
 	held   *os.File    // the clone's lock while this run has it, else nil
 	killed atomic.Bool // a git of this run was killed, and may have left its locks
 }
@@ -45,7 +46,7 @@ func (r *run) open() (*work, error) {
 		go repo.Config("user.name")
 	}
 	runner := &gitrepo.Runner{Env: gitrepo.Env{Environ: absolute(repo.Env().Environ, r.env.Dir), Dir: r.root}, Now: r.env.Second}
-	return &work{root: r.root, repo: repo, runner: runner}, nil
+	return &work{root: r.root, repo: repo, runner: runner, memory: r.env.Memory}, nil
 }
 
 // repository opens the one that holds this clone's configuration. A hook of
@@ -116,7 +117,7 @@ func (w *work) steady(ctx context.Context) (*work, error) {
 	if err != nil {
 		return nil, gitProblem(err)
 	}
-	return &work{root: w.root, repo: repo, runner: &gitrepo.Runner{Env: w.runner.Env}, held: w.held}, nil
+	return &work{root: w.root, repo: repo, runner: &gitrepo.Runner{Env: w.runner.Env}, memory: w.memory, held: w.held}, nil
 }
 
 // gitProblem is the failure for an error of gitrepo: git could not answer.

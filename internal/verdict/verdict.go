@@ -79,6 +79,7 @@ type Options struct {
 	Secret []byte // the user's own; without it nothing is kept
 	Max    int    // how many commits may be judged now, 0 for all
 	Now    time.Time
+	Memory *rules.Memory // of what was read before; nil: none
 	// ReadOnly says that nothing may be written: what was kept is read.
 	ReadOnly bool
 }
@@ -302,7 +303,7 @@ func (b *Book) beyond(ctx context.Context) error {
 }
 
 func (b *Book) judge() *rules.Judge {
-	return &rules.Judge{Repo: b.o.Repo, Gate: rules.Check, Now: b.o.Now, Used: b.used}
+	return &rules.Judge{Repo: b.o.Repo, Gate: rules.Check, Now: b.o.Now, Memory: b.o.Memory, Used: b.used}
 }
 
 // few finds out whether a range is small enough to be judged now.

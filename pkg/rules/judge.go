@@ -51,6 +51,7 @@ type Judge struct {
 	Gate   Gate
 	Now    time.Time      // of receipt at a server; zero where no clock counts
 	Nonces *history.Index // finds older envelopes by nonce; nil: only those of the range
+	Memory *Memory        // of what was read before; nil: none
 
 	// OfTheTime, if set, reads policy and trust: each commit is then judged by
 	// those that were accepted before it came, not by those of the range. See

@@ -105,36 +105,30 @@ func (t *thread) withHash(hash oid) iter.Seq[*fact] {
 	}
 }
 
-// put makes an accepted envelope known to its thread, with what it says; env is
-// nil if that cannot be parsed.
-func (ps *pass) put(t *thread, f *fact, env *envelope.Envelope) {
+// put makes an accepted envelope known to its thread, with what it says.
+func (ps *pass) put(t *thread, f *fact, s said) {
 	t.is = true
-	if env == nil {
+	if !s.parsed {
 		t.put(f)
 		return
 	}
 	if ps.senders == nil {
 		ps.senders = map[string]string{}
 	}
-	from, known := ps.senders[env.From]
+	from, known := ps.senders[s.from]
 	if !known {
-		from = strings.Clone(env.From)
+		from = strings.Clone(s.from)
 		ps.senders[from] = from
 	}
-	f.from, f.hash, f.reply = from, hashOf(env.Hash), hashOf(env.InReplyTo)
-	f.valid = env.Valid()
-	// What claims to be a relay and is not one neither freezes nor thaws.
-	f.relay = strings.HasSuffix(f.from, envelope.RelaySuffix) && slices.ContainsFunc(envelope.AttestationFields(), env.Has)
-	if f.valid && f.relay && env.Type == "ACK" && envelope.StatusClass(env.Status) == "pending" && env.AttestedAt != "" {
-		if at, _, err := envelope.ParseTime(env.AttestedAt); err == nil {
-			f.freezes = true
-			f.detail().attested = at
-		}
+	f.from, f.hash, f.reply = from, s.hash, s.reply
+	f.valid, f.relay, f.freezes = s.valid, s.relay, s.freezes
+	if f.freezes {
+		f.detail().attested = s.attested
 	}
-	if len(env.References) > 0 {
-		f.detail().refs = env.References
+	if len(s.refs) > 0 {
+		f.detail().refs = s.refs
 	}
-	if f.valid && env.Type == "RESOLUTION" {
+	if s.closes {
 		t.closed = append(t.closed, f)
 	}
 	t.put(f)
@@ -226,28 +220,37 @@ func (ps *pass) noteMistaken(p *policy.Policy, t *thread, dir string) error {
 	return nil
 }
 
-// putBefore reads files from before the range and makes the envelopes among them
-// known to their thread.
+// putBefore reads files from before the range, as far as they are not remembered, and
+// makes the envelopes among them known to their thread, in the order of the files.
 func (ps *pass) putBefore(p *policy.Policy, t *thread, was files) error {
-	put := func(id string, head []byte, env *envelope.Envelope) {
+	put := func(id string, s said) {
 		for _, path := range sortedKeys(was.at[id]) {
-			if p.Accepted(path, gitrepo.ModeFile, head) {
-				ps.put(t, &fact{path: path, blob: oidOf(id), commit: -1, more: &details{bounds: was.at[id][path]}}, env)
+			ps.put(t, &fact{path: path, blob: oidOf(id), commit: -1, more: &details{bounds: was.at[id][path]}}, s)
+		}
+	}
+	kept, unread := ps.Memory.recall(p, was.ids)
+	next := 0
+	upTo := func(id string) { // puts what is remembered and stands before a file
+		for ; next < len(was.ids) && was.ids[next] != id; next++ {
+			if s, ok := kept[was.ids[next]]; ok {
+				put(was.ids[next], s)
 			}
 		}
 	}
 	var objs []gitrepo.Object
 	bytes := 0
 	flush := func() {
-		envs := make([]*envelope.Envelope, len(objs))
-		Parallel(len(objs), func(i int) { envs[i] = p.ParseAccepted(objs[i].Data) })
+		says := make([]said, len(objs))
+		Parallel(len(objs), func(i int) { says[i] = sayingOf(p.ParseAccepted(objs[i].Data)) })
 		for i, o := range objs {
-			put(o.ID, o.Data, envs[i])
+			upTo(o.ID)
+			put(o.ID, says[i])
 		}
+		ps.Memory.keep(p, objs, says)
 		objs, bytes = objs[:0], 0
 	}
 	var large []string
-	err := ps.Repo.Objects(was.ids, p.MaxFile, func(o gitrepo.Object) error {
+	err := ps.Repo.Objects(unread, p.MaxFile, func(o gitrepo.Object) error {
 		switch {
 		case errors.Is(o.Err, gitrepo.ErrTooLarge):
 			large = append(large, o.ID)
@@ -267,7 +270,12 @@ func (ps *pass) putBefore(p *policy.Policy, t *thread, was files) error {
 		return err
 	}
 	flush()
-	return ps.large(p, large, put)
+	upTo("")
+	return ps.large(p, large, func(id string, head []byte, env *envelope.Envelope) {
+		if envelope.HasFence(head) {
+			put(id, sayingOf(env))
+		}
+	})
 }
 
 // note makes a path known to the thread.
@@ -421,7 +429,7 @@ func (ps *pass) remember(c *commit) error {
 			return err
 		}
 		if e.fenced && e.mode.IsFile() {
-			ps.put(t, &fact{path: e.path, blob: oidOf(e.blob), commit: c.n}, e.env)
+			ps.put(t, &fact{path: e.path, blob: oidOf(e.blob), commit: c.n}, sayingOf(e.env))
 		}
 		e.env = nil
 	}

@@ -130,7 +130,7 @@ func tangled(t *testing.T, r *gittest.Repo, seed uint64, commits int) {
 }
 
 // TestPortions: what is found in a history does not depend on how much of it is
-// held at a time.
+// held at a time, nor on what an earlier judge remembers of it.
 func TestPortions(t *testing.T) {
 	told := map[string]bool{}
 	for seed := range uint64(2) {
@@ -145,8 +145,9 @@ func TestPortions(t *testing.T) {
 		w := &world{TB: t, policy: "rules: {relay-frozen: error}\n", signers: keyOp.Line("op@example.com,op-relay", "")}
 		for _, all := range []bool{true, false} {
 			var want *Judge
+			var memory *Memory
 			for _, portion := range []int{1 << 30, 7, 1} {
-				j := &Judge{Repo: repo, Gate: Check, Now: time.Unix(gittest.Epoch, 0).AddDate(0, 1, 0), portion: portion}
+				j := &Judge{Repo: repo, Gate: Check, Now: time.Unix(gittest.Epoch, 0).AddDate(0, 1, 0), portion: portion, Memory: memory}
 				g := Range{New: main, History: true, First: true, Policy: w.demands(), Trust: w.trust()}
 				if !all {
 					g.First, g.Exclude = false, []string{third}
@@ -157,7 +158,9 @@ func TestPortions(t *testing.T) {
 				}
 				finding.Sort(j.Findings)
 				if want == nil {
-					want = j
+					want, memory = j, &Memory{}
+				} else if !all && len(memory.known) == 0 {
+					t.Fatal("nothing was remembered")
 				}
 				if !slices.Equal(j.Findings, want.Findings) || j.Envelopes != want.Envelopes {
 					t.Fatalf("seed %d, all %v: portions of %d give\n%s\nexpected\n%s", seed, all, portion, lines(j.Findings),

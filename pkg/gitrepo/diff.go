@@ -143,7 +143,7 @@ func (r *Repo) pairs(level []dirPair, fn func(p dirPair, old, new *Tree) error) 
 		for ; n < len(level) && (n == 0 || bytes < levelBytes); n++ {
 			for _, id := range []ID{level[n].old, level[n].new} {
 				if id != "" {
-					bytes += sizes[id].size
+					bytes += r.weight(sizes[id])
 					w++
 				}
 			}
@@ -160,6 +160,14 @@ func (r *Repo) pairs(level []dirPair, fn func(p dirPair, old, new *Tree) error) 
 		level, want = level[n:], want[w:]
 	}
 	return nil
+}
+
+// weight is about how many bytes a tree takes once it is read.
+func (r *Repo) weight(h header) int64 {
+	if t := r.trees.get(h.id); t != nil {
+		return int64(t.size())
+	}
+	return h.size
 }
 
 // diffDir compares one directory: entries that differ become changes, and
@@ -190,6 +198,10 @@ func diffDir(old, new *Tree, p dirPair, changes *[]Change, next []dirPair) []dir
 		*changes = append(*changes, Change{Path: p.prefix + string(name), NewMode: mode, NewID: hexID(new.rawID(k))})
 	}
 	for i < iEnd && j < jEnd {
+		if n := old.together(i, new, j); n > 0 { // these are the same entries
+			i, j = i+n, j+n
+			continue
+		}
 		oldMode, oldName := old.modeName(i)
 		newMode, newName := new.modeName(j)
 		c := compareNames(oldName, oldMode == ModeTree, newName, newMode == ModeTree)
@@ -244,6 +256,9 @@ func differing(old, new *Tree) (i, iEnd, j, jEnd int) {
 			jEnd = new.Len()
 		}
 		return 0, iEnd, 0, jEnd
+	}
+	if old.other != nil || new.other != nil {
+		return 0, old.Len(), 0, new.Len()
 	}
 	pre, suf := 0, 0
 	switch {

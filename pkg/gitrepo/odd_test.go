@@ -435,6 +435,7 @@ func askingGit(ctx context.Context, env Env) (*Repo, error) {
 	}
 	r := &Repo{ctx: ctx, env: env, git: git}
 	r.knownOnce.Do(func() {})
+	r.packedOnce.Do(func() {})
 	if err := checkQuarantine(env); err != nil {
 		return nil, err
 	}
@@ -607,6 +608,15 @@ func (o *odd) compareObjects(ours, asked *Repo) {
 		}
 		if o.agree("object "+id, err, askedErr) && (typ != wantTyp || !bytes.Equal(data, wantData)) {
 			o.t.Errorf("object %s: %s %q, git says %s %q", id, typ, data, wantTyp, wantData)
+		}
+		switch tree := ours.packTrees().tree(id); {
+		case tree == nil:
+		case askedErr != nil:
+			o.tally["trees of a broken pack"]++
+		case wantTyp != "tree" || !bytes.Equal(tree.whole().raw, wantData):
+			o.t.Errorf("tree %s: %q of a pack, git says %s %q", id, tree.whole().raw, wantTyp, wantData)
+		default:
+			o.tally["trees of packs"]++
 		}
 	}
 	if plain > 0 {

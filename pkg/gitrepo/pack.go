@@ -32,10 +32,7 @@ const (
 
 // packed reads an object from the packs.
 func (s *store) packed(id []byte) (typ string, data []byte, ok bool) {
-	if !s.listed {
-		s.listed = true
-		s.list()
-	}
+	s.list()
 	for _, p := range s.packs {
 		if at, found := p.find(id); found {
 			if typ, data, ok = s.entry(p, at); ok {
@@ -46,8 +43,12 @@ func (s *store) packed(id []byte) (typ string, data []byte, ok bool) {
 	return "", nil, false
 }
 
-// list opens the packs; if there are many, none.
+// list opens the packs, once; if there are many, none.
 func (s *store) list() {
+	if s.listed {
+		return
+	}
+	s.listed = true
 	for _, dir := range s.dirs {
 		names, err := os.ReadDir(filepath.Join(dir, "pack"))
 		if err != nil {
@@ -349,51 +350,64 @@ func entryHead(b []byte) (kind int, size int64, n int, ok bool) {
 // difference: the two sizes, then copies from the base and bytes of its own
 // (gitformat-pack(5), Deltified representation). It may use room for it.
 func applyDelta(room, base, delta []byte, most int64) (data []byte, ok bool) {
-	from, delta, ok := deltaSize(delta)
-	to, delta, ok2 := deltaSize(delta)
-	if !ok || !ok2 || from != int64(len(base)) || to > most {
+	from, to, delta, ok := deltaSizes(delta)
+	if !ok || from != int64(len(base)) || to > most {
 		return nil, false
 	}
 	if data = room[:0]; int64(cap(data)) < to {
 		data = make([]byte, 0, to)
 	}
+	add := func(part []byte) bool {
+		data = append(data, part...)
+		return true
+	}
+	ok = eachDelta(delta, from, to, func(at, n int) bool { return add(base[at : at+n]) }, add)
+	return data, ok && int64(len(data)) == to
+}
+
+// eachDelta calls copy and add for the parts of a difference, behind its sizes. They
+// lie within the base and are together at most as long as the result, of which these
+// are the sizes. The first false ends it.
+func eachDelta(delta []byte, base, left int64, copy func(at, n int) bool, add func(data []byte) bool) bool {
 	for len(delta) > 0 {
 		op := delta[0]
 		delta = delta[1:]
-		part := delta
 		if op&0x80 == 0 {
 			n := int(op)
-			if n == 0 || n > len(delta) {
-				return nil, false
+			if left -= int64(n); n == 0 || n > len(delta) || left < 0 || !add(delta[:n]) {
+				return false
 			}
-			part, delta = delta[:n], delta[n:]
-		} else {
-			var arg [7]byte // four of the offset, three of the size
-			for i := range arg {
-				if op>>i&1 == 0 {
-					continue
-				}
-				if len(delta) == 0 {
-					return nil, false
-				}
-				arg[i], delta = delta[0], delta[1:]
-			}
-			at := int64(binary.LittleEndian.Uint32(arg[:4]))
-			n := int64(arg[4]) | int64(arg[5])<<8 | int64(arg[6])<<16
-			if n == 0 {
-				n = 0x10000
-			}
-			if at > int64(len(base)) || n > int64(len(base))-at {
-				return nil, false
-			}
-			part = base[at : at+n]
+			delta = delta[n:]
+			continue
 		}
-		if int64(len(data)+len(part)) > to {
-			return nil, false
+		var arg [7]byte // four of the offset, three of the size
+		for i := range arg {
+			if op>>i&1 == 0 {
+				continue
+			}
+			if len(delta) == 0 {
+				return false
+			}
+			arg[i], delta = delta[0], delta[1:]
 		}
-		data = append(data, part...)
+		at := int64(binary.LittleEndian.Uint32(arg[:4]))
+		n := int64(arg[4]) | int64(arg[5])<<8 | int64(arg[6])<<16
+		if n == 0 {
+			n = 0x10000
+		}
+		if left -= n; at > base || n > base-at || left < 0 || !copy(int(at), int(n)) {
+			return false
+		}
 	}
-	return data, int64(len(data)) == to
+	return true
+}
+
+// deltaSizes reads the sizes of the base and of the result.
+func deltaSizes(delta []byte) (from, to int64, rest []byte, ok bool) {
+	if from, rest, ok = deltaSize(delta); ok {
+		to, rest, ok = deltaSize(rest)
+	}
+	return from, to, rest, ok
 }
 
 // deltaSize reads a size: seven bits a byte, the lowest ones first.

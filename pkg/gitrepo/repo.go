@@ -26,6 +26,9 @@ type Repo struct {
 	known     map[string][]configValue // the configuration as read without git; nil: git is asked for all
 	stored    *store                   // nil: objects are read by git alone
 
+	packedOnce sync.Once
+	packed     *packTrees // trees of many commits
+
 	configOnce sync.Once
 	config     map[string][]configValue
 	configErr  error
@@ -107,6 +110,11 @@ func (r *Repo) headers(ids []ID) ([]header, error) {
 	if all {
 		return heads, nil
 	}
+	return r.otherHeaders(ids, heads)
+}
+
+// otherHeaders asks git for those of headers that have no id yet.
+func (r *Repo) otherHeaders(ids []ID, heads []header) ([]header, error) {
 	var rest []ID
 	for i, h := range heads {
 		if h.id == "" {
@@ -123,6 +131,67 @@ func (r *Repo) headers(ids []ID) ([]header, error) {
 		}
 	}
 	return heads, nil
+}
+
+// packTrees is what reads trees from packs: where this process has the rights by which
+// git reads.
+func (r *Repo) packTrees() *packTrees {
+	r.packedOnce.Do(func() {
+		if r.env.As.Current() && !r.env.tested() {
+			r.packed = newPackTrees(newStore(r.env, r.commonDir, r.HashLen()/2))
+		}
+	})
+	return r.packed
+}
+
+// treeHeaders is headers of what is expected to be trees: where they are many, those
+// that packs have are read at once.
+func (r *Repo) treeHeaders(ids []ID) ([]header, error) {
+	if err := r.ctx.Err(); err != nil {
+		return nil, err
+	}
+	heads := make([]header, len(ids))
+	if r.knownGit() {
+		var all bool
+		if heads, all = r.stored.info(ids); all {
+			return heads, nil
+		}
+	}
+	for i, id := range ids {
+		if heads[i].id != "" {
+			continue
+		}
+		if t := r.packTrees().tree(id); t != nil {
+			r.trees.put(t)
+			r.cat.read.Add(int64(t.size()))
+			heads[i] = header{id: id, typ: "tree", size: int64(t.stored())}
+		}
+	}
+	return r.otherHeaders(ids, heads)
+}
+
+// treeContents reads trees that treeHeaders has returned: fn gets each once, parsed or
+// as data that it may keep.
+func (r *Repo) treeContents(heads []header, fn func(i int, t *Tree, data []byte)) error {
+	if r.ctx.Err() == nil && r.knownGit() {
+		if list, ok := r.stored.contents(heads); ok {
+			for i, data := range list {
+				r.cat.read.Add(int64(len(data)))
+				fn(i, nil, data)
+			}
+			return nil
+		}
+	}
+	var rest []header
+	var at []int
+	for i, h := range heads {
+		if t := r.packTrees().tree(h.id); t != nil && r.ctx.Err() == nil {
+			fn(i, t, nil)
+		} else {
+			rest, at = append(rest, h), append(at, i)
+		}
+	}
+	return r.cat.contents(rest, MaxTree, func(i int, data []byte) { fn(at[i], nil, data) })
 }
 
 // contents reads objects that headers has returned, as session.contents does.
@@ -169,6 +238,8 @@ func (r *Repo) Close() error {
 	r.cat.close()
 	r.knownOnce.Do(func() {})
 	r.stored.close()
+	r.packedOnce.Do(func() {})
+	r.packed.close()
 	r.lately.clear()
 	return nil
 }

@@ -24,6 +24,7 @@ import (
 type store struct {
 	dirs []string // absolute
 	hash int      // bytes of an id
+	most int64    // bytes of one object
 
 	mu     sync.Mutex
 	packs  []*packFile
@@ -66,7 +67,7 @@ const (
 // a push, and what they borrow from (git(1), GIT_OBJECT_DIRECTORY;
 // gitrepository-layout, objects/info/alternates). nil: only git can.
 func newStore(env Env, commonDir string, hash int) *store {
-	s := &store{hash: hash}
+	s := &store{hash: hash, most: maxStored}
 	own := filepath.Join(commonDir, "objects")
 	if dir, set := env.Lookup("GIT_OBJECT_DIRECTORY"); set {
 		if dir == "" {
@@ -299,7 +300,7 @@ func (s *store) inflater() (io.Reader, error) {
 
 // inflate reads to the end what has exactly so many bytes.
 func (s *store) inflate(z io.Reader, size int64) (data []byte, ok bool) {
-	if size < 0 || size > maxStored {
+	if size < 0 || size > s.most {
 		return nil, false
 	}
 	s.bytes += size

@@ -49,11 +49,12 @@ type TreeEntry struct {
 
 // A Tree is one directory, parsed. It does not change.
 type Tree struct {
-	ID   ID
-	raw  []byte
-	offs []uint32 // where each entry begins, and at last the end
-	hash int      // bytes of an id
-	form parsedFrom
+	ID    ID
+	raw   []byte   // as stored; where there is a base, the entries that it has not
+	offs  []uint32 // where each entry of raw begins, and at last the end
+	hash  int      // bytes of an id
+	form  parsedFrom
+	other *overlay // nil: raw is all
 }
 
 // parsedFrom remembers which tree a Tree was parsed against, and how many
@@ -98,7 +99,7 @@ func parseTree(id ID, raw []byte, base *Tree) (*Tree, error) {
 		return nil, &MalformedTreeError{Tree: id, Reason: fmt.Sprintf("it has %d bytes, at most %d are read", len(raw), MaxTree)}
 	}
 	pos, stop, suffix := 0, len(raw), []uint32(nil)
-	if base != nil && base.hash == t.hash && base.ID != "" {
+	if base != nil && base.hash == t.hash && base.ID != "" && base.other == nil {
 		pre, suf := base.common(raw)
 		t.form = parsedFrom{base.ID, pre, suf}
 		pos = int(base.offs[pre])
@@ -287,7 +288,24 @@ func badName(name []byte) string {
 }
 
 // Len is the number of entries.
-func (t *Tree) Len() int { return len(t.offs) - 1 }
+func (t *Tree) Len() int {
+	if t.other != nil {
+		return t.other.count
+	}
+	return len(t.offs) - 1
+}
+
+// entry returns entry i as it is stored.
+func (t *Tree) entry(i int) []byte {
+	if o := t.other; o != nil {
+		r, from := o.run(i)
+		if r.shared {
+			t = o.base
+		}
+		i = from
+	}
+	return t.raw[t.offs[i]:t.offs[i+1]]
+}
 
 // Entry returns entry i, counted from 0.
 func (t *Tree) Entry(i int) TreeEntry {
@@ -327,7 +345,8 @@ func (t *Tree) Lookup(name string) (TreeEntry, bool) {
 
 // modeName returns mode and name of entry i of what has been checked.
 func (t *Tree) modeName(i int) (Mode, []byte) {
-	entry := t.raw[t.offs[i] : int(t.offs[i+1])-t.hash-1]
+	entry := t.entry(i)
+	entry = entry[:len(entry)-t.hash-1]
 	n := 6
 	if entry[0] == '4' {
 		n = 5
@@ -336,8 +355,8 @@ func (t *Tree) modeName(i int) (Mode, []byte) {
 }
 
 func (t *Tree) rawID(i int) []byte {
-	end := int(t.offs[i+1])
-	return t.raw[end-t.hash : end]
+	entry := t.entry(i)
+	return entry[len(entry)-t.hash:]
 }
 
 // compare orders entries i and j as git does: a directory as if its name ended
@@ -399,12 +418,27 @@ func (t *Tree) twin(name []byte, mode Mode, i int) bool {
 }
 
 func (t *Tree) bad(i int, reason string) error {
-	entry := t.raw[t.offs[i] : int(t.offs[i+1])-t.hash-1]
-	return &MalformedTreeError{Tree: t.ID, Entry: string(entry), Reason: reason}
+	entry := t.entry(i)
+	return &MalformedTreeError{Tree: t.ID, Entry: string(entry[:len(entry)-t.hash-1]), Reason: reason}
 }
 
-// size is about how many bytes t holds in memory.
-func (t *Tree) size() int { return len(t.raw) + 4*cap(t.offs) + 256 }
+// stored is how many bytes the object has.
+func (t *Tree) stored() int {
+	if t.other != nil {
+		return t.other.bytes
+	}
+	return len(t.raw)
+}
+
+// size is about how many bytes t holds in memory. What it shares with others is
+// counted in part.
+func (t *Tree) size() int {
+	n := len(t.raw) + 4*cap(t.offs) + 256
+	if t.other != nil {
+		n += 24*len(t.other.runs) + len(t.other.base.raw)/64
+	}
+	return n
+}
 
 // Tree reads and parses one tree of at most MaxTree bytes. Errors are those of
 // Object, ErrType and *MalformedTreeError.
@@ -456,7 +490,7 @@ func (r *Repo) treeSizes(want []wantTree) (map[ID]header, error) {
 		}
 		h := header{id: w.id, typ: "tree"}
 		if t := r.trees.get(w.id); t != nil {
-			h.size = int64(len(t.raw))
+			h.size = int64(t.stored())
 		} else if w.id != r.EmptyTree() {
 			absent = append(absent, w.id)
 		}
@@ -465,7 +499,7 @@ func (r *Repo) treeSizes(want []wantTree) (map[ID]header, error) {
 	if len(absent) == 0 {
 		return sizes, nil
 	}
-	heads, err := r.headers(absent)
+	heads, err := r.treeHeaders(absent)
 	if err != nil {
 		return nil, err
 	}
@@ -514,18 +548,18 @@ func (r *Repo) readTrees(want []wantTree, sizes map[ID]header) (map[ID]*Tree, er
 		ids[i], heads[i] = w.id, sizes[w.id]
 	}
 	var bad error
-	err := r.contents(heads, MaxTree, func(i int, data []byte) {
+	err := r.treeContents(heads, func(i int, t *Tree, data []byte) {
 		if bad != nil {
 			return
 		}
-		base := trees[absent[i].like]
-		if base == nil && absent[i].like != "" {
-			base = r.trees.get(absent[i].like)
-		}
-		t, err := parseTree(ids[i], data, base)
-		if err != nil {
-			bad = err
-			return
+		if t == nil {
+			base := trees[absent[i].like]
+			if base == nil && absent[i].like != "" {
+				base = r.trees.get(absent[i].like)
+			}
+			if t, bad = parseTree(ids[i], data, base); bad != nil {
+				return
+			}
 		}
 		trees[ids[i]] = t
 		r.trees.put(t)

@@ -347,10 +347,13 @@ func (e *eras) settle(w *walk) (again bool) {
 			break
 		}
 		main := parents[e.main[tip]]
-		differ := slices.ContainsFunc(parents, func(p int32) bool { return e.after(p) != e.after(main) })
+		if !slices.ContainsFunc(parents, func(p int32) bool { return e.after(p) != e.after(main) }) {
+			tip = main
+			continue
+		}
 		for n := range tip {
 			switch {
-			case !differ || !w.ancestor(n, tip):
+			case !w.ancestor(n, tip):
 			case e.list[e.of[tip]].Torn != nil && e.torn[tip]:
 				if slices.ContainsFunc(parents, func(p int32) bool { return !within(n, p) }) {
 					put(n, e.of[tip])

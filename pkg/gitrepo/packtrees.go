@@ -1,0 +1,188 @@
+package gitrepo
+
+import (
+	"container/list"
+	"encoding/hex"
+	"strings"
+	"sync"
+)
+
+// packTrees reads the trees of a long history from packs, without git. The root
+// of a repository of many threads is large, and each commit has another one, of
+// which a pack holds the few bytes that differ: git would put all of each
+// together and send it through a pipe.
+//
+// As git does, it takes what a pack's index says of an object for true and does
+// not hash what it reads. What it does not know, git is asked for.
+type packTrees struct {
+	mu    sync.Mutex
+	files *store                   // whose packs are read
+	found map[ID]packAt            // by info, lately
+	kept  map[packAt]*list.Element // of order
+	order list.List                // of keptTree, the last used first
+	bytes int
+	most  int // bytes of trees that are kept
+}
+
+// A packAt is the place of an entry.
+type packAt struct {
+	pack *packFile
+	at   int64
+}
+
+type keptTree struct {
+	packAt
+	t *Tree
+}
+
+// Limits of what packTrees reads. The chains of a pack are mostly read from one
+// end to the other: what is kept are the next ones.
+const (
+	packTreeBytes = 16 << 20 // of trees that are kept
+	packTreeChain = 4096     // differences that lead to one tree
+	packTreeSteps = 16 << 20 // bytes of these
+	packTreeFound = 8192     // places that are remembered
+)
+
+// newPackTrees reads from the directories of s; nil: only git can.
+func newPackTrees(s *store) *packTrees {
+	if s == nil {
+		return nil
+	}
+	return &packTrees{files: &store{dirs: s.dirs, hash: s.hash, most: MaxTree}, found: map[ID]packAt{}, kept: map[packAt]*list.Element{}, most: packTreeBytes}
+}
+
+func (p *packTrees) close() {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.files.closePacks()
+	p.files.listed, p.bytes = true, 0
+	clear(p.found)
+	clear(p.kept)
+	p.order.Init()
+}
+
+// tree returns a tree; nil where git is to be asked.
+func (p *packTrees) tree(id ID) *Tree {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.files.list()
+	at, ok := p.find(id)
+	if !ok {
+		return nil
+	}
+	t := p.entry(at)
+	if t == nil {
+		return nil
+	}
+	named := *t
+	named.ID = id
+	return &named
+}
+
+// find returns where an object lies.
+func (p *packTrees) find(id ID) (at packAt, ok bool) {
+	if at, ok = p.found[id]; ok {
+		return at, true
+	}
+	raw, err := hex.DecodeString(id)
+	if err != nil || len(raw) != p.files.hash {
+		return packAt{}, false
+	}
+	for _, pack := range p.files.packs {
+		if at, ok := pack.find(raw); ok {
+			if len(p.found) >= packTreeFound {
+				clear(p.found)
+			}
+			p.found[id] = packAt{pack, at}
+			return p.found[id], true
+		}
+	}
+	return packAt{}, false
+}
+
+// entry reads the tree at a place, and keeps it with those on the way to it.
+func (p *packTrees) entry(at packAt) (t *Tree) {
+	var steps []packStep
+	weight := int64(0)
+	for {
+		if t = p.get(at); t != nil {
+			break
+		}
+		kind, size, base, z, ok := p.files.open(at.pack, at.at)
+		if !ok || kind <= packTag && packTypes[kind] != "tree" {
+			return nil
+		}
+		data, ok := p.files.inflate(z, size)
+		if !ok {
+			return nil
+		}
+		if kind <= packTag {
+			if t = p.parse(data); t == nil {
+				return nil
+			}
+			p.put(at, t)
+			break
+		}
+		weight += size
+		if steps = append(steps, packStep{at.at, data}); len(steps) > packTreeChain || weight > packTreeSteps {
+			return nil
+		}
+		at.at = base
+	}
+	for i := len(steps) - 1; i >= 0; i-- {
+		if t = p.patch(t, steps[i].delta); t == nil {
+			return nil
+		}
+		p.put(packAt{at.pack, steps[i].at}, t)
+	}
+	return t
+}
+
+// patch makes a tree of another one and a difference; nil if it is not well-formed.
+func (p *packTrees) patch(t *Tree, delta []byte) *Tree {
+	if t.stored() >= minOverlay {
+		if u := t.patch(delta); u != nil {
+			return u
+		}
+	}
+	data, ok := applyDelta(nil, t.whole().raw, delta, MaxTree)
+	if !ok {
+		return nil
+	}
+	return p.parse(data)
+}
+
+// parse parses a tree whose id is not known; nil if it is not well-formed.
+func (p *packTrees) parse(data []byte) *Tree {
+	t, err := parseTree(strings.Repeat("0", 2*p.files.hash), data, nil)
+	if err != nil {
+		return nil
+	}
+	return t
+}
+
+func (p *packTrees) get(at packAt) *Tree {
+	e := p.kept[at]
+	if e == nil {
+		return nil
+	}
+	p.order.MoveToFront(e)
+	return e.Value.(keptTree).t
+}
+
+func (p *packTrees) put(at packAt, t *Tree) {
+	p.kept[at] = p.order.PushFront(keptTree{at, t})
+	p.bytes += t.size()
+	for p.bytes > p.most && p.order.Len() > 1 {
+		old := p.order.Remove(p.order.Back()).(keptTree)
+		delete(p.kept, old.packAt)
+		p.bytes -= old.t.size()
+	}
+}

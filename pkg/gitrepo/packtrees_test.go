@@ -1,0 +1,262 @@
+package gitrepo
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rigward/rigward/internal/test/gittest"
+)
+
+// Trees that are read from packs are those that git reads, however the packs were
+// made and however little is kept; of what is in no pack nothing is said.
+func TestPackTrees(t *testing.T) {
+	fill := func(format string) *gittest.Repo {
+		r := gittest.New(t, gittest.Options{ObjectFormat: format})
+		var in strings.Builder
+		rng := rand.New(rand.NewPCG(1, 2))
+		for i := range 300 {
+			fmt.Fprintf(&in, "commit refs/heads/main\ncommitter a <a@example.com> %d +0000\ndata 1\nx\n", 1_700_000_000+i)
+			for range 1 + rng.IntN(3)*rng.IntN(4) {
+				fmt.Fprintf(&in, "M 100644 inline thread-of-some-length-%03d/%d.md\ndata %d\n%d\n", rng.IntN(2+i), i, len(fmt.Sprint(i)), i)
+			}
+			if i%7 == 0 {
+				fmt.Fprintf(&in, "D thread-of-some-length-%03d\n", rng.IntN(2+i))
+			}
+		}
+		r.RunIn([]byte(in.String()), "fast-import", "--quiet", "--depth=20")
+		return r
+	}
+	variants := map[string]func() *gittest.Repo{
+		"as imported": func() *gittest.Repo { return fill("") },
+		"repacked": func() *gittest.Repo {
+			r := fill("")
+			r.Run("repack", "-adfq", "--depth=60", "--window=10")
+			return r
+		},
+		"bases by id": func() *gittest.Repo {
+			r := fill("")
+			r.Run("-c", "repack.useDeltaBaseOffset=false", "repack", "-adfq", "--depth=40")
+			return r
+		},
+		"SHA-256": func() *gittest.Repo { return fill("sha256") },
+		"several packs": func() *gittest.Repo {
+			r := fill("")
+			r.Run("reset", "--hard", "-q", "main")
+			for i := range 3 {
+				r.Commit("more", map[string]string{fmt.Sprintf("more/%d.md", i): "x"})
+				r.Run("repack", "-dq")
+			}
+			r.Run("multi-pack-index", "write")
+			return r
+		},
+		"borrowed": func() *gittest.Repo {
+			r := fill("").Clone("--shared")
+			r.Commit("own", map[string]string{"own/a.md": "x"})
+			return r
+		},
+	}
+	for name, repo := range variants {
+		t.Run(name, func(t *testing.T) {
+			r := repo()
+			ctx, env := context.Background(), Env{Environ: r.Env, Dir: r.Dir}
+			ours, err := Open(ctx, env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ours.Close()
+			asked, err := askingGit(ctx, env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer asked.Close()
+			var trees, others []ID
+			err = asked.AllObjects(ctx, func(id ID, typ string, _ int64) error {
+				if typ == "tree" {
+					trees = append(trees, id)
+				} else {
+					others = append(others, id)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, most := range []int{packTreeBytes, 30_000, 0} {
+				rand.Shuffle(len(trees), func(i, j int) { trees[i], trees[j] = trees[j], trees[i] })
+				p := newPackTrees(newStore(env, ours.commonDir, ours.HashLen()/2))
+				defer p.close()
+				p.most = most
+				n, overlays := 0, 0
+				for _, id := range trees {
+					tree := p.tree(id)
+					if tree == nil {
+						continue
+					}
+					_, want, err := asked.Object(id, MaxTree)
+					if err != nil || tree.ID != id || tree.stored() != len(want) || !bytes.Equal(tree.whole().raw, want) {
+						t.Fatalf("tree %s: %s of %d bytes, git says %d bytes, %v", id, tree.ID, tree.stored(), len(want), err)
+					}
+					same(t, tree, want)
+					if n++; tree.other != nil {
+						overlays++
+					}
+				}
+				if loose := len(trees) - n; n < 500 || loose > 0 && name != "borrowed" && loose > 20 || overlays < 100 {
+					t.Errorf("%d of %d trees were read, %d as overlays", n, len(trees), overlays)
+				}
+				if p.bytes > max(most, 1<<16) {
+					t.Errorf("%d bytes are kept, at most %d may be", p.bytes, most)
+				}
+				for _, id := range others[:20] {
+					if tree := p.tree(id); tree != nil {
+						t.Fatalf("%s, which is no tree, is read as %q", id, tree.raw)
+					}
+				}
+			}
+			for i := range 200 {
+				a, b := trees[i], trees[len(trees)-1-i]
+				got, err := ours.DiffTrees(a, b)
+				want, wantErr := asked.DiffTrees(a, b)
+				if err != nil || wantErr != nil || !slices.Equal(got, want) {
+					t.Fatalf("%s and %s differ in %v %v, read by git in %v %v", a, b, got, err, want, wantErr)
+				}
+			}
+		})
+	}
+}
+
+// same compares a tree with that of these bytes, entry by entry.
+func same(t *testing.T, tree *Tree, raw []byte) {
+	t.Helper()
+	want, err := ParseTree(tree.ID, raw)
+	if err != nil {
+		t.Fatalf("%q is read, though %v", raw, err)
+	}
+	if tree.Len() != want.Len() {
+		t.Fatalf("%d entries, want %d", tree.Len(), want.Len())
+	}
+	for i := range want.Len() {
+		e := want.Entry(i)
+		found, ok := tree.Lookup(e.Name)
+		if tree.Entry(i) != e || !ok || found != e {
+			t.Fatalf("entry %d is %v and found as %v, want %v", i, tree.Entry(i), found, e)
+		}
+	}
+	var changes []Change
+	next := diffDir(tree, want, dirPair{}, &changes, nil)
+	if len(changes)+len(next) > 0 {
+		t.Fatalf("differs from itself in %v %v", changes, next)
+	}
+}
+
+// A difference makes the tree that its bytes make, or none.
+func FuzzTreePatch(f *testing.F) {
+	var raw []byte
+	for i := range 150 {
+		raw = append(raw, fmt.Sprintf("40000 thread-%03d\x00%020d", i, i+1)...)
+	}
+	sizes := func(from, to int) []byte {
+		return binary.AppendUvarint(binary.AppendUvarint(nil, uint64(from)), uint64(to))
+	}
+	copies := func(at, n int) []byte { return []byte{0xb3, byte(at), byte(at >> 8), byte(n), byte(n >> 8)} }
+	const each = 38
+	entry := func(name string) []byte {
+		return []byte("\x26" + "40000 " + name + "\x00" + strings.Repeat("x", 31-len(name)))
+	}
+	for _, seed := range [][][]byte{
+		{sizes(len(raw), len(raw)), copies(0, 10*each), entry("thread-010"), copies(11*each, len(raw)-11*each)},
+		{sizes(len(raw), len(raw)), copies(0, 10*each+20), []byte("\x05abcde"), copies(10*each+25, len(raw)-10*each-25)},
+		{sizes(len(raw), len(raw)+each), copies(0, 10*each), entry("thread-009x"), copies(10*each, len(raw)-10*each)},
+		{sizes(len(raw), len(raw)-each), copies(0, 10*each+7), copies(11*each+7, len(raw)-11*each-7)},
+		{sizes(len(raw), 20*each), copies(20*each, 10*each), copies(0, 10*each)}, // not in order
+		{sizes(len(raw), 20*each), copies(0, 10*each), copies(0, 10*each)},       // twice
+		{sizes(len(raw), len(raw)+36), copies(0, 10*each), []byte("\x24100644 thread-009\x00abcdefghijabcdefghi"), copies(10*each, len(raw)-10*each)},
+		{sizes(len(raw), 100), copies(5, 100)},
+	} {
+		delta := bytes.Join(seed, nil)
+		f.Add(delta, delta)
+		f.Add(delta, bytes.Join([][]byte{sizes(len(raw), len(raw)), copies(0, 30*each), entry("thread-030"), copies(31*each, len(raw)-31*each)}, nil))
+	}
+	id := strings.Repeat("1", 40)
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		tree, err := ParseTree(id, raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := raw
+		for _, delta := range [][]byte{a, b, a} {
+			next := tree.patch(delta)
+			made, ok := applyDelta(nil, data, delta, MaxTree)
+			if next == nil {
+				return
+			}
+			if !ok || !bytes.Equal(next.whole().raw, made) {
+				t.Fatalf("%q makes %q, want %q %t", delta, next.whole().raw, made, ok)
+			}
+			next.ID = id
+			same(t, next, made)
+			var got, want []Change
+			wholeTree, _ := ParseTree(id, data)
+			wholeNext, _ := ParseTree(id, made)
+			gotDirs := diffDir(tree, next, dirPair{}, &got, nil)
+			wantDirs := diffDir(wholeTree, wholeNext, dirPair{}, &want, nil)
+			if !slices.Equal(got, want) || !slices.Equal(gotDirs, wantDirs) {
+				t.Fatalf("%q differs in %v %v, want %v %v", delta, got, gotDirs, want, wantDirs)
+			}
+			tree, data = next, made
+		}
+	})
+}
+
+// A pack that is not what its index says is git's to judge: what is read of it has
+// the size that was told, and is a tree.
+func FuzzPackTrees(f *testing.F) {
+	r := gittest.New(f, gittest.Options{})
+	for i := range 4 {
+		r.Commit("x", map[string]string{fmt.Sprintf("t%d/a.md", i): "text", "t/REQUEST.md": fmt.Sprint(i)})
+	}
+	r.Run("repack", "-adfq")
+	var tree ID
+	for i := range 4 {
+		tree = r.Run("rev-parse", fmt.Sprintf("HEAD~%d^{tree}", i))
+		f.Add([]byte{}, 0, tree)
+	}
+	names, err := filepath.Glob(filepath.Join(r.Dir, ".git", "objects", "pack", "*.pack"))
+	if err != nil || len(names) != 1 {
+		f.Fatal(names, err)
+	}
+	data, err := os.ReadFile(names[0])
+	if err != nil {
+		f.Fatal(err)
+	}
+	index, err := os.ReadFile(strings.TrimSuffix(names[0], "pack") + "idx")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, patch []byte, at int, id string) {
+		if len(id) != 40 || !isHex(id) {
+			id = tree
+		}
+		// The patch lands in the pack or in its index.
+		both := [2][]byte{bytes.Clone(data), bytes.Clone(index)}
+		half := both[at&1]
+		copy(half[uint(at)>>1%uint(len(half)):], patch)
+		p := newPackTrees(&store{hash: 20})
+		pack := &packFile{hash: 20}
+		if !pack.known(bytes.NewReader(both[1]), int64(len(both[1])), bytes.NewReader(both[0]), int64(len(both[0]))) {
+			return
+		}
+		p.files.packs, p.files.listed = []*packFile{pack}, true
+		if tree := p.tree(id); tree != nil {
+			same(t, tree, tree.whole().raw)
+		}
+	})
+}

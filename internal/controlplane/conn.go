@@ -35,6 +35,8 @@ type conn interface {
 	// load writes many rows, each of as many values as there are columns, which no
 	// row of the table forbids.
 	load(ctx context.Context, table string, columns []string, values []any) error
+	// bulk says that much is written from now on, or no longer.
+	bulk(ctx context.Context, on bool) error
 	// wait lets statements be sent later, until send or forget, which drops those
 	// that were not sent.
 	wait()
@@ -178,14 +180,18 @@ type sqliteConn struct {
 	db   *sql.DB
 	c    *sql.Conn
 	kept map[string]*sql.Stmt // nil until it is run
+	own  bool                 // nobody else sees it
 }
+
+// cachePages is how much of a file SQLite keeps in memory, in KiB with a minus sign.
+const cachePages = "-16384"
 
 // scratch is the path of a database that nobody else sees: in memory while it is
 // small, else in a file that is deleted when it is closed.
 const scratch = ""
 
 func dialSQLite(ctx context.Context, t Target, write bool) (conn, error) {
-	q := url.Values{"_pragma": {"busy_timeout(2000)", "foreign_keys(1)", "recursive_triggers(1)", "synchronous(NORMAL)", "temp_store(MEMORY)", "cache_size(-16384)"}}
+	q := url.Values{"_pragma": {"busy_timeout(2000)", "foreign_keys(1)", "recursive_triggers(1)", "synchronous(NORMAL)", "temp_store(MEMORY)", "cache_size(" + cachePages + ")"}}
 	if write {
 		q.Set("_txlock", "immediate")
 		if t.path != scratch {
@@ -219,7 +225,7 @@ func dialSQLite(ctx context.Context, t Target, write bool) (conn, error) {
 		db.Close()
 		return nil, told(ctx, t, driver(err))
 	}
-	return &sqliteConn{db, c, map[string]*sql.Stmt{}}, nil
+	return &sqliteConn{db, c, map[string]*sql.Stmt{}, t.path == scratch}, nil
 }
 
 // create makes an empty file for its owner only, where there is none. SQLite
@@ -352,6 +358,25 @@ func (s *sqliteConn) load(ctx context.Context, table string, columns []string, v
 	return insert(ctx, s, table, columns, values, "", nil)
 }
 
+// bulk lets SQLite write a page of an index that many rows change less often: it keeps more
+// pages, and copies its log into the file when that has 64 MiB. What nobody else sees has
+// no log, and stays as small as it is.
+func (s *sqliteConn) bulk(ctx context.Context, on bool) error {
+	if s.own {
+		return nil
+	}
+	statements := []string{"PRAGMA cache_size = " + cachePages, "PRAGMA wal_autocheckpoint = 1000", "PRAGMA wal_checkpoint(TRUNCATE)"}
+	if on {
+		statements = []string{"PRAGMA cache_size = -65536", "PRAGMA wal_autocheckpoint = 16384"}
+	}
+	for _, statement := range statements {
+		if err := s.exec(ctx, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // In a file nothing is gained by waiting.
 func (s *sqliteConn) wait()                      {}
 func (s *sqliteConn) send(context.Context) error { return nil }
@@ -472,6 +497,8 @@ func (p *postgresConn) sent(ctx context.Context, but int) (pgx.BatchResults, err
 	}
 	return sent, nil
 }
+
+func (p *postgresConn) bulk(context.Context, bool) error { return nil }
 
 func (p *postgresConn) wait() { p.waiting = &pgx.Batch{} }
 

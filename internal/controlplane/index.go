@@ -45,12 +45,15 @@ type Indexer struct {
 	// others received. "" is a server, where all were received.
 	Rig string
 	Now func() time.Time
-	// Chunk is how many commits are written in one transaction; 0: 1000.
+	// Chunk is how many commits are written in one transaction; 0: as many as take
+	// about half a second.
 	Chunk int
 
 	remember int // messages in memory; 0: remembered
 	piece    int // commits that are judged together; 0: as many as take about a second
 
+	bulky   bool                        // much is to be written
+	chunk   int                         // how many commits the next transaction has, where Chunk does not say it
 	id      int64                       // of the repository in the database, in locked
 	digests bool                        // of words are written, in place of them
 	kept    map[string]*gitrepo.Scanned // what the judge has read of commits
@@ -125,7 +128,22 @@ const (
 	maxPiece   = 1 << 13
 )
 
+// Of a piece, the commits of one transaction. Many together write a page of an index
+// once that each would change.
+const (
+	chunkTime  = time.Second / 2
+	firstChunk = 1000
+	minChunk   = 250
+	maxChunk   = 1 << 13
+)
+
 func (x *Indexer) run(ctx context.Context) (total Result, err error) {
+	defer func() {
+		if x.bulky && err == nil {
+			err = told(ctx, x.DB.target, x.DB.conn.bulk(ctx, false))
+		}
+		x.bulky = false
+	}()
 	piece := cmp.Or(x.piece, firstPiece)
 	x.first = false
 	for {
@@ -362,10 +380,6 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 	var s *span
 	var expected map[string][]string // what is recorded when the next transaction begins
 	done, finished := 0, false
-	chunk := x.Chunk
-	if chunk <= 0 {
-		chunk = 1000
-	}
 	var d *deriver
 	var c *court
 	var from judged
@@ -436,6 +450,12 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 		return res, false, err
 	}
 	res.Left = len(s.revs)
+	if len(s.revs) > firstChunk && !x.bulky {
+		if err := x.DB.conn.bulk(ctx, true); err != nil {
+			return res, false, err
+		}
+		x.bulky = true
+	}
 	nothing := len(s.revs) == 0 && len(s.lost) == 0 && equalRecord(record(s.tips), expected)
 	if nothing && from.Tip == s.tips[x.Main] {
 		return res, false, nil
@@ -444,10 +464,14 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 		return res, false, err
 	}
 	d = x.deriver(ctx, s)
-	err = x.scan(ctx, s, chunk, func(batch []*landed, upTo int) error {
+	began := x.Now()
+	err = x.scan(ctx, s, func(batch []*landed, upTo int) error {
 		if err := step(batch, upTo); err != nil {
 			return err
 		}
+		now := x.Now()
+		x.paced(upTo-done, now.Sub(began))
+		began = now
 		res.Commits += upTo - done
 		for _, l := range batch {
 			res.Messages += len(l.messages)
@@ -509,14 +533,27 @@ func (x *Indexer) deriver(ctx context.Context, s *span) *deriver {
 	return d
 }
 
+// size is how many commits the next transaction has.
+func (x *Indexer) size() int { return cmp.Or(x.Chunk, x.chunk, firstChunk) }
+
+// paced makes the next transaction larger or smaller, by how long one of n commits took.
+func (x *Indexer) paced(n int, took time.Duration) {
+	switch size := x.size(); {
+	case n >= size && took < chunkTime:
+		x.chunk = min(2*size, maxChunk)
+	case took > 2*chunkTime:
+		x.chunk = max(min(n, size)/2, minChunk)
+	}
+}
+
 // scan reads the commits of a span and calls fn with portions of them: the
 // commits with something to derive, and how many of the span are done.
-func (x *Indexer) scan(ctx context.Context, s *span, chunk int, fn func(batch []*landed, upTo int) error) error {
+func (x *Indexer) scan(ctx context.Context, s *span, fn func(batch []*landed, upTo int) error) error {
 	if len(s.revs) == 0 {
 		return nil
 	}
 	var batch []*landed
-	at := 0
+	at, written, until := 0, 0, x.size()
 	flush := func() error {
 		if err := ahead(x.Repo, batch); err != nil {
 			return err
@@ -528,7 +565,7 @@ func (x *Indexer) scan(ctx context.Context, s *span, chunk int, fn func(batch []
 		}
 		rules.Parallel(len(batch), func(i int) { batch[i].read() })
 		err := fn(batch, at)
-		batch = nil
+		batch, written, until = nil, at, at+x.size()
 		return err
 	}
 	opt := gitrepo.ScanOptions{BlobLimit: policy.Default().MaxFile, Blob: func(_ *gitrepo.Commit, c gitrepo.Change) bool {
@@ -542,7 +579,7 @@ func (x *Indexer) scan(ctx context.Context, s *span, chunk int, fn func(batch []
 		if l := land(c, at, set.policy); len(l.found) > 0 || l.missed != nil {
 			batch = append(batch, l)
 		}
-		if at++; at%chunk == 0 {
+		if at++; at == until {
 			return flush()
 		}
 		return nil
@@ -563,7 +600,7 @@ func (x *Indexer) scan(ctx context.Context, s *span, chunk int, fn func(batch []
 			return err
 		}
 	}
-	if at%chunk != 0 {
+	if at > written {
 		return flush()
 	}
 	return nil

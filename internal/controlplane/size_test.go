@@ -49,8 +49,9 @@ func made(n int) (*span, func(from, to int) []*landed) {
 	}
 }
 
-// portionAtSize is how many messages one transaction has in this test.
-const portionAtSize = 2000
+// portionAtSize is how many messages one transaction has in this test; a run that has much
+// to write comes to that after a few.
+const portionAtSize = maxChunk
 
 // fill writes made messages of one repository as a first run does, and returns how long the
 // database took, apart from making them.
@@ -59,6 +60,9 @@ func fill(t testing.TB, db *DB, name string, n int) time.Duration {
 	ctx := context.Background()
 	s, portions := made(n)
 	x := &Indexer{DB: db, Name: name, Now: time.Now, first: true}
+	if err := db.conn.bulk(ctx, true); err != nil {
+		t.Fatal(err)
+	}
 	d := x.deriver(ctx, s)
 	verdicts := &court{paths: map[string]map[string]*rules.Verdict{}}
 	var took time.Duration
@@ -71,7 +75,11 @@ func fill(t testing.TB, db *DB, name string, n int) time.Duration {
 		d.forget(true)
 		took += time.Since(began)
 	}
-	return took
+	began := time.Now()
+	if err := db.conn.bulk(ctx, false); err != nil {
+		t.Fatal(err)
+	}
+	return took + time.Since(began)
 }
 
 // TestAtSize loads many generated messages, asks all built-in questions of them, and says
@@ -121,6 +129,7 @@ func TestAtSize(t *testing.T) {
 			size := count(t, db.conn, "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
 			t.Logf("%d bytes for each message", size/n)
 		} else {
+			inserted(t, db.conn, open(t, target()).conn, n, took)
 			t.Logf("%d bytes for each message", count(t, db.conn, "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()")/n)
 		}
 		now := corpus.Start.Add(time.Duration(n) * 15 * time.Second)
@@ -170,6 +179,54 @@ func copied(t *testing.T, name, dsn string, n int, took time.Duration) {
 		}
 	}
 	t.Logf("COPY of the same rows: %v, %.0f messages/s; ours takes %.2f times as long", whole.Round(time.Millisecond), float64(n)/whole.Seconds(), took.Seconds()/whole.Seconds())
+}
+
+// inserted loads the same rows by prepared INSERTs of one row each, in one transaction, into
+// tables with the same indexes, for comparison.
+func inserted(t *testing.T, from, into conn, n int, took time.Duration) {
+	t.Helper()
+	ctx := t.Context()
+	var whole time.Duration
+	timed := func(fn func() error) {
+		began := time.Now()
+		if err := fn(); err != nil {
+			t.Fatal(err)
+		}
+		whole += time.Since(began)
+	}
+	timed(func() error { return into.exec(ctx, "BEGIN IMMEDIATE") })
+	for _, table := range []string{"bridge_messages", "bridge_message_events", "rigward_threads"} {
+		columns := count(t, from, "SELECT count(*) FROM pragma_table_info('"+table+"')")
+		statement := "INSERT INTO " + table + " VALUES (?" + strings.Repeat(", ?", columns-1) + ")"
+		into.keep(statement)
+		var all [][]any
+		write := func() error {
+			for _, values := range all {
+				if err := into.exec(ctx, statement, values...); err != nil {
+					return err
+				}
+			}
+			all = nil
+			return nil
+		}
+		err := each(ctx, from, "SELECT * FROM "+table+" ORDER BY 1", nil, func(r rows) error {
+			values, at := make([]any, columns), make([]any, columns)
+			for i := range values {
+				at[i] = &values[i]
+			}
+			err := r.Scan(at...)
+			if all = append(all, values); len(all) == 10_000 {
+				timed(write)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		timed(write)
+	}
+	timed(func() error { return into.exec(ctx, "COMMIT") })
+	t.Logf("prepared INSERTs of the same rows in one transaction: %v, %.0f messages/s; ours takes %.2f times as long", whole.Round(time.Millisecond), float64(n)/whole.Seconds(), took.Seconds()/whole.Seconds())
 }
 
 // noWhole holds that no question must read a table that has rows from its beginning to its

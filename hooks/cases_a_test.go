@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -295,6 +296,47 @@ func TestCasesA(t *testing.T) {
 		if got := hooks.Program(hooks.Shim("pre-commit", filepath.Join(dir, "rig-hook"), true)); got != "" && got != filepath.Join(dir, "rig-hook") {
 			t.Errorf("Program of a chained shim is %q", got)
 		}
+	})
+
+	// The program is named in the first line where git then refuses without it. Whoever
+	// gives such a hook to a shell gets the same verdict.
+	t.Run("A18 a hook without a shell", func(t *testing.T) {
+		if runtime.GOOS != "linux" {
+			t.Skip("hooks name the program in their first line on Linux only")
+		}
+		const at = "/opt/rigward/bin/rig-hook"
+		for hook, direct := range map[string]bool{"pre-commit": true, "commit-msg": true, "pre-push": false, "pre-receive": true, "update": true, "post-receive": false} {
+			shim := hooks.Shim(hook, at, false)
+			if !hooks.IsShim(shim) || hooks.Program(shim) != at || strings.HasPrefix(string(shim), "#!"+at+" hook="+hook+"\n") != direct {
+				t.Errorf("%s: %q", hook, shim)
+			}
+			if shim := string(hooks.Shim(hook, at, true)); !strings.HasPrefix(shim, "#!/bin/sh\n") {
+				t.Errorf("%s, chained: %q", hook, shim)
+			}
+		}
+		w := developer(t, gittest.Options{})
+		w.clone.Add(map[string]string{path: broken})
+		cmd := exec.Command("sh", ".git/hooks/pre-commit")
+		cmd.Dir, cmd.Env = w.clone.Dir, w.clone.Env
+		if out, err := cmd.CombinedOutput(); err == nil || cmd.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "[envelope-schema]") {
+			t.Errorf("sh pre-commit: %v\n%s", err, out)
+		}
+		must(t, w.clone.Try(nil, "commit", "-q", "-m", "x"), 1, "[envelope-schema]")
+		w.clone.Add(map[string]string{path: good})
+		gone := filepath.Join(filepath.Dir(program), "gone")
+		for _, hook := range []string{"pre-commit", "commit-msg"} {
+			w.clone.Hook(hook, string(hooks.Shim(hook, gone, false)))
+			must(t, w.clone.Try(nil, "commit", "-q", "-m", "x"), 1, hook)
+			w.clone.Hook(hook, string(hooks.Shim(hook, program, false)))
+		}
+		must(t, w.clone.Try(nil, "commit", "-q", "-m", "x"), 0)
+		for _, hook := range hooks.ServerHooks {
+			w.server.Hook(hook, string(hooks.Shim(hook, gone, false)))
+			must(t, w.push("main"), 1, "declined")
+			w.unmoved()
+			w.server.Hook(hook, string(hooks.Shim(hook, program, false)))
+		}
+		w.accepted(w.push("main"))
 	})
 
 	everyFormat(t, "A19 names", func(t *testing.T, o gittest.Options) {

@@ -7,10 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/rigward/rigward/internal/files"
+	"github.com/rigward/rigward/internal/shebang"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -54,12 +56,20 @@ const ChainedSuffix = ".before-rigward"
 // first if there was one, then the program. It is plain sh with LF line ends
 // on every system, since git runs hooks through its own sh on Windows too.
 //
+// On Linux the first line names the program itself where that is possible, which
+// saves the start of a shell; for whoever runs the script with sh it does the same.
+//
 // The program may be OnPath: then the shim looks it up when it runs. Words that
 // need no quotes come before the name of the hook.
 func Shim(hook, program string, chained bool, words ...string) []byte {
 	var b strings.Builder
 	b.WriteString("#!/bin/sh\n" + marker + "\n")
-	run := fmt.Sprintf("exec %s %s \"$@\"\n", shellQuote(filepath.ToSlash(program)), strings.Join(append(slices.Clone(words), hook), " "))
+	words = append(slices.Clone(words), hook)
+	if line, ok := shebang.Line(program, words); ok && !chained && direct(hook) {
+		b.Reset()
+		b.WriteString(line + marker + "\n")
+	}
+	run := fmt.Sprintf("exec %s %s \"$@\"\n", shellQuote(filepath.ToSlash(program)), strings.Join(words, " "))
 	if program == OnPath {
 		b.WriteString("command -v '" + OnPath + "' >/dev/null 2>&1 || {\n" +
 			"  echo 'rigward: " + OnPath + " is not on PATH, so " + hook + " has checked nothing and refuses' >&2\n" +
@@ -83,6 +93,13 @@ func Shim(hook, program string, chained bool, words ...string) []byte {
 		b.WriteString(run)
 	}
 	return []byte(b.String())
+}
+
+// direct reports whether git refuses when the program that a hook's first line names
+// is gone, as it does with a shell that does not find it. Where pre-push cannot be
+// started git waits for the server for ever, and a post-receive decides nothing.
+func direct(hook string) bool {
+	return runtime.GOOS == "linux" && hook != "pre-push" && hook != "post-receive"
 }
 
 func readsStdin(hook string) bool {

@@ -11,10 +11,11 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/internal/resident"
+	"github.com/rigward/rigward/internal/shebang"
 )
 
 func main() {
-	args, socket, required := os.Args[1:], os.Getenv(resident.Variable), false
+	args, socket, required := shebang.Words(os.Args[1:]), os.Getenv(resident.Variable), false
 	for ; len(args) > 0; args = args[1:] {
 		if path, ok := strings.CutPrefix(args[0], resident.At); ok {
 			socket = path

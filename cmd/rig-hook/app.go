@@ -13,6 +13,7 @@ import (
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/report"
+	"github.com/rigward/rigward/internal/shebang"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
 )
@@ -27,7 +28,7 @@ var actions = map[string]func(ctx context.Context, env *hooks.Env, l cli.Line) i
 // Main runs the program. Args[0] is the name it was called by.
 func Main(ctx context.Context, env *hooks.Env) int {
 	name := strings.TrimSuffix(filepath.Base(filepath.ToSlash(env.Args[0])), ".exe")
-	env.Args = env.Args[1:]
+	env.Args = shebang.Words(env.Args[1:])
 	if slices.Contains(hooks.Names(), name) {
 		return hooks.Run(ctx, name, env)
 	}

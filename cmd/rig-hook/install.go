@@ -17,6 +17,7 @@ import (
 	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/internal/resident"
+	"github.com/rigward/rigward/internal/shebang"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -186,12 +187,6 @@ func installable(env *hooks.Env, r *gitrepo.Repo, f cli.Line) (string, error) {
 	return env.Executable, nil
 }
 
-// plainPath reports whether a path is absolute and needs no quotes in a shell.
-func plainPath(path string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/"
-	return strings.HasPrefix(path, "/") && len(path) <= 100 && strings.Trim(path, letters) == ""
-}
-
 // client returns the program that asks a resident judge first, which is beside
 // the one that judges.
 func client(r *gitrepo.Repo, f cli.Line, program string) (string, error) {
@@ -201,7 +196,7 @@ func client(r *gitrepo.Repo, f cli.Line, program string) (string, error) {
 	case program == hooks.OnPath:
 		return "", &policy.Undecided{Message: "hooks in the work tree are others' too, who may have no resident judge", Hint: "rig-hook install, without --resident"}
 	}
-	if s := f.Get("--socket"); s != "" && !plainPath(s) {
+	if s := f.Get("--socket"); s != "" && !shebang.Plain(s) {
 		return "", &policy.Undecided{Message: "--socket is " + finding.QuoteMax(s, 120) + ", expected an absolute path of at most 100 letters, digits, and . _ - /"}
 	}
 	at := filepath.Join(filepath.Dir(program), "rig-hook-client")

@@ -23,12 +23,13 @@ import (
 const memory = 160 << 20
 
 func main() {
-	debug.SetMemoryLimit(memory)
 	if os.Args[0] == resident.Worker {
+		debug.SetMemoryLimit(memory)
 		worker()
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := context.WithCancel(context.Background())
+	settled := time.AfterFunc(settling, func() { settle(stop) })
 	dir, _ := os.Getwd()
 	exe, err := os.Executable()
 	if err != nil {
@@ -45,6 +46,21 @@ func main() {
 		Attest:   func() error { return startSigner(exe, dir, environ) },
 		HandOver: func(args []string) (int, error) { return handover.To(handover.Control, exe, "rig-hook", args, environ) },
 	})
-	stop()
+	settled.Stop()
 	os.Exit(code)
+}
+
+// settling is how long a run may take before it is made ready for a long one, which
+// costs as much as a short one takes. Until then a signal ends the program at once:
+// git refuses what a hook was to judge that ended so.
+const settling = 50 * time.Millisecond
+
+// settle bounds the memory of a run, and lets a signal stop it in order.
+func settle(stop func()) {
+	debug.SetMemoryLimit(memory)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	<-signals
+	signal.Stop(signals) // a second one ends the program
+	stop()
 }

@@ -38,6 +38,7 @@ var below = map[string][]string{
 	"internal/cli":          {"pkg/finding"},
 	"internal/files":        {},
 	"internal/resident":     {},
+	"internal/shebang":      {},
 	"internal/change":       {"pkg/finding"},
 	"internal/report":       {"pkg/finding"},
 	"internal/order":        {"pkg/envelope"},

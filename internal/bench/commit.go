@@ -11,13 +11,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/test/corpus"
 )
 
 // commits measures `git commit` of one envelope: without hooks, with two hooks that
 // are /bin/true, and with pre-commit and commit-msg of rigward, by turns.
 func commits(flags *flag.FlagSet, args []string) error {
-	list := flags.String("n", "1000,10000", "envelopes of each repository")
+	list := flags.String("n", "1000,10000,100000", "envelopes of each repository")
 	rounds := flags.Int("rounds", 21, "commits of each kind; the median counts")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -61,13 +62,18 @@ func commitsOf(dir, program string, n, rounds int) error {
 		if _, err := corpus.Git("", "clone", "-q", "--shared", source, clone(kind)); err != nil {
 			return err
 		}
-		for _, name := range []string{"pre-commit", "commit-msg"} {
-			if hook == "" {
-				continue
-			}
-			file, shim := filepath.Join(clone(kind), ".git", "hooks", name), "#!/bin/sh\nexec '"+hook+"' "+name+" \"$@\"\n"
-			if err := os.WriteFile(file, []byte(shim), 0o755); err != nil {
+		names, into := []string{"pre-commit", "commit-msg"}, filepath.Join(clone(kind), ".git", "hooks")
+		switch hook {
+		case "":
+		case program:
+			if _, err := hooks.Install(into, program, names); err != nil {
 				return err
+			}
+		default:
+			for _, name := range names {
+				if err := os.WriteFile(filepath.Join(into, name), []byte("#!"+hook+"\n"), 0o755); err != nil {
+					return err
+				}
 			}
 		}
 	}

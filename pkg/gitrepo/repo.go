@@ -75,7 +75,7 @@ func (r *Repo) knownGit() bool {
 		if !r.plain || !r.env.As.Current() || r.env.tested() {
 			return
 		}
-		system, ok := systemConfig(r.git)
+		system, ok := r.systemConfig()
 		if !ok {
 			return
 		}

@@ -9,7 +9,9 @@
 package hooks
 
 import (
+	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 )
@@ -37,6 +39,16 @@ type Env struct {
 	// Attest starts this program to sign what the gates have accepted, and does
 	// not wait for it. Nil: nobody signs.
 	Attest func() error
+}
+
+// Program names the running program, so that what another one has kept is not taken
+// for its own.
+func (e *Env) Program() (string, error) {
+	info, err := os.Stat(e.Executable)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%q %d %d", e.Executable, info.Size(), info.ModTime().UnixNano()), nil
 }
 
 // Getenv returns the last value of a variable in Environ, "" if unset.

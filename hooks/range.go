@@ -8,6 +8,7 @@ import (
 
 	"github.com/rigward/rigward/internal/drift"
 	"github.com/rigward/rigward/internal/report"
+	"github.com/rigward/rigward/internal/verdict"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -28,6 +29,8 @@ type Checker struct {
 	Bundles bool         // judge bundles
 	Images  drift.Images // composes the images of bundles, nil if nobody does
 	Default string       // full name of the default branch, "" to find it out
+
+	atOnce int // up to how many commits are judged together; 0 stands for maxAtOnce
 }
 
 // NewChecker returns a Checker for an open repository. What its policy names
@@ -45,6 +48,18 @@ func NewChecker(env *Env, repo *gitrepo.Repo, rep *report.Report) *Checker {
 // before it: from r.Old, else the first of r.Exclude; a whole history is judged
 // by those of the time. An error means that it could not be decided.
 func (c *Checker) Range(ctx context.Context, r rules.Range) (err error) {
+	if err := c.rules(ctx, &r); err != nil {
+		return err
+	}
+	if err := c.Judge.Range(ctx, r); err != nil {
+		return c.timeUp(err)
+	}
+	return c.others(ctx, r)
+}
+
+// rules finds the policy and the signers of a range, and of what its nonces are
+// compared with.
+func (c *Checker) rules(ctx context.Context, r *rules.Range) (err error) {
 	base := r.Old
 	if base == "" && len(r.Exclude) > 0 {
 		base = r.Exclude[0]
@@ -78,12 +93,19 @@ func (c *Checker) Range(ctx context.Context, r rules.Range) (err error) {
 			return err
 		}
 	}
-	if err := c.Judge.Range(ctx, r); err != nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = &policy.Undecided{Message: fmt.Sprintf("%d of %d commits checked, then the time was up", c.Judge.Commits, c.Judge.Total), Hint: "raise --timeout", Cause: err}
-		}
-		return err
+	return nil
+}
+
+// timeUp says of an error how far the judge came, where the time was up.
+func (c *Checker) timeUp(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &policy.Undecided{Message: fmt.Sprintf("%d of %d commits checked, then the time was up", c.Judge.Commits, c.Judge.Total), Hint: "raise --timeout", Cause: err}
 	}
+	return err
+}
+
+// others judges bundles, and draws threads, of a range that is judged.
+func (c *Checker) others(ctx context.Context, r rules.Range) (err error) {
 	if c.Draw {
 		addThreads(ctx, c.Repo, r, c.Report)
 	}
@@ -102,6 +124,131 @@ func (c *Checker) Range(ctx context.Context, r rules.Range) (err error) {
 	c.Report.Bundles = append(c.Report.Bundles, d.Bundles...)
 	c.Judge.Findings = append(c.Judge.Findings, d.Findings...)
 	return err
+}
+
+// maxAtOnce is up to how many commits of a history are judged together. What later
+// ones need of earlier ones is held in memory, some hundred bytes of each; behind so
+// many it is read again.
+const maxAtOnce = 250_000
+
+// Whole judges a whole history as Range does, and finds the same. What is marked as
+// judged before is not read again, and what was judged is marked; a is nil where
+// neither may be.
+//
+// Nothing is left out of a report by a mark: where behind it anything is found that
+// could look other in the light of what is before, all is judged together.
+func (c *Checker) Whole(ctx context.Context, r rules.Range, a *verdict.Audit) error {
+	if a == nil || c.Now || c.Draw || len(r.Exclude) > 0 {
+		return c.Range(ctx, r)
+	}
+	if err := c.rules(ctx, &r); err != nil {
+		return err
+	}
+	if r.Policy.NonceRefs { // other branches count, which may have changed
+		a = nil
+	}
+	err := c.whole(ctx, r, a)
+	if err != nil {
+		return c.timeUp(err)
+	}
+	return c.others(ctx, r)
+}
+
+func (c *Checker) whole(ctx context.Context, r rules.Range, a *verdict.Audit) error {
+	if a == nil {
+		return c.Judge.Range(ctx, r)
+	}
+	known, err := a.Of(ctx, c.Repo, r.New)
+	if err != nil {
+		return err
+	}
+	fresh := *c.Judge
+	tips := []string{r.New}
+	if !known {
+		a.Forget()
+		a.Prepare(c.Judge)
+		c.Judge.Most = cmp.Or(c.atOnce, maxAtOnce)
+		if err = c.Judge.Range(ctx, r); err == nil {
+			a.Passed(r.New, c.Judge)
+		}
+		if !errors.Is(err, rules.ErrMany) {
+			return err
+		}
+		if tips, err = c.parts(ctx, r.New, ""); err != nil {
+			return err
+		}
+	}
+	*c.Judge = fresh
+	if c.beyond(ctx, r, a, tips) {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	*c.Judge = fresh
+	a.Forget()
+	a.Prepare(c.Judge)
+	if err = c.Judge.Range(ctx, r); err == nil {
+		a.Passed(r.New, c.Judge)
+	}
+	return err
+}
+
+// beyond judges what lies behind the mark, up to each of some commits in turn. It is
+// false where all is to be judged together.
+func (c *Checker) beyond(ctx context.Context, r rules.Range, a *verdict.Audit, tips []string) bool {
+	marked, divided := a.Commits(), len(tips) > 1
+	for len(tips) > 0 {
+		before, done := a.Tip(), a.Commits()
+		j := &rules.Judge{Repo: c.Repo, Gate: c.Judge.Gate, Now: c.Judge.Now, OfTheTime: c.Judge.OfTheTime}
+		if c.Judge.Progress != nil {
+			j.Progress = func(n, total int) { c.Judge.Progress(done+n, done+total) }
+		}
+		a.Prepare(j)
+		part := r
+		if part.New, part.Old = tips[0], before; before != "" {
+			part.First, part.Exclude = false, []string{before}
+		}
+		if !divided {
+			j.Most = cmp.Or(c.atOnce, maxAtOnce)
+		}
+		err := j.Range(ctx, part)
+		c.Judge.Commits, c.Judge.Total = done+j.Commits, done+j.Total
+		if errors.Is(err, rules.ErrMany) {
+			divided = true
+			if tips, err = c.parts(ctx, r.New, before); err != nil {
+				return false
+			}
+			continue
+		}
+		if err != nil || !a.Passed(tips[0], j) {
+			return false
+		}
+		tips = tips[1:]
+	}
+	if a.Fill(c.Judge); marked > 0 {
+		c.Report.Notes = append(c.Report.Notes, fmt.Sprintf("%d of %d commits were judged before by the same rules, and not read again; to read all: rig-hook check --all --no-cache", marked, c.Judge.Commits))
+	}
+	return true
+}
+
+// parts returns commits of the line of first parents, parents first, between which are
+// about maxAtOnce commits of it, and the last one.
+func (c *Checker) parts(ctx context.Context, tip, from string) (tips []string, err error) {
+	var exclude []string
+	if from != "" {
+		exclude = append(exclude, from)
+	}
+	n := 0
+	for rev, err := range c.Repo.RevList(ctx, []string{tip}, exclude, gitrepo.RevListOptions{Reverse: true, FirstParent: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if n++; n%cmp.Or(c.atOnce, maxAtOnce) == 0 && rev.ID != tip {
+			tips = append(tips, rev.ID)
+		}
+	}
+	return append(tips, tip), nil
 }
 
 // protectedTips returns the commits of the protected branches: of a bare

@@ -33,12 +33,11 @@ func (g *gate) stagedKey(mark, head, root string) (key string, ok bool) {
 	if none != nil && !errors.Is(none, fs.ErrNotExist) {
 		return "", false
 	}
-	program, err := os.Stat(g.env.Executable)
+	program, err := g.env.Program()
 	if err != nil {
 		return "", false
 	}
-	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q %d %d %q %q %q %t %q", g.env.Executable, program.Size(), program.ModTime().UnixNano(),
-		mark, head, root, none == nil, own))), true
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%s %q %q %q %t %q", program, mark, head, root, none == nil, own))), true
 }
 
 // keepStaged keeps what was found of an index that had this mark before it was read.

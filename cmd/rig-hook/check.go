@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/change"
 	"github.com/rigward/rigward/internal/ci"
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/report"
+	"github.com/rigward/rigward/internal/verdict"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -80,6 +83,8 @@ func judgeRange(ctx context.Context, env *hooks.Env, f cli.Line, draw bool, rep 
 		return &policy.Undecided{Message: "--policy is " + finding.Quote(when) + ", expected now or then"}
 	case f.Has("--baseline") && !f.Has("--all"):
 		return &policy.Undecided{Message: "--baseline goes with --all", Hint: "rig-hook check --all --baseline " + finding.Word(f.Get("--baseline"))}
+	case f.Has("--no-cache") && !f.Has("--all"):
+		return &policy.Undecided{Message: "--no-cache goes with --all", Hint: "rig-hook check --all --no-cache"}
 	case f.Has("--against") && (len(f.Words) > 0 || f.Has("--all") || f.Has("--stdin") || f.Has("--ci") || f.Has("--policy")):
 		return &policy.Undecided{Message: "--against compares the history of HEAD, expected no range, --all, --stdin, --ci or --policy beside it",
 			Hint: "rig-hook check --against " + finding.Word(f.Get("--against"))}
@@ -118,13 +123,30 @@ func judgeRange(ctx context.Context, env *hooks.Env, f cli.Line, draw bool, rep 
 		return err
 	}
 	c.Head = head
-	if err := c.Range(ctx, r); err != nil {
+	var kept *verdict.Audit
+	if f.Has("--all") && !f.Has("--no-cache") {
+		kept = audit(env, c)
+	}
+	if err := c.Whole(ctx, r, kept); err != nil {
 		return err
 	}
 	if finding.Worst(j.Findings) >= rep.Fail && f.Has("--all") && !f.Has("--baseline") {
 		rep.Notes = append(rep.Notes, "what was there before anybody checked can be taken as it is, once somebody has looked at it: rig-hook check --all --baseline "+finding.Short(head)+" judges only what comes after")
 	}
 	return nil
+}
+
+// audit is what earlier audits have kept of the repository; nil where nothing can be
+// kept.
+func audit(env *hooks.Env, c *hooks.Checker) *verdict.Audit {
+	program, err := env.Program()
+	if err != nil {
+		return nil
+	}
+	getenv := func(key string) (string, bool) { v := env.Getenv(key); return v, v != "" }
+	return verdict.OpenAudit(verdict.Options{
+		Repo: c.Repo, Loader: c.Loader, Dir: filepath.Join(c.Repo.CommonDir(), "rigward"), Secret: verdict.Secret(getenv, env.Rand), Now: c.Judge.Now,
+	}, program+" "+version.String())
 }
 
 // judgeEvent judges what the event of a CI system asks for.

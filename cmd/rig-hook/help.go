@@ -24,6 +24,7 @@ func program() *cli.Program {
 				Flags: []cli.Flag{
 					{Name: "--all", Help: "the whole history of HEAD"},
 					{Name: "--baseline", Value: "COMMIT", Help: "with --all: take what COMMIT has in its history as it is"},
+					{Name: "--no-cache", Help: "with --all: read what was judged before, too"},
 					{Name: "--against", Value: "COMMIT", Help: "prove that HEAD's history is that of COMMIT, rewritten but for bodies that were taken out"},
 					{Name: "--stdin", Help: "ref updates on standard input, as pre-receive gets them"},
 					{Name: "--ci", Value: "NAME", Values: ci.Names(), Help: "what the event asks for that this CI system runs for: " + strings.Join(ci.Names(), ", ")},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -78,6 +79,7 @@ const (
 // was done to make them.
 type tally struct {
 	pushes, passed, refused, undecided, real, byGit, disagreements int
+	audits, marked, beyond                                         int
 	rules                                                          map[string]int
 	labels                                                         map[string]*[2]int // refused, passed
 }
@@ -93,6 +95,9 @@ func (c *tally) merge(o *tally) {
 	c.real += o.real
 	c.byGit += o.byGit
 	c.disagreements += o.disagreements
+	c.audits += o.audits
+	c.marked += o.marked
+	c.beyond += o.beyond
 	for rule, n := range o.rules {
 		c.rules[rule] += n
 	}
@@ -162,6 +167,10 @@ func (c *tally) tell(t *testing.T) {
 	t.Logf("refused by rule: %s", strings.Join(told, ", "))
 	t.Logf("%d pushes: %d passed, %d refused, %d undecided, %d disagreements; %d of them by git push, %d of which git itself refused",
 		c.pushes, c.passed, c.refused, c.undecided, c.disagreements, c.real, c.byGit)
+	t.Logf("%d audits: %d by a mark, %d of them with commits beyond it", c.audits, c.marked, c.beyond)
+	if c.audits > 0 && c.marked == 0 {
+		t.Error("no audit went by a mark")
+	}
 	if c.passed == 0 || c.refused == 0 {
 		t.Error("the generator makes pushes of one kind only")
 	}
@@ -227,7 +236,52 @@ func attackWorld(t *testing.T, seed uint64, total int, program string, count *ta
 		default:
 			count.undecided++
 		}
+		if k%8 == 0 {
+			if why := w.audit(git, program, updates, count); why != "" {
+				t.Errorf("after push %d of seed %d, policy %q: %s", k, seed, w.policy, why)
+				return
+			}
+		}
 	}
+}
+
+// audit audits the server's history, and what it would be with what the push wanted:
+// what is found by the mark of earlier audits is what is found of all that is read.
+func (w *world) audit(git *gittest.Repo, program string, updates []mupdate, count *tally) string {
+	run := func(args ...string) string {
+		cmd := exec.Command(program, append([]string{"check", "--all", "--format", "json"}, args...)...)
+		cmd.Dir, cmd.Env = w.server, w.env
+		out, _ := cmd.Output()
+		return fmt.Sprintf("exit %d %s", cmd.ProcessState.ExitCode(), out)
+	}
+	tips := []string{w.tips["refs/heads/main"]}
+	for _, u := range updates {
+		if u.ref == "refs/heads/main" && !zero(u.new) && w.objs[u.new].typ == "commit" {
+			tips = append(tips, u.new, tips[0])
+		}
+	}
+	defer func() { w.move(git, "refs/heads/main", tips[0]) }()
+	for _, tip := range tips {
+		if tip == "" {
+			continue
+		}
+		w.move(git, "refs/heads/main", tip)
+		marked, all := run(), run("--no-cache")
+		at := strings.Index(marked, `,"notes":[`)
+		if at < 0 {
+			at = len(marked)
+		} else if n, m := 0, 0; strings.Contains(marked, "were judged before") {
+			fmt.Sscanf(marked[at:], `,"notes":["%d of %d`, &n, &m)
+			if count.marked++; n < m {
+				count.beyond++
+			}
+		}
+		if why := all; !strings.HasPrefix(why, marked[:at]) {
+			return fmt.Sprintf("by the mark of main at %s\n%s\nwithout it\n%s", tip, marked, all)
+		}
+		count.audits++
+	}
+	return ""
 }
 
 // newBook begins the book about the world's server. What the default branch is

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/internal/files"
+	"github.com/rigward/rigward/internal/verdict"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -47,7 +48,7 @@ const (
 // summaries reads what an earlier status has kept.
 func (r *run) summaries(w *work) *summaries {
 	s := &summaries{file: filepath.Join(w.repo.CommonDir(), "rigward", "status"), known: map[string][]byte{}}
-	secret := r.secret()
+	secret := verdict.Secret(r.env.Getenv, r.env.Rand)
 	if secret == nil {
 		return s
 	}

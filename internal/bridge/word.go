@@ -1,12 +1,7 @@
 package bridge
 
 import (
-	"errors"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -49,7 +44,7 @@ func (r *run) bookOfTheirs(w *work, theirs string) (*verdict.Book, error) {
 
 func (r *run) bookOf(w *work, view verdict.View, max int) (*verdict.Book, error) {
 	b, err := verdict.Open(r.ctx, verdict.Options{
-		Repo: w.repo, Loader: w.loader(), Dir: filepath.Join(w.repo.CommonDir(), "rigward"), Secret: r.secret(),
+		Repo: w.repo, Loader: w.loader(), Dir: filepath.Join(w.repo.CommonDir(), "rigward"), Secret: verdict.Secret(r.env.Getenv, r.env.Rand),
 		ReadOnly: r.opts.Has("--check"), Max: max, Now: r.env.Now(), Memory: &w.memory.said,
 	}, view)
 	if err != nil {
@@ -94,54 +89,6 @@ func (w *work) view() (v verdict.View, err error) {
 	}
 	v.Remotes = v.Accepted != ""
 	return v, nil
-}
-
-// secret returns what only this user has, from a file of theirs that is made
-// when it is first asked for. Without it no verdict is kept; nil then.
-func (r *run) secret() []byte {
-	dir, _ := r.env.Getenv("XDG_STATE_HOME")
-	if runtime.GOOS == "windows" {
-		dir, _ = r.env.Getenv("LOCALAPPDATA")
-	} else if !filepath.IsAbs(dir) {
-		home, _ := r.env.Getenv("HOME")
-		dir = filepath.Join(home, ".local", "state")
-	}
-	if !filepath.IsAbs(dir) {
-		return nil
-	}
-	file := filepath.Join(dir, "rigward", "secret")
-	const size = 32
-	info, err := os.Lstat(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		secret := make([]byte, size)
-		if _, err := io.ReadFull(r.env.Rand, secret); err != nil || os.MkdirAll(filepath.Dir(file), 0o700) != nil {
-			return nil
-		}
-		// Complete, then visible: two runs at once agree on one.
-		tmp, err := os.CreateTemp(filepath.Dir(file), "secret-")
-		if err != nil {
-			return nil
-		}
-		_, err = tmp.Write(secret)
-		if e := tmp.Close(); err == nil && e == nil {
-			_ = os.Link(tmp.Name(), file)
-		}
-		os.Remove(tmp.Name())
-		info, err = os.Lstat(file)
-		if err != nil {
-			return nil
-		}
-	} else if err != nil {
-		return nil
-	}
-	if !info.Mode().IsRegular() || runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return nil // others could know it
-	}
-	data, err := os.ReadFile(file)
-	if err != nil || len(data) != size {
-		return nil
-	}
-	return data
 }
 
 // A jsonVerdict is whose word a message is, in JSON.

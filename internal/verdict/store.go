@@ -43,6 +43,7 @@ type manifest struct {
 	Reasons  []string
 	Ahead    ahead
 	Many     many
+	Audited  *audited `json:",omitempty"` // of an Audit
 }
 
 // many is a range that has more than so many commits, and is not judged yet.
@@ -307,27 +308,56 @@ func (s *store) find(seg segment, key string, fn func(record)) error {
 	return nil
 }
 
+// findAll calls fn for each record of some nonces, which are sorted, in a segment.
+func (s *store) findAll(seg segment, nonces []string, fn func(nonce string, r record)) error {
+	if len(nonces) <= seg.Blocks/8 { // of each a few blocks are read
+		for _, n := range nonces {
+			if err := s.find(seg, "\x00"+n, func(r record) { fn(n, r) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return s.each(seg, func(r record) {
+		n, isNonce := strings.CutPrefix(r.key, "\x00")
+		if isNonce && asked(nonces, n) {
+			fn(n, r)
+		}
+	})
+}
+
 // all returns all records of a segment.
 func (s *store) all(seg segment) ([]record, error) {
+	out := make([]record, 0, seg.Records)
+	err := s.each(seg, func(r record) { out = append(out, r) })
+	return out, err
+}
+
+// each calls fn for all records of a segment.
+func (s *store) each(seg segment, fn func(record)) error {
 	f, err := os.Open(filepath.Join(s.dir, seg.Name))
 	if err != nil {
-		return nil, errStore
+		return errStore
 	}
 	defer f.Close()
-	out := make([]record, 0, seg.Records)
 	for n := range seg.Blocks {
 		b, err := s.block(f, seg, n)
 		for err == nil && len(b) > 0 {
 			var r record
 			if b, err = r.parse(b); err == nil {
-				out = append(out, r)
+				fn(r)
 			}
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return out, nil
+	return nil
+}
+
+// compare orders records by key, then by what they are of.
+func (r record) compare(o record) int {
+	return cmp.Or(cmp.Compare(r.key, o.key), cmp.Compare(r.name, o.name), cmp.Compare(r.blob, o.blob), cmp.Compare(r.commit, o.commit))
 }
 
 // keep adds records as a segment. Segments of about one size become one, so

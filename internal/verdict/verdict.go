@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/internal/history"
-	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/rules"
@@ -102,7 +101,7 @@ func Open(ctx context.Context, o Options, v View) (*Book, error) {
 	if v.Accepted == "" {
 		b.view.Accepted = v.Head
 	}
-	setting, err := b.setting()
+	setting, err := setting(o.Repo, o.Loader)
 	if err == nil {
 		key := storeKey(o.Secret, setting...)
 		dir := ""
@@ -138,25 +137,13 @@ func Open(ctx context.Context, o Options, v View) (*Book, error) {
 }
 
 // setting is what verdicts depend on besides the history.
-func (b *Book) setting() ([]string, error) {
-	parts := []string{b.o.Repo.CommonDir(), b.o.Repo.ObjectFormat()}
+func setting(repo *gitrepo.Repo, loader *policy.Loader) ([]string, error) {
+	parts := []string{repo.CommonDir(), repo.ObjectFormat()}
 	for _, r := range policy.Rules() {
 		parts = append(parts, r.ID)
 	}
-	for _, key := range []string{"rigward.policy", "rigward.allowedSigners"} {
-		name, _, err := b.o.Repo.ConfigLast(key)
-		if err != nil {
-			return nil, err
-		}
-		if name != "" {
-			data, err := b.o.Loader.ReadFile(name)
-			if err != nil {
-				return nil, &policy.Undecided{Message: "the file " + finding.Quote(name) + " that " + key + " names cannot be read", Cause: err}
-			}
-			parts = append(parts, key, name, string(data))
-		}
-	}
-	return parts, nil
+	outside, err := loader.Outside()
+	return append(parts, outside...), err
 }
 
 // update brings the store up to the view.

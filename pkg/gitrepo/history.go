@@ -28,6 +28,8 @@ type RevListOptions struct {
 	// Unordered gives them in the order in which git comes to them, which it
 	// can begin before it has seen all.
 	Unordered bool
+	// FirstParent follows no other parents.
+	FirstParent bool
 }
 
 const (
@@ -103,6 +105,9 @@ func (r *Repo) revList(ctx context.Context, include, exclude []ID, opt RevListOp
 		}
 		if opt.Reverse {
 			args = append(args, "--reverse")
+		}
+		if opt.FirstParent {
+			args = append(args, "--first-parent")
 		}
 		if opt.Max > 0 {
 			args = append(args, "--max-count="+strconv.Itoa(opt.Max))

@@ -55,6 +55,41 @@ func (l *Loader) ServerPaths() (bool, error) {
 	return false, nil
 }
 
+// Outside returns what counts besides the history that is judged, as texts that are
+// others as soon as it changes: the configuration, and the files that it and the
+// server's own policy name with their content.
+func (l *Loader) Outside() ([]string, error) {
+	p, err := l.policy("")
+	if err != nil {
+		return nil, err
+	}
+	var texts []string
+	for _, key := range []string{"rigward.policy", "rigward.allowedSigners", "rigward.revoked"} {
+		name, _, err := l.Repo.ConfigLast(key)
+		if err != nil {
+			return nil, err
+		}
+		if name != "" {
+			texts, err = l.outside(texts, key, name)
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	if p.RevokedFile != "" {
+		return l.outside(texts, "revoked", p.RevokedFile)
+	}
+	return texts, nil
+}
+
+func (l *Loader) outside(texts []string, key, name string) ([]string, error) {
+	data, err := l.ReadFile(name)
+	if err != nil {
+		return nil, undecided("the file "+finding.Quote(name)+" that "+key+" names cannot be read", err)
+	}
+	return append(texts, key, name, string(data)), nil
+}
+
 // AtCommit is At for the tree of a commit; "" stands for no commit.
 func (l *Loader) AtCommit(id string) (*Policy, *Trust, error) {
 	if id == "" {

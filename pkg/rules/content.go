@@ -52,6 +52,9 @@ func (ps *pass) content(c *commit, e *entry) (err error) {
 	}
 	c.tells = true
 	dir := c.policy.Under(e.thread)
+	if ps.Waiting[dir] && !e.in.is {
+		ps.Woken++
+	}
 	for _, p := range append(ps.waiting[dir], pending{commit: c.id, policy: c.policy, findings: e.findings, envelopes: 1}) {
 		ps.Envelopes += p.envelopes
 		ps.More = ps.More.Plus(p.more)

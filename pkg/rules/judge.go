@@ -5,6 +5,7 @@ package rules
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"maps"
 	"runtime"
@@ -71,6 +72,16 @@ type Judge struct {
 	// Said, if set, is asked for the commits that brought an envelope with a body
 	// hash to a directory before the range, where the trees before it have none.
 	Said func(dir, hash string) (commits []string, err error)
+	// Brought, if set, is called for each envelope with a nonce that the range
+	// brings; more than once where the range is judged twice.
+	Brought func(nonce string, hit history.Hit)
+	// Most is up to how many commits a range may have, or the error is ErrMany; 0:
+	// any number.
+	Most int
+	// Waiting are directories with files at envelopes' paths that nobody has judged,
+	// because there was no envelope beside them. Range adds those of the range; see
+	// Outcome.Woken.
+	Waiting map[string]bool
 	// Signs is, after Index, what of the staged must be signed, in words; "" for
 	// nothing.
 	Signs string
@@ -105,6 +116,12 @@ type Outcome struct {
 	Envelopes int
 	Relays    int // of Envelopes
 	Total     int // commits of the ranges begun
+	// Rewritten is how many accepted envelopes commits change or delete where the
+	// policy has the rule against it off.
+	Rewritten int
+	// Woken is in how many of Waiting, as it was before, the range has brought the first
+	// envelope, so that what waits there is to be judged after all.
+	Woken int
 
 	kept      finding.Counts // of Findings, what keep put there
 	keptBytes [finding.Error + 1]int
@@ -132,6 +149,9 @@ type Range struct {
 	From string
 }
 
+// ErrMany says that a range has more commits than Judge.Most.
+var ErrMany = errors.New("the range has too many commits to be judged at once")
+
 // Range judges one range, and adds what it finds to j. An error means that it
 // could not decide.
 func (j *Judge) Range(ctx context.Context, r Range) error {
@@ -151,6 +171,13 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 		return err
 	}
 	j.Eras, j.latest, j.strayed = ps.eras.list, ps.latest(), ps.strays()
+	j.Waiting = maps.Clone(j.Waiting)
+	for dir := range ps.waiting {
+		if j.Waiting == nil {
+			j.Waiting = map[string]bool{}
+		}
+		j.Waiting[dir] = true
+	}
 	if j.Told != nil {
 		ps.tellVerdicts(j.Findings[len(before.Findings):])
 	}
@@ -213,6 +240,8 @@ const (
 func (j *Judge) add(p *policy.Policy, f finding.Finding) (level finding.Severity, on bool) {
 	if f, on = p.Apply(f); on {
 		j.keep(f)
+	} else if f.Rule == "append-only" {
+		j.Rewritten++
 	}
 	return f.Severity, on
 }

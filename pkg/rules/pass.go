@@ -155,6 +155,9 @@ func (ps *pass) begin(ctx context.Context) error {
 		if len(rev.Parents) == 0 {
 			roots = append(roots, rev)
 		}
+		if ps.Most > 0 && ps.walk.len() > ps.Most {
+			return ErrMany
+		}
 		if ps.walk.len() > ps.rng.Policy.MaxCommits && ps.Gate != Check {
 			return &policy.Undecided{Message: fmt.Sprintf("more than %d commits are new (limits.commits)", ps.rng.Policy.MaxCommits), Hint: "push fewer commits at a time"}
 		}

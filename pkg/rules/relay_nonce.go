@@ -33,6 +33,9 @@ func (ps *pass) useNonce(_ context.Context, c *commit, e *entry) error {
 	if e.env == nil || e.env.Nonce == "" {
 		return nil
 	}
+	if ps.Brought != nil {
+		ps.Brought(e.env.Nonce, history.Hit{Path: e.path, Blob: e.blob, Commit: c.id})
+	}
 	if ps.Nonces != nil && len(ps.brought) < maxBrought {
 		ps.brought = append(ps.brought, history.Hit{Path: e.path, Blob: e.blob, Commit: c.id})
 		ps.nonced = append(ps.nonced, e.env.Nonce)

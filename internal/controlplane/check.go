@@ -258,8 +258,11 @@ func (x *Indexer) compareEvents(ctx context.Context, c conn, reachable map[strin
 type table struct{ what, statement string }
 
 var derived = []table{
-	{"thread", `SELECT t.thread, t.last_time, t.closed, l.filename, l.commit_sha, u.filename, u.commit_sha FROM rigward_threads t
+	{"thread", `SELECT t.thread, t.last_time, t.closed, t.counts, l.filename, l.commit_sha, u.filename, u.commit_sha FROM rigward_threads t
 LEFT JOIN bridge_messages l ON l.id = t.last_id AND l.repo_id = t.repo_id LEFT JOIN bridge_messages u ON u.id = t.turn_id AND u.repo_id = t.repo_id WHERE t.repo_id = ` + theID},
+	{"turn", `SELECT w.thread, w.rig, w.from_rig, w.message_type, w.at, w.last_time, m.filename, m.commit_sha, m.to_rig FROM rigward_turns w
+LEFT JOIN bridge_messages m ON m.id = w.message_id AND m.repo_id = w.repo_id WHERE w.repo_id = ` + theID},
+	{"day", "SELECT day, rig, received, sent, refused, took FROM rigward_days WHERE repo_id = " + theID},
 	{"refusal", "SELECT commit_sha, path, thread, filename, committer, rules, commit_time FROM rigward_refused WHERE repo_id = " + theID},
 	{"recorded ref", "SELECT ref, commit_sha FROM rigward_tips WHERE repo_id = " + theID},
 	{"judgement", "SELECT judged FROM rigward_repositories WHERE repo = $1"},

@@ -289,11 +289,14 @@ func (x *Indexer) writeRefused(ctx context.Context, s *span, c *court) error {
 			return err
 		}
 	}
+	threads := map[string]bool{}
 	for id, paths := range c.paths {
 		if inside[id] {
 			continue
 		}
 		for path := range paths {
+			thread, _ := split(strings.TrimPrefix(path, root))
+			threads[thread] = true
 			r := c.of(id, path)
 			err := db.exec(ctx, "UPDATE bridge_messages SET verdict = $1, rules = $2, signature_good = $3, signer = $4, signer_principal = $5 WHERE repo_id = $6 AND commit_sha = $7 AND path = $8",
 				r.state, optional(r.rules), r.good, optional(r.signer), optional(r.by), x.id, id, name(path))
@@ -302,7 +305,7 @@ func (x *Indexer) writeRefused(ctx context.Context, s *span, c *court) error {
 			}
 		}
 	}
-	return nil
+	return x.writeThreads(ctx, slices.Sorted(maps.Keys(threads)))
 }
 
 // readJudged and writeJudged keep up to where the main ref was judged.

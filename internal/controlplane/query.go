@@ -66,18 +66,15 @@ type Answer struct {
 func Queries() []Query {
 	const (
 		open = "t.repo_id = :repo AND NOT t.closed"
-		of   = "(:since = '' OR m.commit_time >= :since) AND (:until = '' OR m.commit_time < :until) AND (:from = '' OR m.from_rig = :from) AND (:type = '' OR m.message_type = :type)"
+		by   = "(:from = '' OR m.from_rig = :from) AND (:type = '' OR m.message_type = :type)"
+		of   = "(:since = '' OR m.commit_time >= :since) AND (:until = '' OR m.commit_time < :until) AND " + by
 		to   = "(:to = '' OR m.to_rig = :to)"
 		// A thread is somebody's if a message of it is to them.
 		theirs   = "(:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = :repo AND r.thread = t.thread AND r.to_rig = :to))"
 		last     = "t.thread, l.message_type, l.from_rig, l.status_class, l.filename, l.commit_time"
 		threadOf = " FROM rigward_threads t JOIN bridge_messages l ON l.id = t.last_id AND l.repo_id = :repo WHERE " + open + " AND " + theirs + " AND (:from = '' OR l.from_rig = :from) AND (:type = '' OR l.message_type = :type) AND (:until = '' OR t.last_time < :until) AND "
-		turns    = `
-FROM rigward_threads t
-JOIN bridge_messages l ON l.id = t.turn_id AND l.repo_id = :repo
-JOIN bridge_messages m ON m.repo_id = :repo AND m.commit_sha = l.commit_sha AND m.thread = l.thread AND m.filename = l.filename
-WHERE ` + open + " AND " + theirs + " AND " + to + " AND " + of
-		stood = "m.repo_id = :repo AND m.lifecycle_state <> 'superseded' AND "
+		waits    = "w.repo_id = :repo AND (:to = '' OR w.rig = :to) AND (:since = '' OR w.at >= :since) AND (:until = '' OR w.at < :until) AND (:from = '' OR w.from_rig = :from) AND (:type = '' OR w.message_type = :type)"
+		stood    = "m.repo_id = :repo AND m.lifecycle_state <> 'superseded' AND "
 		// The condition of the index, word for word: SQLite does not conclude.
 		rare  = "e.event_type IN ('diverged', 'frozen')"
 		cause = " FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id AND e.repo_id = :repo WHERE " + stood + to + " AND (:from = '' OR e.rig = :from) AND (:since = '' OR e.created_at >= :since) AND (:until = '' OR e.created_at < :until) AND "
@@ -100,11 +97,11 @@ WHERE p.repo_id = :repo AND (:since = '' OR p.at >= :since) AND (:until = '' OR 
   OR NOT EXISTS (SELECT 1 FROM rigward_pushes o WHERE o.repo_id = :repo AND o.push = p.push AND o.stage <> p.stage))`
 	return []Query{
 		{Name: "turn", Help: "whose turn it is: to whom the last message of each open thread is, ACKs aside",
-			Columns: columns("thread turn from_rig message_type status_class filename commit_time"), keys: columns("t.last_time t.thread m.to_rig"),
-			what: "m.thread, m.to_rig AS turn, m.from_rig, m.message_type, m.status_class, m.filename, m.commit_time",
-			from: turns},
+			Columns: columns("thread turn from_rig message_type status_class filename commit_time"), keys: columns("w.last_time w.thread w.rig"),
+			what: "m.thread, w.rig AS turn, m.from_rig, m.message_type, m.status_class, m.filename, m.commit_time",
+			from: "\nFROM rigward_turns w JOIN bridge_messages m ON m.id = w.message_id AND m.repo_id = :repo WHERE " + waits},
 		{Name: "backlog", Help: "of each rig how many open threads wait for it, and since when",
-			Columns: columns("rig threads oldest"), what: "m.to_rig AS rig, count(*) AS threads, min(m.commit_time) AS oldest", from: turns + "\nGROUP BY m.to_rig ORDER BY 2 DESC, 1"},
+			Columns: columns("rig threads oldest"), what: "w.rig, count(*) AS threads, min(w.at) AS oldest", from: "\nFROM rigward_turns w WHERE " + waits + "\nGROUP BY w.rig ORDER BY 2 DESC, 1"},
 		{Name: "open", Help: "threads without a RESOLUTION, with their last message", Columns: threads, keys: lastKeys,
 			what: last, from: threadOf + "(:since = '' OR t.last_time >= :since)"},
 		{Name: "idle", Help: "open threads in which nothing came since --since (default: 7 days ago), the oldest first", Columns: threads, keys: lastKeys, ascending: true,
@@ -144,20 +141,21 @@ AND (:from = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = :re
 			keys: toOne,
 			what: "m.thread, m.filename, m.message_type, m.from_rig, m.to_rig, m.lifecycle_state, m.status_class, m.tldr, m.verdict, m.rules, m.body_hash, m.commit_sha, m.commit_time",
 			from: "\nFROM bridge_messages m WHERE " + stood + to + " AND " + of},
-		{Name: "acked", Help: "messages that were acknowledged, by whom and when, the newest message first", Columns: columns("thread filename from_rig to_rig acked_by acked_at commit_sha commit_time"),
-			keys: append(slices.Clone(toOne), "e.created_at", "e.rig", "e.commit_sha"),
+		{Name: "acked", Help: "messages that were acknowledged, by whom and when, the newest ACK first", Columns: columns("thread filename from_rig to_rig acked_by acked_at commit_sha commit_time"),
+			keys: append(columns("e.created_at e.rig e.commit_sha"), toOne...),
 			what: "m.thread, m.filename, m.from_rig, m.to_rig, e.rig AS acked_by, e.created_at AS acked_at, m.commit_sha, m.commit_time",
-			from: "\nFROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = :repo AND e.event_type = 'acked' WHERE " + stood + stands(":repo", "e") + " AND " + to + " AND " + of},
+			from: "\nFROM bridge_message_events e CROSS JOIN bridge_messages m WHERE e.repo_id = :repo AND e.event_type = 'acked' AND (:since = '' OR e.created_at >= :since) AND (:until = '' OR e.created_at < :until) AND m.id = e.message_id AND " +
+				stood + stands(":repo", "e") + " AND " + to + " AND " + by},
 		{Name: "search", Takes: Words, Help: "messages that have all of some words, the newest first; WORD* finds what begins so", Columns: columns("thread filename message_type from_rig tldr verdict rules body_hash commit_sha commit_time"),
 			keys: said,
 			what: "DISTINCT m.thread, m.filename, m.message_type, m.from_rig, m.tldr, m.verdict, m.rules, m.body_hash, m.commit_sha, m.commit_time",
 			from: "\nFROM {found} AND " + stood + "(m.verdict = 'refused') = (:refused <> '') AND " + to + " AND " + of},
 		{Name: "stats", Help: "of each rig since --since (default: 30 days ago): how soon it answered, what waits for it, what of it was refused",
-			Columns: columns("rig received answered median_s p90_s backlog sent refused refused_share"), fold: newStats, width: 8,
-			what: "m.commit_time, m.thread, m.filename, m.commit_sha, m.message_type, m.from_rig, m.to_rig, m.verdict",
-			from: "\nFROM bridge_messages m WHERE " + stood + "m.commit_time >= :since AND (:until = '' OR m.commit_time < :until)\nORDER BY m.commit_time, m.id"},
+			Columns: columns("rig received answered median_s p90_s backlog sent refused refused_share"), fold: newStats, width: 5,
+			what: "d.rig, d.received, d.sent, d.refused, d.took",
+			from: "\nFROM rigward_days d WHERE d.repo_id = :repo AND d.day >= substr(CAST(:since AS TEXT), 1, 10) AND (:until = '' OR d.day || 'T00:00:00Z' < :until)"},
 		{Name: "pushers", Help: "of each who pushed since --since (default: 30 days ago): how many pushes were refused",
-			Columns: columns("pusher pushes refused undecided refused_share median_ms"), fold: newPushers, width: len(pushes), what: push, from: pushed + " AND p.at >= :since"},
+			Columns: columns("pusher pushes refused undecided refused_share median_ms"), fold: newPushers, width: 4, what: "coalesce(p.pusher, r.pusher), p.stage, p.exit_code, p.duration_ms", from: pushed + " AND p.at >= :since"},
 		{Name: "message", Help: "the messages of a body hash", Takes: Hash, Columns: message, keys: toOne, ascending: true,
 			what: "m." + strings.Join(message, ", m."), from: "\nFROM bridge_messages m WHERE m.repo_id = :repo AND m.body_hash = :hash AND " + to + " AND " + of},
 		{Name: "events", Help: "what happened to the messages of a body hash, or with --follow to all", Takes: Hash, Columns: columns("thread filename to_rig event_type rig notes commit_sha created_at"),
@@ -214,6 +212,19 @@ func (q Query) direction() string {
 		return ""
 	}
 	return " DESC"
+}
+
+var unset = regexp.MustCompile(`:[a-z]+ = ''`)
+
+// settled says of the parameters of a statement which are empty, so that the database plans
+// for those that are not.
+func settled(text string, values map[string]any) string {
+	return unset.ReplaceAllStringFunc(text, func(condition string) string {
+		if values[condition[1:strings.IndexByte(condition, ' ')]] == "" {
+			return "TRUE"
+		}
+		return "FALSE"
+	})
 }
 
 // numbered gives parameters numbers in place of names.
@@ -283,7 +294,7 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (a Answer, err erro
 		if p.Cursor != nil {
 			beyond = p.Cursor.beyond(q, repo, values)
 		}
-		statement, names := numbered(q.text(d.conn.postgres(), beyond))
+		statement, names := numbered(settled(q.text(d.conn.postgres(), beyond), values))
 		err = d.rows(ctx, statement, names, values, len(q.Columns)+len(q.keys), func(row []any) {
 			k := keyed{repo: repo, values: q.typed(row[:len(q.Columns)])}
 			for _, v := range row[len(q.Columns):] {
@@ -369,19 +380,20 @@ func (q Query) typed(row []any) []any {
 
 // whole answers a query that has one page.
 func (d *DB) whole(ctx context.Context, q Query, p Parameters, id int64, repo string) (all [][]any, err error) {
-	statement, names := numbered(q.text(d.conn.postgres(), ""))
+	values := p.values(d.conn.postgres(), id)
+	statement, names := numbered(settled(q.text(d.conn.postgres(), ""), values))
 	if q.fold == nil {
-		err = d.rows(ctx, statement, names, p.values(d.conn.postgres(), id), len(q.Columns), func(row []any) { all = append(all, row) })
+		err = d.rows(ctx, statement, names, values, len(q.Columns), func(row []any) { all = append(all, row) })
 		return all, err
 	}
 	f := q.fold()
-	err = d.rows(ctx, statement, names, p.values(d.conn.postgres(), id), q.width, f.add)
-	if s, ok := f.(*stats); ok && err == nil {
-		turn, _ := Question("turn")
+	err = d.rows(ctx, statement, names, values, q.width, f.add)
+	if s, ok := f.(stats); ok && err == nil {
+		backlog, _ := Question("backlog")
 		var a Answer
-		a, err = d.Ask(ctx, turn, Parameters{Repos: []string{repo}, Now: p.Now})
+		a, err = d.Ask(ctx, backlog, Parameters{Repos: []string{repo}, Now: p.Now})
 		for _, row := range a.Rows {
-			s.waits(row[1])
+			s.waits(row[0], row[1])
 		}
 	}
 	return f.rows(), err

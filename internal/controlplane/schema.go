@@ -22,8 +22,8 @@ type step struct {
 // migrations are the steps: version n is reached by the first n. dialect says what
 // stands in braces.
 //
-// What is derived is made anew from the history, so version 4 throws away the
-// tables of earlier ones, and the next run fills those that it makes. What is not,
+// What is derived is made anew from the history, so versions 4 and 6 throw away the
+// tables of earlier ones, and the next run fills those that are made. What is not,
 // who the repositories are and what was pushed, is taken over.
 //
 // Every key of a table of which there is one row for each message has the
@@ -65,6 +65,37 @@ CREATE TABLE rigward_repositories (repo_id {counted}, repo TEXT NOT NULL UNIQUE,
 INSERT INTO rigward_repositories (repo, root, uuid, place) SELECT repo, root, uuid, place FROM rigward_repositories_before;
 INSERT INTO rigward_repositories (repo) SELECT DISTINCT repo FROM rigward_pushes_before p WHERE NOT EXISTS (SELECT 1 FROM rigward_repositories r WHERE r.repo = p.repo);
 DROP TABLE rigward_repositories_before;
+CREATE TABLE rigward_pushes (
+  repo_id {ref} NOT NULL,
+  id TEXT NOT NULL,
+  push TEXT NOT NULL,
+  stage TEXT NOT NULL CHECK (stage IN ('received', 'judged', 'landed')),
+  hook TEXT NOT NULL,
+  at TEXT NOT NULL,
+  pusher TEXT,
+  who TEXT,
+  refs TEXT,
+  exit_code INTEGER,
+  duration_ms DOUBLE PRECISION,
+  commits INTEGER,
+  rules TEXT,
+  places TEXT,
+  problem TEXT,
+  PRIMARY KEY (repo_id, id)
+){hash};
+{partitions rigward_pushes}
+CREATE INDEX rigward_pushes_at ON rigward_pushes (repo_id, at, id);
+CREATE INDEX rigward_pushes_push ON rigward_pushes (push, repo_id, stage);
+`}, {moves: movePushes}, {statements: `
+DROP TABLE IF EXISTS rigward_threads;
+DROP TABLE IF EXISTS rigward_turns;
+DROP TABLE IF EXISTS rigward_days;
+DROP TABLE IF EXISTS bridge_message_events;
+DROP TABLE IF EXISTS bridge_messages;
+DROP TABLE IF EXISTS rigward_search;
+DROP TABLE IF EXISTS rigward_tips;
+DROP TABLE IF EXISTS rigward_refused;
+UPDATE rigward_repositories SET judged = NULL;
 CREATE TABLE bridge_messages (
   {id},
   thread TEXT NOT NULL,
@@ -102,6 +133,7 @@ CREATE INDEX bridge_messages_thread ON bridge_messages (thread, repo_id, to_rig)
 CREATE INDEX bridge_messages_body_hash ON bridge_messages (body_hash, repo_id);
 CREATE INDEX bridge_messages_nonce ON bridge_messages (nonce, repo_id) WHERE nonce IS NOT NULL;
 CREATE INDEX bridge_messages_time ON bridge_messages (repo_id, commit_time);
+CREATE INDEX bridge_messages_to ON bridge_messages (to_rig, repo_id, commit_time);
 CREATE INDEX bridge_messages_unverified ON bridge_messages (repo_id, commit_time) WHERE signature_good IS NULL OR NOT signature_good;
 CREATE INDEX bridge_messages_relays ON bridge_messages (repo_id, commit_time) WHERE attested_by IS NOT NULL;
 {search}
@@ -117,6 +149,7 @@ CREATE TABLE bridge_message_events (
 ){hash};
 {partitions bridge_message_events}
 CREATE INDEX bridge_message_events_rare ON bridge_message_events (event_type, repo_id, created_at) WHERE event_type IN ('diverged', 'frozen');
+CREATE INDEX bridge_message_events_acked ON bridge_message_events (repo_id, created_at) WHERE event_type = 'acked';
 CREATE TABLE rigward_refused (
   repo_id {ref} NOT NULL,
   commit_sha TEXT NOT NULL,
@@ -133,40 +166,43 @@ CREATE TABLE rigward_tips (repo_id {ref} NOT NULL, ref TEXT NOT NULL, commit_sha
 CREATE TABLE rigward_threads (
   repo_id {ref} NOT NULL,
   thread TEXT NOT NULL,
-  last_id {ref} NOT NULL,
+  last_id {ref},
   turn_id {ref},
   last_time TEXT NOT NULL,
   closed BOOLEAN NOT NULL,
+  counts TEXT NOT NULL,
   PRIMARY KEY (thread, repo_id)
 );
 CREATE INDEX rigward_threads_last_time ON rigward_threads (repo_id, last_time);
-{append-only bridge_message_events}
-CREATE TABLE rigward_pushes (
+CREATE TABLE rigward_turns (
   repo_id {ref} NOT NULL,
-  id TEXT NOT NULL,
-  push TEXT NOT NULL,
-  stage TEXT NOT NULL CHECK (stage IN ('received', 'judged', 'landed')),
-  hook TEXT NOT NULL,
+  thread TEXT NOT NULL,
+  rig TEXT NOT NULL,
+  message_id {ref} NOT NULL,
+  from_rig TEXT NOT NULL,
+  message_type TEXT NOT NULL,
   at TEXT NOT NULL,
-  pusher TEXT,
-  who TEXT,
-  refs TEXT,
-  exit_code INTEGER,
-  duration_ms DOUBLE PRECISION,
-  commits INTEGER,
-  rules TEXT,
-  places TEXT,
-  problem TEXT,
-  PRIMARY KEY (repo_id, id)
-){hash};
-{partitions rigward_pushes}
-CREATE INDEX rigward_pushes_at ON rigward_pushes (repo_id, at, id);
-CREATE INDEX rigward_pushes_push ON rigward_pushes (push, repo_id, stage);
-`}, {moves: movePushes}}
+  last_time TEXT NOT NULL,
+  PRIMARY KEY (thread, repo_id, rig)
+);
+CREATE INDEX rigward_turns_last_time ON rigward_turns (repo_id, last_time);
+CREATE INDEX rigward_turns_rig ON rigward_turns (repo_id, rig, last_time, at);
+CREATE TABLE rigward_days (
+  repo_id {ref} NOT NULL,
+  day TEXT NOT NULL,
+  rig TEXT NOT NULL,
+  received {ref} NOT NULL,
+  sent {ref} NOT NULL,
+  refused {ref} NOT NULL,
+  took TEXT NOT NULL,
+  PRIMARY KEY (repo_id, day, rig)
+);
+{append-only bridge_message_events}
+`}}
 
 // schemaVersion of the schema that this program reads and writes: the number of
 // migrations.
-const schemaVersion = 5
+const schemaVersion = 6
 
 // partitions is in how many parts PostgreSQL keeps a table.
 const partitions = 8

@@ -103,9 +103,9 @@ func match(postgres bool, words []Word) string {
 // a parser that would read addresses and numbers out of them.
 func vector(column string) string { return "array_to_tsvector(string_to_array(" + column + ", ' '))" }
 
-// unsearched takes the index of words, and what guards events, from a database that
-// nobody else sees.
-const unsearched = "DROP TRIGGER bridge_messages_words_new; DROP TRIGGER bridge_messages_words_changed; DROP TRIGGER bridge_messages_words_gone; DROP TRIGGER bridge_message_events_no_replace"
+// unsearched takes the index of words, those of questions, and what guards events, from a
+// database that nobody else sees.
+const unsearched = "DROP INDEX bridge_messages_time; DROP INDEX bridge_messages_to; DROP INDEX bridge_messages_unverified; DROP INDEX bridge_messages_relays; DROP TRIGGER bridge_messages_words_new; DROP TRIGGER bridge_messages_words_changed; DROP TRIGGER bridge_messages_words_gone; DROP TRIGGER bridge_message_events_no_replace"
 
 // searchSchema makes the index of the words of messages.
 func searchSchema(postgres bool) string {

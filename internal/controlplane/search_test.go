@@ -288,14 +288,35 @@ func TestStats(t *testing.T) {
 	commit(600, "aa/RESULT.md", say("RESULT", "aa", "rig-b", "rig-a", "3", nil))
 	commit(700, "bb/REQUEST.md", say("REQUEST", "bb", "rig-a", "rig-b", "4", nil))
 	commit(1000, "bb/REQUEST.md", say("REQUEST", "bb", "rig-c", "rig-b", "an edit", nil))
+	const day = 24 * 60 * 60
+	commit(2*day, "cc/REQUEST.md", say("REQUEST", "cc", "rig-a", "rig-c", "5", nil))
+	commit(2*day, "cc/RESULT.md", say("RESULT", "cc", "rig-c", "rig-a", "of the same second", nil))
+	commit(2*day+10, "cc/STATE.md", say("STATE", "cc", "rig-a", "rig-c", "6", nil))
+	commit(4*day+10, "cc/RESOLUTION.md", say("RESOLUTION", "cc", "rig-c", "rig-a", "7", nil))
 	both(t, func(t *testing.T, target func() Target) {
 		db := open(t, target())
-		update(t, indexer(t, r, db))
-		got := fmt.Sprint(ask(t, db, "stats", Parameters{Since: time.Unix(gittest.Epoch-10, 0), Now: time.Unix(gittest.Epoch, 0)}).Rows)
-		const want = "[[rig-a 1 0 <nil> <nil> 1 2 0 0] [rig-b 2 1 600 600 1 2 0 0] [rig-c 1 0 <nil> <nil> 0 0 0 <nil>]]"
-		if got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
+		x := indexer(t, r, db)
+		update(t, x)
+		for _, c := range []struct {
+			since, until int64
+			want         string
+		}{
+			{0, day, "[[rig-a 1 0 <nil> <nil> 1 2 0 0] [rig-b 2 1 600 600 1 2 0 0] [rig-c 1 0 <nil> <nil> 0 0 0 <nil>]]"},
+			// Whole days: from that of the beginning to the last one that has begun; an answer
+			// counts with its question, whenever it came.
+			{2*day + 3600, 2*day + 3600, "[[rig-a 1 1 0 0 1 2 0 0] [rig-b 0 0 <nil> <nil> 1 0 0 <nil>] [rig-c 2 2 0 172800 0 1 0 0]]"},
+			{3 * day, 5 * day, "[[rig-a 0 0 <nil> <nil> 1 0 0 <nil>] [rig-b 0 0 <nil> <nil> 1 0 0 <nil>] [rig-c 0 0 <nil> <nil> 0 1 0 0]]"},
+			{2 * day, 0, "[[rig-a 1 1 0 0 1 2 0 0] [rig-b 0 0 <nil> <nil> 1 0 0 <nil>] [rig-c 2 2 0 172800 0 2 0 0]]"},
+		} {
+			p := Parameters{Since: time.Unix(gittest.Epoch+c.since, 0), Now: time.Unix(gittest.Epoch, 0)}
+			if c.until > 0 {
+				p.Until = time.Unix(gittest.Epoch+c.until, 0)
+			}
+			if got := fmt.Sprint(ask(t, db, "stats", p).Rows); got != c.want {
+				t.Errorf("from %d to %d:\ngot  %s\nwant %s", c.since, c.until, got, c.want)
+			}
 		}
+		clean(t, x)
 	})
 }
 

@@ -24,7 +24,8 @@ import (
 )
 
 // made are messages as they come from a history of n commits, one each, in threads of
-// ten, without git: generated rows for what the database does by itself.
+// ten that two rigs exchange, one of them an ACK, without git: generated rows for what the
+// database does by itself.
 func made(n int) (*span, func(from, to int) []*landed) {
 	id := func(i int) string { return fmt.Sprintf("%040x", uint64(i)*0x9e3779b97f4a7c15) }
 	s := &span{fresh: true, revs: make([]gitrepo.Rev, n)}
@@ -43,6 +44,12 @@ func made(n int) (*span, func(from, to int) []*landed) {
 			l := &landed{id: id(i), index: i, time: stamp(corpus.Start.Add(time.Duration(i) * 15 * time.Second)), policy: policy.Default()}
 			l.found = []found{{change: gitrepo.Change{Path: path, NewMode: gitrepo.ModeFile, NewID: id(i)}, path: path, data: data, size: int64(len(data))}}
 			l.read()
+			if e := l.messages[0].env; i%10%2 == 1 && e.Type == "STATE" {
+				e.From, e.To = e.To[0], []string{e.From}
+				if i%10 == 5 {
+					e.Type = "ACK"
+				}
+			}
 			batch[k] = l
 		})
 		return batch
@@ -82,6 +89,28 @@ func fill(t testing.TB, db *DB, name string, n int) time.Duration {
 	return took + time.Since(began)
 }
 
+// pushed writes what hooks tell of n pushes, one a minute.
+func pushed(t *testing.T, db *DB, n int) {
+	t.Helper()
+	var told []outbox.Record
+	for i := range n {
+		at := stamp(corpus.Start.Add(time.Duration(i) * time.Minute))
+		push := fmt.Sprintf("%024d", i)
+		exit := i % 20 / 19
+		told = append(told, outbox.Record{ID: push + "-1", Push: push, Stage: outbox.Received, Hook: "pre-receive", At: at, Who: map[string]string{"USER": fmt.Sprintf("user-%d", i%20)}, Refs: []outbox.Ref{{Name: "refs/heads/main", Old: push, New: push}}},
+			outbox.Record{ID: push + "-2", Push: push, Stage: outbox.Judged, Hook: "pre-receive", At: at, Exit: exit, Millis: float64(20 + i%100), Commits: 1})
+		if exit == 0 {
+			told = append(told, outbox.Record{ID: push + "-3", Push: push, Stage: outbox.Landed, Hook: "post-receive", At: at})
+		}
+		if len(told) >= 500 || i == n-1 {
+			if err := db.AddPushes(t.Context(), "team", told); err != nil {
+				t.Fatal(err)
+			}
+			told = nil
+		}
+	}
+}
+
 // TestAtSize loads many generated messages, asks all built-in questions of them, and says
 // how long that took: RIGWARD_CONTROL_ROWS=1000000 go test -v -run TestAtSize. By
 // default there are few, and what is held is that no question reads a table of
@@ -96,16 +125,7 @@ func TestAtSize(t *testing.T) {
 		where := target()
 		db := open(t, where)
 		took := fill(t, db, "team", n)
-		var told []outbox.Record
-		for i := range n / 4 {
-			r := outbox.Record{ID: fmt.Sprintf("%024d", i), Push: fmt.Sprintf("%024d", i), Stage: outbox.Judged, Hook: "pre-receive", At: stamp(corpus.Start.Add(time.Duration(i) * time.Minute)), Exit: i % 20 / 19}
-			if told = append(told, r); len(told) == 500 || i == n/4-1 {
-				if err := db.AddPushes(t.Context(), "team", told); err != nil {
-					t.Fatal(err)
-				}
-				told = nil
-			}
-		}
+		pushed(t, db, n/10)
 		events := count(t, db.conn, "SELECT count(*) FROM bridge_message_events")
 		if messages := count(t, db.conn, "SELECT count(*) FROM bridge_messages"); messages != n || events < n {
 			t.Fatalf("%d messages, %d events", messages, events)
@@ -141,22 +161,30 @@ func TestAtSize(t *testing.T) {
 			case "stats", "pushers":
 				p.Since = now.AddDate(0, 0, -30)
 			}
-			var all []time.Duration
-			rows := 0
-			for range 101 {
-				began := time.Now()
-				a, err := db.Ask(t.Context(), q, p)
-				if err != nil {
-					t.Fatal(err)
+			for _, to := range []string{"", "rig-none"} {
+				if p.To = to; to != "" && !q.Asks("to") {
+					continue
 				}
-				all, rows = append(all, time.Since(began)), len(a.Rows)
+				var all []time.Duration
+				rows := 0
+				for range 101 {
+					began := time.Now()
+					a, err := db.Ask(t.Context(), q, p)
+					if err != nil {
+						t.Fatal(err)
+					}
+					all, rows = append(all, time.Since(began)), len(a.Rows)
+				}
+				all = all[1:]
+				slices.Sort(all)
+				t.Logf("query %s %s: %d rows, p50 %v, p99 %v", q.Name, to, rows, all[50].Round(10*time.Microsecond), all[98].Round(10*time.Microsecond))
 			}
-			all = all[1:]
-			slices.Sort(all)
-			t.Logf("query %s: %d rows, p50 %v, p99 %v", q.Name, rows, all[50].Round(10*time.Microsecond), all[98].Round(10*time.Microsecond))
 		}
 	})
 }
+
+// loaded are the tables that a load fills.
+var loaded = []string{"bridge_messages", "bridge_message_events", "rigward_threads", "rigward_turns", "rigward_days"}
 
 // copied loads the same rows by psql's COPY into tables with the same indexes, for
 // comparison.
@@ -166,7 +194,7 @@ func copied(t *testing.T, name, dsn string, n int, took time.Duration) {
 	open(t, parse(t, again))
 	file := filepath.Join(t.TempDir(), "rows")
 	var whole time.Duration
-	for _, table := range []string{"bridge_messages", "bridge_message_events", "rigward_threads"} {
+	for _, table := range loaded {
 		for _, side := range []struct{ dsn, what string }{{dsn, "(SELECT * FROM " + table + " ORDER BY 1, 2) TO"}, {again, table + " FROM"}} {
 			cmd := exec.Command("psql", "-qX", "-v", "ON_ERROR_STOP=1", "-d", side.dsn, "-c", `\copy `+side.what+" '"+file+"'")
 			began := time.Now()
@@ -181,8 +209,8 @@ func copied(t *testing.T, name, dsn string, n int, took time.Duration) {
 	t.Logf("COPY of the same rows: %v, %.0f messages/s; ours takes %.2f times as long", whole.Round(time.Millisecond), float64(n)/whole.Seconds(), took.Seconds()/whole.Seconds())
 }
 
-// inserted loads the same rows by prepared INSERTs of one row each, in one transaction, into
-// tables with the same indexes, for comparison.
+// inserted loads the same rows by prepared INSERTs of one row each, 100,000 in a transaction,
+// into tables with the same indexes, for comparison.
 func inserted(t *testing.T, from, into conn, n int, took time.Duration) {
 	t.Helper()
 	ctx := t.Context()
@@ -194,8 +222,14 @@ func inserted(t *testing.T, from, into conn, n int, took time.Duration) {
 		}
 		whole += time.Since(began)
 	}
-	timed(func() error { return into.exec(ctx, "BEGIN IMMEDIATE") })
-	for _, table := range []string{"bridge_messages", "bridge_message_events", "rigward_threads"} {
+	timed(func() error {
+		if err := into.bulk(ctx, true); err != nil {
+			return err
+		}
+		return into.exec(ctx, "BEGIN IMMEDIATE")
+	})
+	written := 0
+	for _, table := range loaded {
 		columns := count(t, from, "SELECT count(*) FROM pragma_table_info('"+table+"')")
 		statement := "INSERT INTO " + table + " VALUES (?" + strings.Repeat(", ?", columns-1) + ")"
 		into.keep(statement)
@@ -206,8 +240,16 @@ func inserted(t *testing.T, from, into conn, n int, took time.Duration) {
 					return err
 				}
 			}
+			written += len(all)
 			all = nil
-			return nil
+			if written < 100_000 {
+				return nil
+			}
+			written = 0
+			if err := into.exec(ctx, "COMMIT"); err != nil {
+				return err
+			}
+			return into.exec(ctx, "BEGIN IMMEDIATE")
 		}
 		err := each(ctx, from, "SELECT * FROM "+table+" ORDER BY 1", nil, func(r rows) error {
 			values, at := make([]any, columns), make([]any, columns)
@@ -225,24 +267,27 @@ func inserted(t *testing.T, from, into conn, n int, took time.Duration) {
 		}
 		timed(write)
 	}
-	timed(func() error { return into.exec(ctx, "COMMIT") })
-	t.Logf("prepared INSERTs of the same rows in one transaction: %v, %.0f messages/s; ours takes %.2f times as long", whole.Round(time.Millisecond), float64(n)/whole.Seconds(), took.Seconds()/whole.Seconds())
+	timed(func() error {
+		if err := into.exec(ctx, "COMMIT"); err != nil {
+			return err
+		}
+		return into.bulk(ctx, false)
+	})
+	t.Logf("prepared INSERTs of the same rows: %v, %.0f messages/s; ours takes %.2f times as long", whole.Round(time.Millisecond), float64(n)/whole.Seconds(), took.Seconds()/whole.Seconds())
 }
 
-// noWhole holds that no question must read a table that has rows from its beginning to its
-// end; at size it tells which do.
+// noWhole holds that there is an index for each question, which then reads no table that grows
+// from its beginning to its end; at size it also tells for which of them the planner
+// finds that quicker.
 func noWhole(t *testing.T, db *DB, measured bool) {
 	t.Helper()
-	if !measured { // of so few rows it would be as quick
-		execute(t, db.conn, "SET enable_seqscan = off")
-		defer execute(t, db.conn, "RESET enable_seqscan")
-	}
 	id, err := db.id(t.Context(), "team")
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan := func(statement string, names []string, p Parameters) string {
-		values, args, all := p.values(true, id), []any{}, ""
+	plan := func(text string, values map[string]any) string {
+		statement, names := numbered(text)
+		args, all := []any{}, ""
 		for _, name := range names {
 			args = append(args, values[name])
 		}
@@ -258,19 +303,26 @@ func noWhole(t *testing.T, db *DB, measured bool) {
 		return all
 	}
 	whole := func(plan string) bool {
-		return regexp.MustCompile(`Seq Scan on (bridge_messages|bridge_message_events|rigward_pushes)_`).MatchString(plan)
+		return regexp.MustCompile(`Seq Scan on (bridge_messages|bridge_message_events|rigward_pushes|rigward_threads|rigward_turns|rigward_refused)`).MatchString(plan)
 	}
-	for _, q := range Queries() {
-		p := Parameters{Repos: []string{"team"}, Words: ParseWords([]string{"thread-000007"}), Now: corpus.Start, Since: corpus.Start, Until: corpus.Start.Add(time.Hour), Hash: hash("x"), Limit: 10}
-		statement, names := numbered(q.text(true, ""))
-		got := plan(statement, names, p)
-		if whole(got) && measured {
-			t.Logf("query %s reads a table from its beginning to its end", q.Name)
-		} else if whole(got) {
-			t.Errorf("%s reads a table from its beginning to its end:\n%s", q.Name, got)
+	questions := func(found func(name, plan string)) {
+		for _, q := range Queries() {
+			for _, to := range []string{"", "rig-b"} {
+				p := Parameters{To: to, Words: ParseWords([]string{"thread-000007"}), Now: corpus.Start, Since: corpus.Start, Until: corpus.Start.Add(time.Hour), Hash: hash("x"), Limit: 10}
+				values := p.values(true, id)
+				if got := plan(settled(q.text(true, ""), values), values); whole(got) {
+					found(q.Name+" "+to, got)
+				}
+			}
 		}
 	}
-	if got := plan("SELECT * FROM bridge_messages WHERE tldr = 'x'", nil, Parameters{}); !whole(got) {
+	if measured {
+		questions(func(name, plan string) { t.Logf("query %s reads a table from its beginning to its end", name) })
+	}
+	execute(t, db.conn, "SET enable_seqscan = off") // of few rows it would be as quick
+	defer execute(t, db.conn, "RESET enable_seqscan")
+	questions(func(name, plan string) { t.Errorf("%s reads a table from its beginning to its end:\n%s", name, plan) })
+	if got := plan("SELECT * FROM bridge_messages WHERE tldr = 'x'", nil); !whole(got) {
 		t.Errorf("a question without an index is not told apart:\n%s", got)
 	}
 }

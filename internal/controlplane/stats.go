@@ -2,77 +2,257 @@ package controlplane
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/rigward/rigward/internal/outbox"
 )
 
-// stats tell of each rig how soon it answers. A message to a rig is answered by its
-// next one in the thread that is no ACK.
-type stats struct {
-	rigs  map[string]*rigStats
-	last  [4]string                         // the message of the row before
-	asked map[string]map[string][]time.Time // by thread and rig: what has no answer yet
+// A tally is what is counted of a rig's messages of one day, in UTC: of those to it how many
+// there are and after how many seconds it answered them, whenever that was, and of its own
+// how many there are and how many the gates refuse.
+type tally struct {
+	received, sent, refused int64
+	took                    seconds
 }
 
-type rigStats struct {
-	received, backlog, sent, refused int64
-	answers                          []time.Duration
-}
+// seconds are times that it took, in order.
+type seconds []int64
 
-func newStats() folder {
-	return &stats{rigs: map[string]*rigStats{}, asked: map[string]map[string][]time.Time{}}
-}
-
-func (s *stats) rig(name string) *rigStats {
-	if s.rigs[name] == nil {
-		s.rigs[name] = &rigStats{}
+// String returns them as parseSeconds reads them.
+func (s seconds) String() string {
+	b := []byte{'['}
+	for i, v := range s {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, v, 10)
 	}
-	return s.rigs[name]
+	return string(append(b, ']'))
 }
 
-// add takes a row of a message and a recipient; rows come in the order of time, those
-// of a message together.
-func (s *stats) add(row []any) {
-	at, thread, file, commit, typ, from, to, state := row[0].(string), row[1].(string), row[2].(string), row[3].(string), row[4].(string), row[5].(string), row[6].(string), row[7].(string)
-	when, err := time.Parse(time.RFC3339, at)
-	if err != nil {
-		return // no time of ours
-	}
-	if key := [4]string{at, thread, file, commit}; key != s.last {
-		s.last = key
-		sender := s.rig(from)
-		sender.sent++
-		if state == "refused" {
-			sender.refused++
-		} else if typ != "ACK" {
-			for _, asked := range s.asked[thread][from] {
-				sender.answers = append(sender.answers, when.Sub(asked))
-			}
-			delete(s.asked[thread], from)
+func parseSeconds(text string) (all seconds) {
+	for part := range strings.SplitSeq(strings.Trim(text, "[]"), ",") {
+		if n, err := strconv.ParseInt(part, 10, 64); err == nil { // nobody of ours wrote others
+			all = append(all, n)
 		}
 	}
-	if state == "refused" || typ == "ACK" || typ == "RESOLUTION" || to == from {
-		return
-	}
-	s.rig(to).received++
-	if s.asked[thread] == nil {
-		s.asked[thread] = map[string][]time.Time{}
-	}
-	s.asked[thread][to] = append(s.asked[thread][to], when)
+	return all
 }
 
-// waits counts a thread whose turn is on a rig.
-func (s *stats) waits(rig any) {
-	if name, ok := rig.(string); ok {
-		s.rig(name).backlog++
+// without takes some times away, each once.
+func (s seconds) without(some seconds) seconds {
+	gone := map[int64]int{}
+	for _, v := range some {
+		gone[v]++
 	}
+	return slices.DeleteFunc(slices.Clone(s), func(v int64) bool {
+		gone[v]--
+		return gone[v] >= 0
+	})
 }
 
-func (s *stats) rows() (out [][]any) {
-	for _, name := range slices.Sorted(maps.Keys(s.rigs)) {
-		r := s.rigs[name]
-		out = append(out, []any{name, r.received, int64(len(r.answers)), seconds(r.answers, 50), seconds(r.answers, 90), r.backlog, r.sent, r.refused, share(r.refused, r.sent)})
+// A dayRig is whose tally it is.
+type dayRig struct{ day, rig string }
+
+// tallies are those of one thread, or of all.
+type tallies map[dayRig]*tally
+
+func (t tallies) of(at, rig string) *tally {
+	key := dayRig{at[:min(len(at), len("2006-01-02"))], rig}
+	if t[key] == nil {
+		t[key] = &tally{}
+	}
+	return t[key]
+}
+
+// String returns tallies as parseTallies reads them: JSON, in the order of days and rigs.
+func (t tallies) String() string {
+	var all [][]any
+	for _, key := range slices.SortedFunc(maps.Keys(t), func(a, b dayRig) int { return cmp.Or(strings.Compare(a.day, b.day), strings.Compare(a.rig, b.rig)) }) {
+		v := t[key]
+		all = append(all, []any{key.day, key.rig, v.received, v.sent, v.refused, append(seconds{}, v.took...)})
+	}
+	data, err := json.Marshal(all)
+	if err != nil {
+		return "" // texts and numbers never fail
+	}
+	return string(data)
+}
+
+func parseTallies(text string) tallies {
+	t := tallies{}
+	var all []json.RawMessage
+	if json.Unmarshal([]byte(text), &all) != nil {
+		return t // nobody of ours wrote this
+	}
+	for _, data := range all {
+		var key dayRig
+		v := &tally{}
+		if json.Unmarshal(data, &[]any{&key.day, &key.rig, &v.received, &v.sent, &v.refused, &v.took}) == nil {
+			t[key] = v
+		}
+	}
+	return t
+}
+
+// tallied counts the messages of a thread. A message to a rig, no ACK and no RESOLUTION, is
+// answered by the rig's next one that is no ACK and that the gates do not refuse; of those
+// of one second all are said before any is answered, since nothing tells which came first.
+func tallied(words []*word) tallies {
+	t := tallies{}
+	sorted := slices.SortedFunc(slices.Values(words), func(a, b *word) int { return strings.Compare(a.time, b.time) })
+	waiting := map[string][]string{} // by rig, when it was asked what has no answer yet
+	for len(sorted) > 0 {
+		n := 1
+		for n < len(sorted) && sorted[n].time == sorted[0].time {
+			n++
+		}
+		for _, w := range sorted[:n] {
+			own := t.of(w.time, w.from)
+			own.sent++
+			if w.bad {
+				own.refused++
+			}
+			if w.bad || w.order.Type == "ACK" || w.order.Type == "RESOLUTION" {
+				continue
+			}
+			for _, r := range w.to {
+				if r.rig != w.from {
+					t.of(w.time, r.rig).received++
+					waiting[r.rig] = append(waiting[r.rig], w.time)
+				}
+			}
+		}
+		for _, w := range sorted[:n] {
+			if w.bad || w.order.Type == "ACK" {
+				continue
+			}
+			for _, asked := range waiting[w.from] {
+				then, _ := time.Parse(time.RFC3339, asked) // a time of ours
+				when, _ := time.Parse(time.RFC3339, w.time)
+				of := t.of(asked, w.from)
+				of.took = append(of.took, int64(when.Sub(then)/time.Second))
+			}
+			delete(waiting, w.from)
+		}
+		sorted = sorted[n:]
+	}
+	for _, v := range t {
+		slices.Sort(v.took)
+	}
+	return t
+}
+
+// writeTallies takes from the tallies of all threads of a repository what some had, and adds
+// what they have.
+func (x *Indexer) writeTallies(ctx context.Context, had, have []tallies) error {
+	c := x.DB.conn
+	change, gone := tallies{}, tallies{}
+	for sign, side := range map[int64][]tallies{-1: had, 1: have} {
+		for _, t := range side {
+			for key, v := range t {
+				of := change.of(key.day, key.rig)
+				of.received, of.sent, of.refused = of.received+sign*v.received, of.sent+sign*v.sent, of.refused+sign*v.refused
+				if sign > 0 {
+					of.took = append(of.took, v.took...)
+				} else {
+					lost := gone.of(key.day, key.rig)
+					lost.took = append(lost.took, v.took...)
+				}
+			}
+		}
+	}
+	var days []string
+	for key := range change {
+		days = append(days, key.day)
+	}
+	slices.Sort(days)
+	keys, err := listed(slices.Compact(days))
+	if err != nil || len(days) == 0 {
+		return err
+	}
+	err = each(ctx, c, "SELECT day, rig, received, sent, refused, took FROM rigward_days WHERE repo_id = $1 AND day IN "+list(c, 2, "text"), []any{x.id, keys}, func(r rows) error {
+		var key dayRig
+		var v tally
+		var took string
+		err := r.Scan(&key.day, &key.rig, &v.received, &v.sent, &v.refused, &took)
+		if of := change[key]; of != nil {
+			of.received, of.sent, of.refused = of.received+v.received, of.sent+v.sent, of.refused+v.refused
+			of.took = append(of.took, parseSeconds(took)...)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var args []any
+	for _, key := range slices.SortedFunc(maps.Keys(change), func(a, b dayRig) int { return cmp.Or(strings.Compare(a.day, b.day), strings.Compare(a.rig, b.rig)) }) {
+		v := change[key]
+		if lost := gone[key]; lost != nil {
+			v.took = v.took.without(lost.took)
+		}
+		slices.Sort(v.took)
+		args = append(args, x.id, key.day, key.rig, v.received, v.sent, v.refused, v.took.String())
+	}
+	err = insert(ctx, c, "rigward_days", strings.Fields("repo_id day rig received sent refused took"), args,
+		"ON CONFLICT (repo_id, day, rig) DO UPDATE SET received = excluded.received, sent = excluded.sent, refused = excluded.refused, took = excluded.took", nil)
+	if err != nil {
+		return err
+	}
+	return c.exec(ctx, "DELETE FROM rigward_days WHERE repo_id = $1 AND received = 0 AND sent = 0 AND day IN "+list(c, 2, "text"), x.id, keys)
+}
+
+// stats tell of each rig how soon it answers.
+type stats map[string]*rigStats
+
+type rigStats struct {
+	tally
+	backlog int64
+}
+
+func newStats() folder { return stats{} }
+
+func (s stats) rig(name string) *rigStats {
+	if s[name] == nil {
+		s[name] = &rigStats{}
+	}
+	return s[name]
+}
+
+// add takes the tally of a day and a rig.
+func (s stats) add(row []any) {
+	name, _ := row[0].(string)
+	received, _ := row[1].(int64)
+	sent, _ := row[2].(int64)
+	refused, _ := row[3].(int64)
+	took, _ := row[4].(string)
+	r := s.rig(name)
+	r.received, r.sent, r.refused = r.received+received, r.sent+sent, r.refused+refused
+	r.took = append(r.took, parseSeconds(took)...)
+}
+
+// waits says how many threads wait for a rig.
+func (s stats) waits(rig, threads any) {
+	name, _ := rig.(string)
+	n, _ := threads.(int64)
+	s.rig(name).backlog = n
+}
+
+func (s stats) rows() (out [][]any) {
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		r := s[name]
+		var half, most any
+		if slices.Sort(r.took); len(r.took) > 0 {
+			half, _ = percentile(r.took, 50)
+			most, _ = percentile(r.took, 90)
+		}
+		out = append(out, []any{name, r.received, int64(len(r.took)), half, most, r.backlog, r.sent, r.refused, share(r.refused, r.sent)})
 	}
 	return out
 }
@@ -88,19 +268,19 @@ type pusher struct {
 func newPushers() folder { return pushers{} }
 
 func (p pushers) add(row []any) {
-	name, _ := row[2].(string)
+	name, _ := row[0].(string)
 	if p[name] == nil {
 		p[name] = &pusher{}
 	}
 	one := p[name]
 	one.pushes++
-	switch row[3] {
-	case "refused":
-		one.refused++
-	case "undecided", "unfinished":
+	switch exit, _ := row[2].(int64); {
+	case row[1] == outbox.Received || exit > 1:
 		one.undecided++
+	case exit == 1:
+		one.refused++
 	}
-	if took, ok := row[6].(float64); ok {
+	if took, ok := row[3].(float64); ok {
 		one.took = append(one.took, took)
 	}
 }
@@ -112,6 +292,7 @@ func (p pushers) rows() (out [][]any) {
 		if name != "" {
 			who = name
 		}
+		slices.Sort(one.took)
 		if v, ok := percentile(one.took, 50); ok {
 			took = v
 		}
@@ -120,21 +301,12 @@ func (p pushers) rows() (out [][]any) {
 	return out
 }
 
-// percentile is the nearest rank; ok is false for no values.
-func percentile[T cmp.Ordered](all []T, p int) (v T, ok bool) {
-	if len(all) == 0 {
+// percentile is the nearest rank of sorted values; ok is false for no values.
+func percentile[T cmp.Ordered](sorted []T, p int) (v T, ok bool) {
+	if len(sorted) == 0 {
 		return v, false
 	}
-	sorted := slices.Sorted(slices.Values(all))
 	return sorted[(len(sorted)*p+99)/100-1], true
-}
-
-// seconds is a percentile of durations, nil of none.
-func seconds(all []time.Duration, p int) any {
-	if d, ok := percentile(all, p); ok {
-		return int64(d / time.Second)
-	}
-	return nil
 }
 
 // share is the part of a whole in thousandths, as a fraction; nil of nothing.

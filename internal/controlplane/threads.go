@@ -15,12 +15,22 @@ type word struct {
 	id      int64 // of its first recipient
 	time    string
 	commit  string
-	refused bool
+	from    string
+	to      []recipient
+	bad     bool // the gates refuse it
+	refused bool // and a reader sets it apart
 	order   order.Message
 }
 
+// A recipient is a rig that a message is to, with the key of the row.
+type recipient struct {
+	id  int64
+	rig string
+}
+
 // writeThreads finds out where threads stand: by the order in which the client
-// shows messages (docs/spec/client.md#order), without what the gates refuse.
+// shows messages (docs/spec/client.md#order), without what the gates refuse; and counts
+// what is said in them.
 func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 	c := x.DB.conn
 	for part := range slices.Chunk(names, 1000) {
@@ -29,49 +39,86 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 			return err
 		}
 		words := map[string][]*word{}
-		seen := map[[3]string]bool{}
-		err = each(ctx, c, `SELECT id, thread, filename, commit_sha, message_type, envelope_date, body_hash, coalesce(in_reply_to, ''), commit_time,
+		seen := map[[3]string]*word{}
+		err = each(ctx, c, `SELECT id, thread, filename, commit_sha, message_type, envelope_date, body_hash, coalesce(in_reply_to, ''), commit_time, from_rig, to_rig,
   verdict, coalesce(rules, ''), attested_by IS NOT NULL OR attested_at IS NOT NULL FROM bridge_messages WHERE repo_id = $1 AND thread IN `+list(c, 2, "text")+
 			" AND lifecycle_state <> 'superseded'", []any{x.id, keys}, func(r rows) error {
 			w := &word{}
-			var thread, date, state, rules string
+			var thread, date, to, state, rules string
 			var relay bool
-			if err := r.Scan(&w.id, &thread, &w.order.File, &w.commit, &w.order.Type, &date, &w.order.Hash, &w.order.ReplyTo, &w.time, &state, &rules, &relay); err != nil {
+			if err := r.Scan(&w.id, &thread, &w.order.File, &w.commit, &w.order.Type, &date, &w.order.Hash, &w.order.ReplyTo, &w.time, &w.from, &to, &state, &rules, &relay); err != nil {
 				return err
 			}
-			if key := [3]string{thread, w.order.File, w.commit}; !seen[key] {
-				seen[key] = true
-				w.refused = verdict.State(state) == verdict.Refused && verdict.Apart(strings.Fields(rules), relay)
-				w.order.Dated(date)
-				words[thread] = append(words[thread], w)
+			key := [3]string{thread, w.order.File, w.commit}
+			if known := seen[key]; known != nil {
+				known.to = append(known.to, recipient{w.id, to})
+				return nil
 			}
+			seen[key] = w
+			w.to = []recipient{{w.id, to}}
+			w.bad = verdict.State(state) == verdict.Refused
+			w.refused = w.bad && verdict.Apart(strings.Fields(rules), relay)
+			w.order.Dated(date)
+			words[thread] = append(words[thread], w)
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		if err := c.exec(ctx, "DELETE FROM rigward_threads WHERE repo_id = $1 AND thread IN "+list(c, 2, "text"), x.id, keys); err != nil {
+		var had, have []tallies
+		err = each(ctx, c, "SELECT counts FROM rigward_threads WHERE repo_id = $1 AND thread IN "+list(c, 2, "text"), []any{x.id, keys}, func(r rows) error {
+			var counts string
+			err := r.Scan(&counts)
+			had = append(had, parseTallies(counts))
+			return err
+		})
+		if err != nil {
 			return err
 		}
-		var args []any
+		for _, table := range []string{"rigward_threads", "rigward_turns"} {
+			if err := c.exec(ctx, "DELETE FROM "+table+" WHERE repo_id = $1 AND thread IN "+list(c, 2, "text"), x.id, keys); err != nil {
+				return err
+			}
+		}
+		var args, turns []any
 		for _, thread := range part {
-			all := slices.DeleteFunc(words[thread], func(w *word) bool { return w.refused })
-			if len(all) == 0 {
+			if len(words[thread]) == 0 {
 				continue
 			}
+			counts := tallied(words[thread])
+			have = append(have, counts)
+			all := slices.DeleteFunc(words[thread], func(w *word) bool { return w.refused })
 			sortWords(all)
-			last := all[len(all)-1]
-			var turn any
+			var last, turn *word
 			closed := false
 			for _, w := range all {
-				if w.order.Type != "ACK" {
-					turn = w.id
+				if last = w; w.order.Type != "ACK" {
+					turn = w
 				}
 				closed = closed || w.order.Type == "RESOLUTION"
 			}
-			args = append(args, x.id, thread, last.id, turn, last.time, closed)
+			if last == nil { // all of it is set apart
+				args = append(args, x.id, thread, nil, nil, "", false, counts.String())
+				continue
+			}
+			var of any
+			if turn != nil {
+				of = turn.id
+			}
+			args = append(args, x.id, thread, last.id, of, last.time, closed, counts.String())
+			if turn != nil && !closed {
+				for _, r := range turn.to {
+					turns = append(turns, x.id, thread, r.rig, r.id, turn.from, turn.order.Type, turn.time, last.time)
+				}
+			}
 		}
-		if err := insert(ctx, c, "rigward_threads", strings.Fields("repo_id thread last_id turn_id last_time closed"), args, "", nil); err != nil {
+		if err := insert(ctx, c, "rigward_threads", strings.Fields("repo_id thread last_id turn_id last_time closed counts"), args, "", nil); err != nil {
+			return err
+		}
+		if err := insert(ctx, c, "rigward_turns", strings.Fields("repo_id thread rig message_id from_rig message_type at last_time"), turns, "", nil); err != nil {
+			return err
+		}
+		if err := x.writeTallies(ctx, had, have); err != nil {
 			return err
 		}
 	}

@@ -87,6 +87,7 @@ type gate struct {
 	judge  *rules.Judge
 	pol    *policy.Policy // of the gate: what is protected, how long, how much is printed
 	rootID string         // the commit whose policy counts, of what is staged
+	root   *knownRoot     // what is known of it; nil: there is none
 	source string         // of the ref updates, where a pre-push got no lines
 	report report.Report
 	log    *pushLog // of a server

@@ -36,6 +36,7 @@ func (g *gate) preCommit(ctx context.Context) error {
 	// Where nothing is staged HEAD is amended, and commit-msg looks at what it brings.
 	if keep && len(g.args) == 0 && len(staged.Changes) > 0 {
 		g.keepStaged(mark, staged.Head)
+		g.root.keep()
 	}
 	return nil
 }
@@ -47,12 +48,18 @@ func (g *gate) staged(ctx context.Context) (s rules.Staged, err error) {
 		return s, err
 	}
 	s.Head = head
-	root, err := g.root(branch, head)
+	root, err := g.rootOf(branch, head)
 	if err != nil {
 		return s, err
 	}
 	g.rootID = root
-	if s.Policy, s.Trust, err = g.loader.AtCommit(root); err != nil {
+	if root == "" {
+		s.Policy, s.Trust, err = g.loader.At("")
+	} else if g.root, err = newRoot(g.repo, root); err == nil {
+		g.loader.Repo = g.root
+		s.Policy, s.Trust, err = g.loader.At(g.root.tree)
+	}
+	if err != nil {
 		return s, err
 	}
 	g.use(s.Policy)
@@ -80,10 +87,10 @@ func (g *gate) staged(ctx context.Context) (s rules.Staged, err error) {
 	return s, err
 }
 
-// root returns the commit whose policy and signers count for what is committed on
+// rootOf returns the commit whose policy and signers count for what is committed on
 // a branch, as pre-push and the server have it: that of the default branch of the
 // remote, as far as it is known here, else HEAD.
-func (g *gate) root(branch, head string) (string, error) {
+func (g *gate) rootOf(branch, head string) (string, error) {
 	up, err := g.upstream(branch)
 	if err != nil || up.remote == "." {
 		return head, err

@@ -187,6 +187,6 @@ func Pushed(repo *gitrepo.Repo) (ref, root string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	root, err = g.root(branch, head)
+	root, err = g.rootOf(branch, head)
 	return cmp.Or(up.ref, branch), root, err
 }

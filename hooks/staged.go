@@ -71,7 +71,7 @@ func (g *gate) keptStaged() (signs string, ok bool) {
 	if err != nil {
 		return "", false
 	}
-	root, err := g.root(branch, head)
+	root, err := g.rootOf(branch, head)
 	if err != nil {
 		return "", false
 	}

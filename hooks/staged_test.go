@@ -85,3 +85,58 @@ func TestStagedIsReadOnce(t *testing.T) {
 	os.Remove(kept)
 	must(t, rig(c, c.Dir, "", "pre-commit"), 0)
 }
+
+// What the commit has whose policy counts is read once, and known of that commit only,
+// as long as what is known is whole.
+func TestRootIsReadOnce(t *testing.T) {
+	t.Parallel()
+	w := developer(t, gittest.Options{})
+	c := w.clone
+	known := filepath.Join(c.Dir, ".git", "rigward", "root")
+	ignored := func() bool {
+		t.Helper()
+		res := rig(c, c.Dir, "", "pre-commit")
+		if res.Code > 1 || res.Code == 1 && !strings.Contains(res.Stderr, "[envelope-schema]") {
+			t.Fatalf("exit %d: %s", res.Code, res.Stderr)
+		}
+		return res.Code == 0
+	}
+	// The policy of the remote's default branch says that a directory holds no envelopes.
+	root := c.Commit("policy", map[string]string{".bridge/policy.yaml": "version: 1\nenvelopes:\n  ignore: [\"release-check/**\"]\n"})
+	tree := c.Run("rev-parse", root+"^{tree}")
+	c.Run("update-ref", "refs/remotes/origin/main", root)
+	c.Add(map[string]string{"release-check/STATE.md": bad("release-check")})
+	if os.Remove(known); !ignored() || !ignored() {
+		t.Fatal("the policy is not heeded")
+	}
+	text, err := os.ReadFile(known)
+	if err != nil || !strings.HasPrefix(string(text), "1 "+root+" "+tree+"\n") || !strings.Contains(string(text), c.Run("rev-parse", root+":.bridge/policy.yaml")+" \".bridge/policy.yaml\"\n") {
+		t.Fatalf("%v, known is %q", err, text)
+	}
+	// Who sees no policy has taken what was known.
+	none := "1 " + root + " " + tree + "\n0 - \".bridge/policy.yaml\"\nend\n"
+	write(t, known, none)
+	if ignored() {
+		t.Fatal("what is known is not taken")
+	}
+	for name, text := range map[string]string{
+		"of another commit": strings.Replace(none, root, w.base, 1),
+		"cut off":           strings.TrimSuffix(none, "end\n"),
+		"cut in a line":     none[:len(none)-len("\"\nend\n")],
+		"more after it":     none + "\n",
+		"no id":             strings.Replace(none, "0 - ", "0 x ", 1),
+		"no mode":           strings.Replace(none, "0 - ", "9 - ", 1),
+		"of another form":   "2" + none[1:],
+		"nothing":           "",
+	} {
+		write(t, known, text)
+		if !ignored() {
+			t.Errorf("%s: it is taken", name)
+		}
+	}
+	write(t, known, none)
+	c.Run("update-ref", "refs/remotes/origin/main", c.Run("commit-tree", "-m", "Fetched", root+"^{tree}"))
+	if !ignored() {
+		t.Error("what is known of another commit is taken")
+	}
+}

@@ -23,7 +23,7 @@ type part struct {
 func parts(dir, reference string, quick bool) []part {
 	gates, control := []string{"gates", "-dir", dir}, []string{"control", "-dir", dir}
 	action, bundles, agents, rye := []string{"action"}, []string{"bundles"}, []string{"agentbundle"}, []string{"ryebundle"}
-	image, commit, hosts, attest := []string{"image"}, []string{"commit"}, []string{"hosts"}, []string{"attest"}
+	image, commit, hosts, attest := []string{"image"}, []string{"commit", "-dir", dir}, []string{"hosts"}, []string{"attest"}
 	client := []string{"client", "-dir", dir, "-reference", reference, "-sizes", "1000,10000,100000"}
 	if quick {
 		commit = append(commit, "-n", "100", "-rounds", "3")

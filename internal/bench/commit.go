@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -20,6 +21,7 @@ import (
 func commits(flags *flag.FlagSet, args []string) error {
 	list := flags.String("n", "1000,10000,100000", "envelopes of each repository")
 	rounds := flags.Int("rounds", 21, "commits of each kind; the median counts")
+	kept := flags.String("dir", "", "where the generated repositories are kept; default a scratch directory")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -40,20 +42,22 @@ func commits(flags *flag.FlagSet, args []string) error {
 		if err != nil {
 			return err
 		}
-		if err := commitsOf(filepath.Join(scratch, word), built[0], n, *rounds); err != nil {
+		source := filepath.Join(cmp.Or(*kept, scratch), "plain-"+word+".git")
+		if err := commitsOf(source, filepath.Join(scratch, word), built[0], n, *rounds); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func commitsOf(dir, program string, n, rounds int) error {
+func commitsOf(source, dir, program string, n, rounds int) error {
 	o := corpus.Options{Envelopes: n}
-	source := filepath.Join(dir, "source.git")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+	if _, err := os.Stat(source); err != nil {
+		if err := corpus.Generate(source, o); err != nil {
+			return err
+		}
 	}
-	if err := corpus.Generate(source, o); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	kinds := []string{"", "/bin/true", program}

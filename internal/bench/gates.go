@@ -114,7 +114,7 @@ func (b *gate) open(source string) error {
 		return err
 	}
 	fmt.Printf("| %d | `rig-hook install --server`, which reads the history for its nonces once | | %s | | | |\n", b.n, took.Round(time.Millisecond))
-	return os.Remove(filepath.Join(b.guarded, "hooks", "update"))
+	return nil
 }
 
 // next makes a commit with one new envelope on top of the client's branch.

@@ -331,7 +331,10 @@ func (x *Index) children(t cachedTree, depth int) (list []cachedTree, rest []byt
 		}
 		list = append(list, c)
 	}
-	slices.SortStableFunc(list, func(a, b cachedTree) int { return bytes.Compare(a.name, b.name) })
+	byName := func(a, b cachedTree) int { return bytes.Compare(a.name, b.name) }
+	if !slices.IsSortedFunc(list, byName) { // git writes them by length first
+		slices.SortStableFunc(list, byName)
+	}
 	return list, rest, true
 }
 

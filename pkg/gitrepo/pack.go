@@ -229,7 +229,7 @@ type packStep struct {
 // the differences to another one of the same pack. Small ones on the way are kept:
 // what lies in one thread differs from each other.
 func (s *store) entry(p *packFile, at int64) (typ string, data []byte, ok bool) {
-	steps, weight := s.steps[:0], int64(0)
+	steps, weight, kept := s.steps[:0], int64(0), true // kept says that others hold found
 	defer func() { clear(steps); s.steps = steps[:0] }()
 	var found looseBytes
 	for {
@@ -248,7 +248,7 @@ func (s *store) entry(p *packFile, at int64) (typ string, data []byte, ok bool) 
 		}
 		if kind <= packTag {
 			found = looseBytes{packTypes[kind], data}
-			s.keepBase(p, at, found)
+			kept = s.keepBase(p, at, found)
 			break
 		}
 		weight += size
@@ -258,7 +258,6 @@ func (s *store) entry(p *packFile, at int64) (typ string, data []byte, ok bool) 
 		at = base
 	}
 	var room []byte
-	kept := true // what found holds
 	for i := len(steps) - 1; i >= 0; i-- {
 		to, ok := applyDelta(room, found.data, steps[i].delta, maxStored)
 		if !ok || s.bytes > maxStoreBytes {
@@ -270,24 +269,24 @@ func (s *store) entry(p *packFile, at int64) (typ string, data []byte, ok bool) 
 		}
 		found.data = to
 		// Not all are kept: a few steps more cost less than the memory.
-		if kept = i%4 == 0; kept {
-			s.keepBase(p, steps[i].at, found)
-		}
+		kept = i%4 == 0 && s.keepBase(p, steps[i].at, found)
 	}
 	return found.typ, found.data, true
 }
 
-// keepBase keeps an object that others may differ from in the place of the oldest one.
-func (s *store) keepBase(p *packFile, at int64, o looseBytes) {
-	if len(o.data) > maxBase {
-		return
-	}
-	if len(s.bases) < maxBases {
+// keepBase keeps an object that others may differ from in the place of the oldest one,
+// unless it is large.
+func (s *store) keepBase(p *packFile, at int64, o looseBytes) (kept bool) {
+	switch {
+	case len(o.data) > maxBase:
+		return false
+	case len(s.bases) < maxBases:
 		s.bases = append(s.bases, packBase{p, at, o})
-		return
+	default:
+		s.bases[s.oldest%maxBases] = packBase{p, at, o}
+		s.oldest++
 	}
-	s.bases[s.oldest%maxBases] = packBase{p, at, o}
-	s.oldest++
+	return true
 }
 
 // open reads the head of an entry, and returns what inflates its contents. base is

@@ -251,6 +251,82 @@ func TestKillResumes(t *testing.T) {
 	}
 }
 
+// TestServerDies kills the repository's server when it has taken a message that was put
+// on top of another under another name, so that the sender is not told. Whatever is sent
+// next, or fails, the message is in the history once.
+func TestServerDies(t *testing.T) {
+	message := func(key string) []string {
+		return []string{"send", "ACK", "--thread", "t-one", "--to", "peer", "--tldr", "said once", "--key", key}
+	}
+	other := []string{"send", "STATE", "--thread", "t-one", "--to", "peer", "--tldr", "another"}
+	for _, c := range []struct {
+		name  string
+		do    func(*world)
+		count int // messages of a in the end
+	}{
+		{"the same again", func(w *world) { w.ok("a", message("k")...) }, 1},
+		{"another first", func(w *world) { w.ok("a", other...); w.ok("a", message("k")...) }, 2},
+		{"one that fails first", func(w *world) {
+			w.write("a/.git/hooks/commit-msg", "#!/bin/sh\nexit 1\n")
+			os.Chmod(w.path("a/.git/hooks/commit-msg"), 0o755)
+			w.run("a", other...)
+			os.Remove(w.path("a/.git/hooks/commit-msg"))
+			w.ok("a", message("k")...)
+		}, 1},
+		{"one that is killed first", func(w *world) {
+			w.write("a/.git/hooks/commit-msg", "#!/bin/sh\n: >"+w.path("reached")+"; sleep 60\n")
+			os.Chmod(w.path("a/.git/hooks/commit-msg"), 0o755)
+			w.killAt(w.command("a", other...), "reached")
+			os.Remove(w.path("a/.git/hooks/commit-msg"))
+			if o := w.ok("a", message("k")...); strings.Contains(o.stderr, `from "rig-a"`) {
+				w.t.Errorf("crossed by itself: %s", o.stderr)
+			}
+		}, 1},
+		{"without what the run kept", func(w *world) {
+			os.Remove(w.path("a/.git/rig-bridge.journal"))
+			w.ok("a", message("k")...)
+		}, 1},
+		{"the same words under another key", func(w *world) { w.ok("a", message("k2")...); w.ok("a", message("k")...) }, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.server()
+			w.clone("a", "rig-a")
+			w.clone("b", "rig-b")
+			os.Mkdir(w.path("a/t-one"), 0o755)
+			os.Mkdir(w.path("b/t-one"), 0o755)
+			w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer", "--tldr", "first")
+			w.write("origin.git/hooks/post-receive", "#!/bin/sh\nkill -9 $PPID\n")
+			if err := os.Chmod(w.path("origin.git/hooks/post-receive"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if o := w.run("a", message("k")...); o.code == 0 {
+				t.Fatalf("the server died, and %s", o.stdout)
+			}
+			if err := os.Remove(w.path("origin.git/hooks/post-receive")); err != nil {
+				t.Fatal(err)
+			}
+			w.git("b", "pull", "-q", "--rebase")
+			w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer", "--tldr", "second")
+			c.do(w)
+			w.git("a", "pull", "-q", "--rebase")
+			if s := w.git("a", "status", "--porcelain", "--branch"); s != "## main...origin/main\n" {
+				t.Errorf("left over: %s", s)
+			}
+			own := 0
+			for file := range strings.FieldsSeq(w.git("origin.git", "ls-tree", "-r", "--name-only", "main", "t-one")) {
+				if strings.Contains(w.git("origin.git", "cat-file", "blob", "main:"+file), "\nfrom: rig-a\n") {
+					own++
+				}
+			}
+			if own != c.count {
+				t.Errorf("%d messages of the sender are in the history, not %d", own, c.count)
+			}
+		})
+	}
+}
+
 // killAt starts a command, and kills it with all its children once a file is
 // there.
 func (w *world) killAt(cmd *exec.Cmd, file string) {

@@ -107,16 +107,17 @@ func (r *delivery) reparent() error {
 		moved[old] = made
 	}
 	signed := slices.ContainsFunc(ours, func(u unpushed) bool { return isSigned(u.commit) })
+	left := in.added
 	for _, u := range ours {
-		made, there, err := r.remake(w, &u, tip, theirs, moved, signed)
+		made, there, err := r.remake(w, &u, tip, theirs, moved, signed, left)
 		if err != nil {
 			return err
 		}
 		if there && made == "" {
 			made = theirs
-			if i := slices.IndexFunc(in.added, func(a added) bool { return a.path == u.path }); i >= 0 {
-				made = in.added[i].commit
-			}
+		}
+		if there { // it stands for one of ours, not for another of the same words
+			left = slices.DeleteFunc(slices.Clone(left), func(a added) bool { return a.path == u.path })
 		}
 		if u.commit.ID == j.Commit {
 			p.path, p.commit, p.pushed = u.path, made, there
@@ -125,6 +126,9 @@ func (r *delivery) reparent() error {
 			moved[u.commit.ID], tip = made, made
 		}
 	}
+	p.crossed = slices.DeleteFunc(p.crossed, func(c crossing) bool { // its own is none
+		return !slices.ContainsFunc(left, func(a added) bool { return a.path == c.Path })
+	})
 	if err := r.judgeAgain(w, t, theirs, tip, theirs); err != nil {
 		return err
 	}
@@ -201,9 +205,10 @@ func (r *run) unpushed(w *work, theirs, head string) ([]unpushed, error) {
 }
 
 // remake makes one unpushed commit again on top of tip and returns its id.
-// there says that theirs holds the message already; the id is empty if it was
-// not this clone that brought it. signed says that unpushed commits are signed.
-func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]string, signed bool) (id string, there bool, err error) {
+// there says that theirs holds the message already; the id is empty if it is not known
+// who brought it. signed says that unpushed commits are signed; news are the messages
+// of theirs that are new here and stand for none of ours so far.
+func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]string, signed bool, news []added) (id string, there bool, err error) {
 	ctx := r.ctx
 	if made := moved[u.commit.ID]; made != "" {
 		has, err := w.repo.Has([]string{made})
@@ -220,13 +225,16 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 			}
 		}
 	}
+	if a, err := w.arrivedAs(u, news); a != nil || err != nil {
+		if a != nil {
+			u.path, id = a.path, a.commit
+		}
+		return id, a != nil, err
+	}
 	thread, name := splitPath(u.path)
 	files, err := w.treeFiles(tip, thread)
 	if err != nil {
 		return "", false, err
-	}
-	if files[name] == u.blob {
-		return "", true, nil
 	}
 	taken := map[string]bool{}
 	for f := range files {
@@ -270,6 +278,30 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 		return "", false, gitFailed("git commit-tree", res)
 	}
 	return strings.TrimSpace(string(res.Stdout)), false, nil
+}
+
+// arrivedAs finds the message of theirs that is an unpushed one of ours, nil if there is
+// none: it has our bytes at our path, or elsewhere in the thread and in a commit of our
+// author of the same second, as one has that was made again on top of what others
+// pushed. So it is found whatever became of the run that pushed it.
+func (w *work) arrivedAs(u *unpushed, news []added) (*added, error) {
+	var found *added
+	for i, a := range news {
+		if a.blob != u.blob || firstOf(a.path) != firstOf(u.path) {
+			continue
+		}
+		if a.path == u.path {
+			return &news[i], nil
+		}
+		c, err := w.repo.Commit(a.commit)
+		if err != nil {
+			return nil, gitProblem(err)
+		}
+		if found == nil && c.Author == u.commit.Author {
+			found = &news[i]
+		}
+	}
+	return found, nil
 }
 
 // keepsName reports whether a message never gets another name than the one it was

@@ -45,8 +45,13 @@ func (r *delivery) push() error {
 			withHint("git remote add origin <url> && git push origin %s", finding.Word(t.short()))
 	}
 	start := r.env.Now()
+	own := r.takeTurn()
+	defer own.end()
 	for {
-		answer, why, err := w.pushOnce(r.ctx, t, p.commit)
+		answer, why, err := raced, "the branch over there has moved", error(nil)
+		if !w.overtaken(r.ctx, t, p.commit) {
+			answer, why, err = w.pushOnce(r.ctx, t, p.commit)
+		}
 		if err != nil {
 			if r.ctx.Err() != nil {
 				return err
@@ -66,10 +71,12 @@ func (r *delivery) push() error {
 		if r.env.Now().Sub(start) > pushFor {
 			return r.unsent(p, codePush, fmt.Sprintf("others were faster %d times: %s", p.retries+1, why))
 		}
-		select {
-		case <-time.After(rand.N(pushPause)):
-		case <-r.ctx.Done():
-			return context.Cause(r.ctx)
+		if !own.lasts() {
+			select {
+			case <-time.After(rand.N(pushPause)):
+			case <-r.ctx.Done():
+				return context.Cause(r.ctx)
+			}
 		}
 		p.retries++
 		if err := r.reparent(); err != nil {

@@ -9,10 +9,8 @@ import (
 	"runtime"
 )
 
-// Secret returns what only this user has, from a file of theirs that is made with
-// the bytes of random when it is first asked for. getenv is that of the environment.
-// Without it nothing is kept; nil then.
-func Secret(getenv func(key string) (value string, set bool), random io.Reader) []byte {
+// UserDir is where what concerns all clones of a user lies, "" if there is no place.
+func UserDir(getenv func(key string) (value string, set bool)) string {
 	dir, _ := getenv("XDG_STATE_HOME")
 	if runtime.GOOS == "windows" {
 		dir, _ = getenv("LOCALAPPDATA")
@@ -21,9 +19,20 @@ func Secret(getenv func(key string) (value string, set bool), random io.Reader) 
 		dir = filepath.Join(home, ".local", "state")
 	}
 	if !filepath.IsAbs(dir) {
+		return ""
+	}
+	return filepath.Join(dir, "rigward")
+}
+
+// Secret returns what only this user has, from a file of theirs that is made with
+// the bytes of random when it is first asked for. getenv is that of the environment.
+// Without it nothing is kept; nil then.
+func Secret(getenv func(key string) (value string, set bool), random io.Reader) []byte {
+	dir := UserDir(getenv)
+	if dir == "" {
 		return nil
 	}
-	file := filepath.Join(dir, "rigward", "secret")
+	file := filepath.Join(dir, "secret")
 	const size = 32
 	info, err := os.Lstat(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -42,7 +42,6 @@ type talker struct {
 	kills  *atomic.Int64
 	shown  map[string]bool // paths
 	marked map[string]bool
-	after  any
 }
 
 func (k *talker) start() error {
@@ -180,6 +179,7 @@ func TestAgents(t *testing.T) {
 		})
 	}
 	all.Wait()
+	talked := time.Since(start)
 	for _, err := range errs {
 		if err != nil {
 			t.Error(err)
@@ -188,7 +188,7 @@ func TestAgents(t *testing.T) {
 	// At rest each agent takes what there is.
 	for _, k := range talkers {
 		k.kill = false
-		if _, err := k.call("wait", dict{"seconds": 30, "after": k.after}); err != nil {
+		if _, err := k.call("wait", dict{"seconds": 1}); err != nil {
 			t.Error(err)
 		}
 		w.git(k.rig, "pull", "-q", "--ff-only")
@@ -263,7 +263,7 @@ func TestAgents(t *testing.T) {
 	}
 	died, _ := os.ReadFile(receive + ".killed")
 	t.Logf("%d agents x %d messages in %s, %d kills of their servers, %d of the repository's: lost %d, doubled %d, shown to the wrong rig %d, wrongly read or unread %d",
-		agents, messages, time.Since(start).Round(time.Second), kills.Load(), len(died), lost, doubled, wrong, misread)
+		agents, messages, talked.Round(time.Second), kills.Load(), len(died), lost, doubled, wrong, misread)
 }
 
 // opens makes the thread of the test.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/rigward/rigward/internal/files"
 )
 
 // What pre-commit has found of an index is kept for commit-msg, which git starts on
@@ -51,14 +53,17 @@ func (g *gate) keepStaged(mark, head string) {
 	}
 	file := g.stagedFile()
 	text := []byte(stagedForm + key + " " + g.judge.Signs + "\n")
-	if os.WriteFile(file, text, 0o644) != nil && os.MkdirAll(filepath.Dir(file), 0o777) == nil {
-		_ = os.WriteFile(file, text, 0o644) // else commit-msg reads the index itself
+	if files.Swap(file, text, 0o644) != nil && os.MkdirAll(filepath.Dir(file), 0o777) == nil {
+		_ = files.Swap(file, text, 0o644) // else commit-msg reads the index itself
 	}
 }
 
 // keptStaged returns what must be signed as pre-commit has found it of this index; ok
 // is false where it has not.
 func (g *gate) keptStaged() (signs string, ok bool) {
+	if info, err := os.Lstat(g.stagedFile()); err != nil || !info.Mode().IsRegular() {
+		return "", false
+	}
 	data, err := os.ReadFile(g.stagedFile())
 	if err != nil {
 		return "", false

@@ -32,7 +32,7 @@ var below = map[string][]string{
 	"pkg/relay":             {"pkg/finding", "pkg/envelope"},
 	"pkg/bundle":            {"internal/files", "pkg/finding", "internal/portable", "pkg/screen", "pkg/sshsign"},
 	"pkg/bundle/…":          {"pkg/finding", "internal/portable", "pkg/sshsign", "pkg/yamlprofile", "pkg/bundle", "schemas"},
-	"pkg/gitrepo":           {"pkg/finding", "internal/portable"},
+	"pkg/gitrepo":           {"internal/files", "pkg/finding", "internal/portable"},
 	"internal/gittree":      {"pkg/bundle", "pkg/gitrepo"},
 	"internal/image":        {"pkg/finding", "pkg/bundle", "pkg/bundle/agent", "pkg/sshsign"},
 	"internal/cli":          {"pkg/finding"},

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rigward/rigward/internal/files"
 )
 
 // systemConfig is systemConfig of the repository's git. Looking through the program
@@ -30,7 +32,7 @@ func (r *Repo) systemConfig() (path string, ok bool) {
 		}
 	}
 	if path, ok = systemConfig(r.git); ok {
-		_ = os.WriteFile(file, []byte(of+path+"\n"), 0o644) // without the directory nothing is kept
+		_ = files.Swap(file, []byte(of+path+"\n"), 0o644) // without the directory nothing is kept
 	}
 	return path, ok
 }

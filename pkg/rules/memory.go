@@ -41,6 +41,15 @@ func sayingOf(env *envelope.Envelope) (s said) {
 	return s
 }
 
+// texts is how many bytes the texts have.
+func (s said) texts() int {
+	n := len(s.from)
+	for _, ref := range s.refs {
+		n += len(ref) + 16
+	}
+	return n
+}
+
 // A Memory keeps what the envelopes of threads say from one Range to the next, of this
 // Judge or another one, so that a process that judges often reads a message once. What
 // it keeps follows from the content alone, which is found by its id. The zero value
@@ -56,8 +65,12 @@ type content struct {
 	file, frontmatter int64
 }
 
-// maxMemory is how many envelopes a Memory holds, some 300 bytes each.
-const maxMemory = 8192
+// Limits of a Memory: how many envelopes it holds, some 300 bytes each, and how many
+// bytes the texts of one have. What is larger is read each time.
+const (
+	maxMemory = 8192
+	maxSaid   = 1 << 10
+)
 
 func contentOf(p *policy.Policy, id string) content {
 	return content{oidOf(id), p.MaxFile, p.MaxFrontmatter}
@@ -93,6 +106,9 @@ func (m *Memory) keep(p *policy.Policy, blobs []gitrepo.Object, says []said) {
 	}
 	for i, o := range blobs {
 		s := says[i]
+		if s.texts() > maxSaid {
+			continue
+		}
 		s.from, s.refs = strings.Clone(s.from), slices.Clone(s.refs) // what they were read from is let go of
 		for i, ref := range s.refs {
 			s.refs[i] = strings.Clone(ref)

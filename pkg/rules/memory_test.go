@@ -23,6 +23,10 @@ func TestMemory(t *testing.T) {
 	if kept, unread = m.recall(other, []string{id(1)}); len(kept) != 0 || len(unread) != 1 {
 		t.Errorf("read under other limits, kept %v, unread %v", kept, unread)
 	}
+	m.keep(p, []gitrepo.Object{{ID: id(3)}, {ID: id(4)}}, []said{{refs: make([]string, maxSaid)}, {from: "rig-b"}})
+	if kept, unread = m.recall(p, []string{id(3), id(4)}); len(kept) != 1 || kept[id(4)].from != "rig-b" || unread[0] != id(3) {
+		t.Errorf("of a large one and a small one kept %v, unread %v", kept, unread)
+	}
 	for n := range 3 * maxMemory {
 		m.keep(p, []gitrepo.Object{{ID: id(n)}}, []said{{}})
 		if len(m.known) > maxMemory {

@@ -1,0 +1,53 @@
+package hooks_test
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/rigward/rigward/internal/test/gittest"
+)
+
+// What hooks keep in the git directory takes the place of a link and of a FIFO that
+// lie there: nothing is written elsewhere, and nobody waits.
+func TestKeptFilesAreFiles(t *testing.T) {
+	t.Parallel()
+	for name, lay := range map[string]func(file, other string) error{
+		"a link": func(file, other string) error { return os.Symlink(other, file) },
+		"a FIFO": func(file, _ string) error { return syscall.Mkfifo(file, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := developer(t, gittest.Options{})
+			c := w.clone
+			own(t, c, "version: 1\n")
+			c.Write("release-check/STATE.md", turn("release-check", "STATE", "Good.\n"))
+			c.Run("add", "release-check")
+			message, other := filepath.Join(c.Dir, ".git", "MESSAGE"), filepath.Join(c.Home, "other")
+			write(t, message, "Say it\n")
+			write(t, other, "of somebody else\n")
+			dir := filepath.Join(c.Dir, ".git", "rigward")
+			for _, file := range []string{"staged", "git"} {
+				if err := os.RemoveAll(filepath.Join(dir, file)); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := lay(filepath.Join(dir, file), other); err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(t, rig(c, c.Dir, "", "commit-msg", message), 0)
+			must(t, rig(c, c.Dir, "", "pre-commit"), 0)
+			must(t, rig(c, c.Dir, "", "commit-msg", message), 0)
+			if info, err := os.Lstat(filepath.Join(dir, "staged")); err != nil || !info.Mode().IsRegular() {
+				t.Errorf("staged is kept as %v, %v", info, err)
+			}
+			if text, err := os.ReadFile(other); err != nil || string(text) != "of somebody else\n" {
+				t.Errorf("what the link leads to: %q, %v", text, err)
+			}
+		})
+	}
+}

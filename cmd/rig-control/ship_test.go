@@ -13,6 +13,7 @@ import (
 
 	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/pgtest"
 )
 
 // ask returns the rows of a question.
@@ -195,24 +196,73 @@ func TestKilledHooksAndShippers(t *testing.T) {
 			}
 			<-killed
 		}
-		must(t, bare, "ship", "--once")
-		b, err := outbox.Read(outbox.Dir(bare.Dir), outbox.Cursor{}, 1<<20)
-		if err != nil || b.Torn > 0 {
-			t.Fatal(err, b.Torn)
-		}
-		pushes, seen := map[string]bool{}, map[string]bool{}
-		for _, r := range b.Records {
-			pushes[r.Push], seen[r.ID] = true, true
-		}
-		if len(seen) != len(b.Records) {
-			t.Errorf("%d records, %d ids", len(b.Records), len(seen))
-		}
-		if rows := ask(t, bare, "pushes"); len(rows) != len(pushes) {
-			t.Errorf("%d pushes are told of, %d are in the database", len(pushes), len(rows))
-		}
-		agrees(t, bare)
-		t.Logf("%d of %d pushes landed, %d records of %d pushes", landed, rounds, len(b.Records), len(pushes))
+		records, pushes := shippedOnce(t, bare)
+		t.Logf("%d of %d pushes landed, %d records of %d pushes", landed, rounds, records, pushes)
 	})
+}
+
+// shippedOnce ships what is left, and holds that what the outbox tells is in the database
+// once, and that the index is that of the history.
+func shippedOnce(t *testing.T, bare *gittest.Repo) (records, pushes int) {
+	t.Helper()
+	must(t, bare, "ship", "--once")
+	b, err := outbox.Read(outbox.Dir(bare.Dir), outbox.Cursor{}, 1<<20)
+	if err != nil || b.Torn > 0 {
+		t.Fatal(err, b.Torn)
+	}
+	told, seen := map[string]bool{}, map[string]bool{}
+	for _, r := range b.Records {
+		told[r.Push], seen[r.ID] = true, true
+	}
+	if len(seen) != len(b.Records) {
+		t.Errorf("%d records, %d ids", len(b.Records), len(seen))
+	}
+	if rows := ask(t, bare, "pushes"); len(rows) != len(told) {
+		t.Errorf("%d pushes are told of, %d are in the database", len(told), len(rows))
+	}
+	agrees(t, bare)
+	return len(b.Records), len(told)
+}
+
+// TestKilledServer ends PostgreSQL while pushes are shipped, in each way in which it can
+// end, and starts it again: nothing is lost and nothing is there twice.
+func TestKilledServer(t *testing.T) {
+	pgtest.Need(t)
+	rounds := 3
+	if full() {
+		rounds = 30
+	}
+	bare, clone := server(t, "team", pgtest.Database(t))
+	hook(t, bare)
+	cut := 0
+	for i := range rounds {
+		for j := range 3 {
+			file := fmt.Sprintf("build/STATE-%d-%d.md", i, j)
+			if j == 2 { // refused
+				file = "build/REQUEST.md"
+			}
+			clone.Commit("x", map[string]string{file: say("STATE", "build", "rig-b", "rig-a", fmt.Sprint(i, j))})
+			p := clone.Push("-q", "origin", "main")
+			if landed := p.Code == 0; landed != (j < 2) {
+				t.Fatalf("%s: %s", file, p.Stderr)
+			}
+		}
+		clone.Run("reset", "-q", "--hard", "HEAD~1")
+		if err := os.RemoveAll(filepath.Join(outbox.Dir(bare.Dir), "shipped")); err != nil { // all is told again
+			t.Fatal(err)
+		}
+		shipper := command(bare, "ship", "--once")
+		if err := shipper.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond)
+		pgtest.Crash(t, []string{pgtest.Immediate, pgtest.Postmaster, pgtest.Backend}[i%3])
+		if err := shipper.Wait(); err != nil {
+			cut++
+		}
+	}
+	records, pushes := shippedOnce(t, bare)
+	t.Logf("%d rounds, %d shippers lost the database, %d records of %d pushes", rounds, cut, records, pushes)
 }
 
 // TestStatus: how far the index is, what waits, what was found, as text, JSON and

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -178,6 +180,74 @@ VALUES (1, 'team', 'a', 'b.md', 'STATE', 'rig-a', 'rig-b', 'received', 'active',
 		if v, err := version(ctx, open(t, where).conn); err != nil || v != schemaVersion {
 			t.Errorf("the version is %d, %v", v, err)
 		}
+	})
+}
+
+// A mortal is a connection whose program is killed before one of its statements.
+type mortal struct {
+	conn
+	left int // until then
+}
+
+func (m *mortal) exec(ctx context.Context, statement string, args ...any) error {
+	if m.left--; m.left == 0 {
+		if p, err := os.FindProcess(os.Getpid()); err == nil {
+			_ = p.Kill()
+		}
+		select {}
+	}
+	return m.conn.exec(ctx, statement, args...)
+}
+
+// TestKilledMigration kills the program that migrates before its first statement, then
+// before its second, and so on, until one comes to the end: nothing of the push log
+// is lost or there twice, and the next run makes the rest.
+func TestKilledMigration(t *testing.T) {
+	const target, after = "RIGWARD_TEST_MIGRATE", "RIGWARD_TEST_KILL"
+	if text := os.Getenv(target); text != "" {
+		n, _ := strconv.Atoi(os.Getenv(after))
+		where := parse(t, text)
+		if err := migrate(t.Context(), &mortal{bare(t, where), n}, where, migrations); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	r := gittest.New(t, gittest.Options{Bare: true})
+	tangled(t, r, 20, 12)
+	both(t, func(t *testing.T, database func() Target) {
+		where := database()
+		c := older(t, where, 3)
+		const pushes = 2*moved + 100
+		execute(t, c, "INSERT INTO rigward_repositories VALUES ('team', NULL, NULL, NULL, 'judged', '2026')",
+			"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < "+strconv.Itoa(pushes)+`)
+INSERT INTO rigward_pushes (repo, id, push, stage, hook, at, exit_code) SELECT 'team', 'id-' || i, 'id-' || i, 'judged', 'pre-receive', '2026', 1 FROM n`)
+		text := "sqlite:" + where.path
+		if where.Postgres() {
+			text = where.dsn
+		}
+		kills := 0
+		for {
+			cmd := exec.Command(os.Args[0], "-test.run=^TestKilledMigration$")
+			cmd.Env = append(os.Environ(), target+"="+text, after+"="+strconv.Itoa(kills+1))
+			out, err := cmd.CombinedOutput()
+			if err == nil {
+				break
+			}
+			if kills++; len(out) > 0 || kills > 100 {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+		if kills < 8 { // of every transaction, some
+			t.Errorf("killed %d times only", kills)
+		}
+		db := open(t, where)
+		if n := count(t, db.conn, "SELECT count(*) FROM rigward_pushes p JOIN rigward_repositories r ON r.repo_id = p.repo_id WHERE r.repo = 'team'"); n != pushes {
+			t.Errorf("%d records of pushes, expected %d", n, pushes)
+		}
+		x := indexer(t, r, db)
+		update(t, x)
+		clean(t, x)
+		t.Logf("killed %d times", kills)
 	})
 }
 

@@ -157,7 +157,7 @@ func start() {
 		failed = fmt.Errorf("initdb: %w: %s", err, out)
 		return
 	}
-	guard = as(exec.Command("sh", "-c", guardian, "sh", bin, scratch))
+	guard = as(exec.Command("sh", "-c", starting+guardian, "sh", bin, scratch))
 	guard.Dir, guard.Stderr = "/", os.Stderr
 	answer, err := guard.StdoutPipe()
 	if err == nil {
@@ -177,17 +177,62 @@ func start() {
 	dir = scratch
 }
 
-// guardian starts the server, and stops it when its input ends: when the tests
-// are done, or their process is gone. What the process may have inherited, the
-// lock of a queue say, must not live on in the server.
-const guardian = `
+// starting starts the server. What the process may have inherited, the lock of a queue say,
+// must not live on in it.
+const starting = `
 for fd in 3 4 5 6 7 8 9; do eval "exec $fd>&-"; done
-"$1/pg_ctl" start -w -D "$2/data" -l "$2/log" -o "-k $2 -c listen_addresses='' -c fsync=off -c full_page_writes=off -c max_connections=60" </dev/null >/dev/null || exit 1
+start() {
+  "$1/pg_ctl" start -w -D "$2/data" -l "$2/log" -o "-k $2 -c listen_addresses='' -c fsync=off -c full_page_writes=off -c max_connections=60" </dev/null >/dev/null
+}
+`
+
+// guardian starts the server, and stops it when its input ends: when the tests
+// are done, or their process is gone.
+const guardian = `
+start "$@" || exit 1
 echo ready
 cat >/dev/null
 "$1/pg_ctl" stop -D "$2/data" -m immediate </dev/null >/dev/null
 rm -rf "$2"
 `
+
+// Ways in which Crash ends the server.
+const (
+	Immediate  = "immediate"  // pg_ctl stop -m immediate
+	Postmaster = "postmaster" // SIGKILL
+	Backend    = "backend"    // SIGKILL of one that rig-control uses, if there is one, upon which the server ends all others
+)
+
+// crash ends the server and starts it again, which takes some tries where its processes
+// are still ending.
+const crash = `
+case $3 in
+immediate) "$1/pg_ctl" stop -w -D "$2/data" -m immediate </dev/null >/dev/null ;;
+postmaster) kill -9 "$(head -n 1 "$2/data/postmaster.pid")" ;;
+backend)
+  pid=$("$1/psql" -h "$2" -U postgres -qAtXc "SELECT pid FROM pg_stat_activity WHERE application_name = 'rig-control' LIMIT 1" postgres)
+  if [ -n "$pid" ]; then kill -9 "$pid"; fi ;;
+esac
+i=0
+until "$1/psql" -h "$2" -U postgres -qAtXc "SELECT 1" postgres >/dev/null 2>&1; do
+  i=$((i + 1))
+  if [ $i -gt 100 ]; then exit 1; fi
+  if [ "$3" != backend ]; then start "$@" 2>/dev/null; fi
+  sleep 0.1
+done
+`
+
+// Crash ends the server as on a bad day, and starts it again.
+func Crash(t testing.TB, how string) {
+	t.Helper()
+	Need(t)
+	cmd := as(exec.Command("sh", "-c", starting+crash, "sh", bin, dir, how))
+	cmd.Dir = "/"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		log, _ := os.ReadFile(filepath.Join(dir, "log"))
+		t.Fatalf("the server does not start again after %s: %v: %s\n%s", how, err, out, log)
+	}
+}
 
 // as makes a command one of the user postgres where this is root.
 func as(cmd *exec.Cmd) *exec.Cmd {

@@ -206,6 +206,10 @@ func (k *keyring) add() error {
 		return err
 	}
 	principals := k.words[0]
+	if strings.HasPrefix(principals, ",") { // as "$(git config user.email),rig-a" is where nobody has set it
+		return &policy.Undecided{Message: "the first of the principals " + finding.Quote(principals) + " is empty, the address of commits was expected",
+			Hint: "git config user.email, which names it, prints nothing where none is set: git config --global user.email ADDRESS"}
+	}
 	if strings.ContainsAny(principals, " \t") {
 		principals = `"` + principals + `"`
 	}

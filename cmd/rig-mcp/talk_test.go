@@ -331,3 +331,60 @@ func TestLatency(t *testing.T) {
 		t.Errorf("the ratio is %.2f, at most 1.5 is promised", ratio)
 	}
 }
+
+// TestWaits: whenever a push comes, also while a wait begins, looks or fetches, each
+// wait returns with it, and long before its time is over. RIGWARD_WAITS is how many
+// pushes there are.
+func TestWaits(t *testing.T) {
+	rounds := number(t, "RIGWARD_WAITS", 2)
+	rigs := []string{"rig-a", "rig-b", "rig-c"}
+	w := newWorld(t, append([]string{"plain"}, rigs...)...)
+	agents := map[string]*agent{}
+	cursors := map[string]any{}
+	for _, rig := range rigs {
+		agents[rig] = w.agent(rig)
+		o, _ := agents[rig].ok("inbox", nil)
+		cursors[rig] = o["cursor"]
+	}
+	w.git("plain", "push", "-q")
+	var took []time.Duration
+	for i := range rounds {
+		type answer struct {
+			rig    string
+			object dict
+			at     time.Time
+			err    error
+		}
+		answers := make(chan answer, len(rigs))
+		for _, rig := range rigs {
+			go func() {
+				o, _, failed, err := agents[rig].call("wait", dict{"seconds": 60, "after": cursors[rig]})
+				if err == nil && failed {
+					err = fmt.Errorf("%v", o)
+				}
+				answers <- answer{rig, o, time.Now(), err}
+			}()
+		}
+		time.Sleep(rand.N(120 * time.Millisecond))
+		path := fmt.Sprintf("t-%d/REQUEST.md", i)
+		w.write("plain/"+path, fmt.Sprintf("---\nfrom: plain\nto: [%s]\ndate: %s\nstatus: ▶ Go\ntype: REQUEST\nthread: t-%d\n---\nround %d\n",
+			strings.Join(rigs, ", "), time.Now().UTC().Format("2006-01-02"), i, i))
+		w.git("plain", "add", ".")
+		w.git("plain", "commit", "-q", "-m", "REQUEST: round")
+		w.git("plain", "push", "-q")
+		pushed := time.Now()
+		for range rigs {
+			a := <-answers
+			if a.err != nil {
+				t.Fatalf("round %d, %s: %v", i, a.rig, a.err)
+			}
+			if a.object["timed_out"] == true || !strings.Contains(fmt.Sprint(a.object["items"]), path) {
+				t.Errorf("round %d, %s: %s after the push: %v", i, a.rig, a.at.Sub(pushed), a.object)
+			}
+			cursors[a.rig] = a.object["cursor"]
+			took = append(took, a.at.Sub(pushed))
+		}
+	}
+	slices.Sort(took)
+	t.Logf("%d waits: median %s, 99%% %s, the longest %s after the push", len(took), took[len(took)/2], took[len(took)*99/100], took[len(took)-1])
+}

@@ -22,7 +22,8 @@ import (
 )
 
 // hosts measures a server of many repositories to which many push at once: git
-// alone, with hooks that judge by themselves, and with a resident judge.
+// alone, with hooks that do nothing, with hooks that judge by themselves, and with a
+// resident judge.
 func hosts(flags *flag.FlagSet, args []string) error {
 	repositories := flags.Int("repositories", 5000, "how many repositories the server has")
 	envelopes := flags.Int("n", 100, "envelopes of each")
@@ -41,12 +42,34 @@ func hosts(flags *flag.FlagSet, args []string) error {
 		return err
 	}
 	fmt.Printf("| %d repositories, %d pushes at once | pushes | p50 | p99 | processor time of a push | memory of the judge |\n|---|---|---|---|---|---|\n", *repositories, *atOnce)
-	for _, kind := range []string{"git alone", "hooks by themselves", "resident judge"} {
+	for _, kind := range []string{"git alone", idle, "hooks by themselves", "resident judge"} {
 		if err := h.measure(kind, *each); err != nil {
 			return err
 		}
 	}
-	return nil
+	hooked, err := sizeOf(h.hooks("resident judge"), filepath.Join(h.dir, "rig-hook-client"))
+	judging, err2 := sizeOf(filepath.Join(h.dir, "rig-hook"))
+	fmt.Printf("\nOn disk: %.1f MB for the hooks of all repositories, %.1f MB for the program that judges.\n", float64(hooked)/1e6, float64(judging)/1e6)
+	return errors.Join(err, err2)
+}
+
+// idle is the kind of server whose hooks are /bin/true: the floor of any hook.
+const idle = "both hooks are `/bin/true`"
+
+// sizeOf is how many bytes files and the files of directories have.
+func sizeOf(paths ...string) (sum int64, err error) {
+	for _, path := range paths {
+		err = errors.Join(err, filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				info, ierr := d.Info()
+				if err = ierr; err == nil {
+					sum += info.Size()
+				}
+			}
+			return err
+		}))
+	}
+	return sum, err
 }
 
 // A host is a server of many repositories that share their hooks.
@@ -87,14 +110,17 @@ func (h *host) make(envelopes int) error {
 			return err
 		}
 	}
-	for kind, program := range map[string]string{"hooks by themselves": "rig-hook", "resident judge": "rig-hook-client"} {
-		if err := os.MkdirAll(h.hooks(kind), 0o755); err != nil {
+	if err := os.MkdirAll(h.hooks(idle), 0o755); err != nil {
+		return err
+	}
+	for _, hook := range hooks.ServerHooks {
+		if err := os.WriteFile(filepath.Join(h.hooks(idle), hook), []byte("#!/bin/true\n"), 0o755); err != nil {
 			return err
 		}
-		for _, hook := range hooks.ServerHooks {
-			if err := os.WriteFile(filepath.Join(h.hooks(kind), hook), hooks.Shim(hook, filepath.Join(h.dir, program), false), 0o755); err != nil {
-				return err
-			}
+	}
+	for kind, program := range map[string]string{"hooks by themselves": "rig-hook", "resident judge": "rig-hook-client"} {
+		if _, err := hooks.Install(h.hooks(kind), filepath.Join(h.dir, program), hooks.ServerHooks); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -102,7 +128,7 @@ func (h *host) make(envelopes int) error {
 
 func (h *host) repository(i int) string { return filepath.Join(h.dir, fmt.Sprintf("r%d.git", i)) }
 func (h *host) hooks(kind string) string {
-	return filepath.Join(h.dir, "hooks", strings.ReplaceAll(kind, " ", "-"))
+	return filepath.Join(h.dir, "hooks", strings.NewReplacer(" ", "-", "`", "", "/", "-").Replace(kind))
 }
 
 // link copies a directory by hard links; git replaces files, it does not change them.

@@ -8,11 +8,19 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rigward/rigward/internal/files"
 )
+
+// A program is a git as stat(2) describes it, and what it has built in.
+type program struct{ of, path string }
+
+// lookedThrough is the program that this process has looked through last: a resident
+// judge has one for all repositories.
+var lookedThrough atomic.Pointer[program]
 
 // systemConfig is systemConfig of the repository's git. Looking through the program
 // takes a tenth of a hook's time, so what was found is kept in the file rigward/git of
@@ -31,7 +39,12 @@ func (r *Repo) systemConfig() (path string, ok bool) {
 			return path, true
 		}
 	}
-	if path, ok = systemConfig(r.git); ok {
+	if last := lookedThrough.Load(); last != nil && last.of == of {
+		path, ok = last.path, true
+	} else if path, ok = systemConfig(r.git); ok {
+		lookedThrough.Store(&program{of, path})
+	}
+	if ok {
 		_ = files.Swap(file, []byte(of+path+"\n"), 0o644) // without the directory nothing is kept
 	}
 	return path, ok

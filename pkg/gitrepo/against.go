@@ -36,10 +36,8 @@ func (r *Repo) plainStaged(base ID) (changes []Change, x *Index, ok bool) {
 			return nil, nil, false
 		}
 	}
-	for i := range x.at {
-		if x.stage(i) != 0 {
-			return nil, nil, false
-		}
+	if x.mixed {
+		return nil, nil, false
 	}
 	a := against{Repo: r, x: x}
 	root, _ := x.cached(x.trees)
@@ -83,12 +81,13 @@ func (a *against) dir(id ID, prefix string, i, end int, cached cachedTree, depth
 		// What is the same on both sides is passed over one entry at a time; the
 		// next one of each side is compared by git's order of trees.
 		var name []byte
-		isDir, next := false, i+1
+		isDir, next, sub := false, i+1, cachedTree{}
 		if i < end {
 			name = a.x.name(i)[len(prefix):]
 			if slash := bytes.IndexByte(name, '/'); slash >= 0 {
 				isDir, name = true, name[:slash]
-				if next = a.dirEnd(known, prefix, name, i, end); next < 0 {
+				sub, _ = cachedOf(known, name)
+				if next = a.dirEnd(sub, len(prefix)+slash+1, i, end); next < 0 {
 					return false
 				}
 			} else if a.x.intended(i) {
@@ -118,10 +117,9 @@ func (a *against) dir(id ID, prefix string, i, end int, cached cachedTree, depth
 		}
 		switch {
 		case c <= 0 && isDir, c > 0 && mode == ModeTree:
-			to, sub := i, cachedTree{}
-			if c <= 0 {
-				to = next
-				sub, _ = cachedOf(known, name)
+			to := next
+			if c > 0 {
+				to, sub = i, cachedTree{}
 			}
 			if sub.covers <= 0 || !bytes.Equal(sub.id, old) {
 				if !a.dir(hex.EncodeToString(old), prefix+string(name)+"/", i, to, sub, depth+1) {
@@ -145,20 +143,16 @@ func (a *against) dir(id ID, prefix string, i, end int, cached cachedTree, depth
 	return true
 }
 
-// dirEnd returns the number of the first entry that does not lie in a directory,
-// -1 if the index contradicts itself.
-func (a *against) dirEnd(known []cachedTree, prefix string, name []byte, i, end int) int {
-	in := func(n int) bool {
-		p, ok := bytes.CutPrefix(a.x.name(n), []byte(prefix))
-		p, ok2 := bytes.CutPrefix(p, name)
-		return ok && ok2 && len(p) > 0 && p[0] == '/'
-	}
-	if c, ok := cachedOf(known, name); ok && c.covers > 0 {
-		to := i + c.covers
-		if to > end || !in(to-1) || to < end && in(to) {
+// dirEnd returns the number of the first entry that does not lie in the directory of
+// entry i, whose path with a slash has so many bytes; -1 if the index contradicts itself.
+func (a *against) dirEnd(cached cachedTree, length, i, end int) int {
+	dir := a.x.name(i)[:length]
+	if c := cached.covers; c > 0 {
+		to := i + c
+		if to > end || !a.x.lies(to-1, dir) || to < end && a.x.lies(to, dir) {
 			return -1
 		}
 		return to
 	}
-	return i + sort.Search(end-i, func(n int) bool { return !in(i + n) })
+	return i + sort.Search(end-i, func(n int) bool { return !a.x.lies(i+n, dir) })
 }

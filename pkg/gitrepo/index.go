@@ -35,6 +35,7 @@ type Index struct {
 	hash  int      // bytes of an id
 	trees []byte   // the extension "TREE"
 	end   int      // where the entries end
+	mixed bool     // not all of it is merged
 	more  bool     // it has other extensions
 }
 
@@ -152,6 +153,15 @@ func (x *Index) name(i int) []byte {
 	return from[:bytes.IndexByte(from, 0)]
 }
 
+// lies reports whether the path of entry i lies in a directory, "/" at its end.
+func (x *Index) lies(i int, dir []byte) bool {
+	from := x.data
+	if x.names != nil {
+		from = x.names
+	}
+	return bytes.HasPrefix(from[x.path[i]:], dir) // neither has a NUL, which ends a path
+}
+
 // intended reports whether entry i was added with intent only.
 func (x *Index) intended(i int) bool {
 	flags := x.data[int(x.at[i])+40+x.hash:]
@@ -254,7 +264,7 @@ func parseIndex(data []byte, hash int) (x *Index, ok bool) {
 		if c := bytes.Compare(before, path); pos > end || c > 0 || c == 0 && (i == 0 || x.stage(i-1) >= int(flags>>12&3)) {
 			return nil, false
 		}
-		x.at, before = append(x.at, uint32(start)), path
+		x.at, before, x.mixed = append(x.at, uint32(start)), path, x.mixed || flags&0x3000 != 0
 	}
 	for x.end = pos; pos < end; {
 		if end-pos < 8 || data[pos] < 'A' || data[pos] > 'Z' {

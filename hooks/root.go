@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
@@ -96,5 +97,5 @@ func (k *knownRoot) keep() {
 		b.WriteString(strconv.FormatUint(uint64(e.Mode), 8) + " " + cmp.Or(e.ID, rootNone) + " " + strconv.Quote(path) + "\n")
 	}
 	b.WriteString(rootEnd)
-	_ = os.WriteFile(k.file, []byte(b.String()), 0o644)
+	_ = files.Swap(k.file, []byte(b.String()), 0o644)
 }

@@ -238,7 +238,7 @@ func pages(repo string, n, rounds int, row func(string, time.Duration)) error {
 	row("the first page, with all that the server does before it", time.Since(start))
 	page.Look(context.Background())
 	thread, _, _ := strings.Cut(func() string { path, _ := corpus.Envelope(n/2, corpus.Options{Envelopes: n}); return path }(), "/")
-	for _, path := range []string{"/", "/threads", "/thread?repo=bench&thread=" + thread, "/search?q=" + thread, "/search?q=turn", "/pushes", "/trouble"} {
+	for _, path := range []string{"/", "/threads", "/thread?repo=bench&thread=" + thread, "/search?q=" + thread, "/search?q=turn", "/pushes", "/trouble", "/rigs", "/repositories"} {
 		var ds []time.Duration
 		for range rounds {
 			d, err := ask(path)

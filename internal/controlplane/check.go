@@ -69,7 +69,22 @@ func (x *Indexer) Check(ctx context.Context, limit int) (found []Difference, n i
 			err = x.compareTable(ctx, c, t, add)
 		}
 	}
+	if err == nil && !x.DB.conn.postgres() {
+		err = x.lostWords(ctx, add)
+	}
 	return found, n, told(ctx, x.DB.target, err)
+}
+
+// lostWords finds the messages that SQLite's table of words has lost. In PostgreSQL it is an
+// index, which the database keeps by itself.
+func (x *Indexer) lostWords(ctx context.Context, add func(what, message string)) error {
+	return each(ctx, x.DB.conn, `SELECT thread, filename, to_rig, commit_sha FROM bridge_messages m WHERE repo_id = `+theID+` AND words IS NOT NULL
+AND NOT EXISTS (SELECT 1 FROM rigward_search_docsize d WHERE d.id = m.id) ORDER BY id`, []any{x.Name}, func(r rows) error {
+		var thread, file, to, commit string
+		err := r.Scan(&thread, &file, &to, &commit)
+		add(fmt.Sprintf("%s/%s to %s (commit %s)", thread, file, to, finding.Short(commit)), "a search does not find it")
+		return err
+	})
 }
 
 // A digest stands for a text.

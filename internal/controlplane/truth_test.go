@@ -136,7 +136,11 @@ func TestAnyHistory(t *testing.T) {
 		seeds = 200
 	}
 	kinds := map[string]int{}
-	for seed := range seeds {
+	const own = 49 // a relay answers what its own commit brings, and is judged twice
+	for seed := range max(seeds, own+1) {
+		if seed >= seeds && seed != own {
+			continue
+		}
 		rnd := rand.New(rand.NewPCG(uint64(seed), 77))
 		o := gittest.Options{Bare: true}
 		if seed%2 == 1 {

@@ -36,6 +36,9 @@ func (ps *pass) said(ctx context.Context, c *commit, e *entry) (bool, error) {
 		return false, err
 	}
 	for _, id := range commits {
+		if id == c.id { // asked about before, and no earlier than itself
+			continue
+		}
 		if known, err := ps.Repo.IsAncestor(ctx, id, c.id); known || err != nil {
 			return known, err
 		}

@@ -154,6 +154,20 @@ func TestAuditMarkForged(t *testing.T) {
 		"signers of the server's own": func(s *scene) { own(s, "rigward.allowedSigners", sceneSigners(s.now)) },
 		"policy of the server's own":  func(s *scene) { own(s, "rigward.policy", "version: 1\nrevoked: .bridge/revoked\n") },
 		"a key is revoked":            func(s *scene) { own(s, "rigward.revoked", keyA.Authorized()+"\n") },
+		"the content of the server's list": func(s *scene) {
+			own(s, "rigward.revoked", keyOld.Authorized()+"\n")
+			s.audited("")
+			s.audited("2 of 2")
+			own(s, "rigward.revoked", keyOld.Authorized()+"\n"+keyW.Authorized()+"\n")
+		},
+		"the content of a list that the server's policy names": func(s *scene) {
+			list := filepath.Join(s.server.Dir, "list")
+			write(s, list, keyOld.Authorized()+"\n")
+			own(s, "rigward.policy", "version: 1\nrevoked: "+filepath.ToSlash(list)+"\n")
+			s.audited("")
+			s.audited("2 of 2")
+			write(s, list, keyOld.Authorized()+"\n"+keyW.Authorized()+"\n")
+		},
 		"another user": func(s *scene) {
 			s.server.Setenv("HOME", gittest.TempDir(t))
 			s.server.Setenv("XDG_STATE_HOME", gittest.TempDir(t))

@@ -143,6 +143,17 @@ func audit(env *hooks.Env, c *hooks.Checker) *verdict.Audit {
 	if err != nil {
 		return nil
 	}
+	// What the mark holds for is what commits are judged by: each file is read once.
+	read, files := c.Loader.ReadFile, map[string][]byte{}
+	c.Loader.ReadFile = func(name string) (data []byte, err error) {
+		data, known := files[name]
+		if !known {
+			if data, err = read(name); err == nil {
+				files[name] = data
+			}
+		}
+		return data, err
+	}
 	getenv := func(key string) (string, bool) { v := env.Getenv(key); return v, v != "" }
 	return verdict.OpenAudit(verdict.Options{
 		Repo: c.Repo, Loader: c.Loader, Dir: filepath.Join(c.Repo.CommonDir(), "rigward"), Secret: verdict.Secret(getenv, env.Rand), Now: c.Judge.Now,

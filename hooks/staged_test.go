@@ -106,8 +106,11 @@ func TestRootIsReadOnce(t *testing.T) {
 	tree := c.Run("rev-parse", root+"^{tree}")
 	c.Run("update-ref", "refs/remotes/origin/main", root)
 	c.Add(map[string]string{"release-check/STATE.md": bad("release-check")})
-	if os.Remove(known); !ignored() || !ignored() {
-		t.Fatal("the policy is not heeded")
+	os.Remove(known)
+	for range 2 { // read, and known
+		if !ignored() {
+			t.Fatal("the policy is not heeded")
+		}
 	}
 	text, err := os.ReadFile(known)
 	if err != nil || !strings.HasPrefix(string(text), "1 "+root+" "+tree+"\n") || !strings.Contains(string(text), c.Run("rev-parse", root+":.bridge/policy.yaml")+" \".bridge/policy.yaml\"\n") {

@@ -253,6 +253,9 @@ type span struct {
 	revs  []gitrepo.Rev
 	fresh bool // nothing that is in the database counts
 	part  bool // there is more to do when it is done
+	// carried are, of a part, recorded commits that its tips do not stand for: of refs that are
+	// gone, or of a range that was not finished.
+	carried []string
 }
 
 // cut makes a long span one that ends earlier: at a commit of the main ref's
@@ -281,8 +284,11 @@ func (x *Indexer) cut(s *span, recorded map[string][]string, piece int) {
 	}
 	tips := map[string]string{}
 	for ref, list := range recorded {
-		if ref != "" && len(list) == 1 && s.tips[ref] != "" {
+		switch {
+		case ref != "" && len(list) == 1 && s.tips[ref] != "":
 			tips[ref] = list[0]
+		case ref != x.Main:
+			s.carried = append(s.carried, list...)
 		}
 	}
 	tips[x.Main] = way
@@ -414,6 +420,10 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 				next[""] = slices.Compact(next[""])
 			} else {
 				next = record(s.tips)
+				if len(s.carried) > 0 {
+					slices.Sort(s.carried)
+					next[""] = slices.Compact(s.carried)
+				}
 			}
 			if !equalRecord(next, recorded) {
 				if err := x.record(ctx, next); err != nil {

@@ -136,9 +136,9 @@ func TestAnyHistory(t *testing.T) {
 		seeds = 200
 	}
 	kinds := map[string]int{}
-	const own = 49 // a relay answers what its own commit brings, and is judged twice
-	for seed := range max(seeds, own+1) {
-		if seed >= seeds && seed != own {
+	more := []int{49} // a relay answers what its own commit brings, and is judged twice
+	for seed := range max(seeds, slices.Max(more)+1) {
+		if seed >= seeds && !slices.Contains(more, seed) {
 			continue
 		}
 		rnd := rand.New(rand.NewPCG(uint64(seed), 77))
@@ -201,5 +201,39 @@ func TestAnyHistory(t *testing.T) {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	t.Logf("%d histories, %v", seeds, kinds)
+	t.Logf("%d histories and %d more, %v", seeds, len(more), kinds)
+}
+
+// TestMergedAndDeleted reads in pieces that a branch was merged and deleted: what it brought
+// is not taken for new in a piece that ends before the merge.
+func TestMergedAndDeleted(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	at := gittest.Epoch
+	commit := func(name, text string) {
+		at += 10
+		r.Setenv("GIT_COMMITTER_DATE", fmt.Sprintf("%d +0000", at))
+		r.Commit("x", map[string]string{name: text})
+	}
+	main := strings.TrimPrefix(r.Run("symbolic-ref", "HEAD"), "refs/heads/")
+	commit("aa/REQUEST.md", say("REQUEST", "aa", "rig-a", "rig-b", "1", nil))
+	r.Run("checkout", "-q", "-b", "side")
+	commit("aa/RESOLUTION.md", say("RESOLUTION", "aa", "rig-b", "rig-a", "2", nil))
+	commit("aa/STATE.md", say("STATE", "aa", "rig-a", "rig-b", "follows the resolution", nil))
+	r.Run("checkout", "-q", main)
+	db := open(t, parse(t, filepath.Join(t.TempDir(), "control.db")))
+	x := indexer(t, r, db)
+	x.piece, x.Chunk = 3, 2
+	update(t, x)
+	for i := range 9 {
+		commit(fmt.Sprintf("bb/STATE-%d.md", i), say("STATE", "bb", "rig-a", "rig-b", fmt.Sprint(i), nil))
+	}
+	at += 10
+	r.Setenv("GIT_COMMITTER_DATE", fmt.Sprintf("%d +0000", at))
+	r.Run("merge", "-q", "--no-ff", "-m", "x", "side")
+	r.Run("branch", "-q", "-D", "side")
+	update(t, x)
+	clean(t, x)
+	if n := count(t, db.conn, "SELECT count(*) FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id WHERE m.filename = 'STATE.md' AND e.event_type = 'resolved'"); n != 0 {
+		t.Errorf("%d events say that a message after the RESOLUTION was resolved by it", n)
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -34,6 +35,7 @@ type Repo interface {
 	Commit(id string) (*gitrepo.Commit, error)
 	DiffCommit(c *gitrepo.Commit) ([]gitrepo.Diff, error)
 	DiffTrees(old, new string) ([]gitrepo.Change, error)
+	Tree(id string) (*gitrepo.Tree, error)
 	IsAncestor(ctx context.Context, a, b string) (bool, error)
 	Has(ids []string) (types []string, err error)
 	ConfigLast(key string) (value string, set bool, err error)
@@ -245,17 +247,16 @@ func (x *Index) build(ctx context.Context, tips []string) error {
 		if err != nil {
 			return err
 		}
-		all, err := x.Repo.DiffTrees("", c.Tree)
-		if err != nil && !errors.Is(err, gitrepo.ErrTooLarge) {
-			return err
-		}
-		for _, ch := range all {
+		err = x.files(c.Tree, func(ch gitrepo.Change) {
 			if _, ok := bearers[ch.NewID]; !ok || had[ch.NewID] != n || !x.Envelope(ch.Path) {
-				continue
+				return
 			}
 			if had[ch.NewID]++; n == len(tips)-1 {
 				x.place(bearers, ch, "")
 			}
+		})
+		if err != nil && !errors.Is(err, gitrepo.ErrTooLarge) {
+			return err
 		}
 	}
 	if len(bearers) == 0 {
@@ -280,6 +281,57 @@ func (x *Index) build(ctx context.Context, tips []string) error {
 	}
 	return err
 }
+
+// files calls fn for each file of a tree, by its path. It holds those of one directory
+// at a time: a large repository has many threads. The error is ErrTooLarge where
+// DiffTrees against nothing would say so.
+func (x *Index) files(tree string, fn func(gitrepo.Change)) error {
+	left := gitrepo.MaxChanges
+	return x.filesBelow(tree, "", &left, fn)
+}
+
+func (x *Index) filesBelow(tree, prefix string, left *int, fn func(gitrepo.Change)) error {
+	t, err := x.Repo.Tree(tree)
+	if err != nil {
+		return err
+	}
+	dirs := 0
+	for e := range t.Entries() {
+		if e.Mode == gitrepo.ModeTree {
+			dirs++
+		}
+	}
+	few := dirs <= fewDirs && strings.Count(prefix, "/") < fewDirs // they may be on the way to the threads
+	for e := range t.Entries() {
+		if *left--; *left < 0 {
+			return &gitrepo.Error{Kind: gitrepo.ErrTooLarge, Message: fmt.Sprintf("more than %d paths in a tree", gitrepo.MaxChanges)}
+		}
+		path := prefix + e.Name
+		if e.Mode != gitrepo.ModeTree {
+			fn(gitrepo.Change{Path: path, NewMode: e.Mode, NewID: e.ID})
+			continue
+		}
+		if few {
+			err = x.filesBelow(e.ID, path+"/", left, fn)
+		} else {
+			var all []gitrepo.Change
+			all, err = x.Repo.DiffTrees("", e.ID)
+			*left -= len(all)
+			for _, ch := range all {
+				ch.Path = path + "/" + ch.Path
+				fn(ch)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fewDirs is up to how many directories beside each other, and below each other, may
+// be those above all threads.
+const fewDirs = 8
 
 var errPlaced = errors.New("all are placed")
 
@@ -343,19 +395,19 @@ func (x *Index) verify(ctx context.Context, nonce string, e record, tips []strin
 	if e.commit != "" {
 		return x.inCommit(ctx, e, tips)
 	}
+	ok = false
 	for _, tip := range tips {
 		c, err := x.Repo.Commit(tip)
 		if err != nil {
 			return Hit{}, false, err
 		}
-		all, err := x.Repo.DiffTrees("", c.Tree)
-		if err != nil {
-			return Hit{}, false, err
-		}
-		for _, ch := range all {
-			if ch.NewID == e.blob && x.Envelope(ch.Path) {
-				return Hit{Path: ch.Path, Blob: e.blob}, true, nil
+		err = x.files(c.Tree, func(ch gitrepo.Change) {
+			if !ok && ch.NewID == e.blob && x.Envelope(ch.Path) {
+				hit, ok = Hit{Path: ch.Path, Blob: e.blob}, true
 			}
+		})
+		if err != nil || ok {
+			return hit, ok, err
 		}
 	}
 	return x.walkFor(ctx, e, tips)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -376,4 +377,42 @@ func TestCutShort(t *testing.T) {
 	}
 	x := index(t, r, "")
 	want(t, "a build with time enough", used(t, x, tip, 1), 0)
+}
+
+// The files of a tree are those that differ from nothing, wherever the threads lie; of
+// a tree that stands for more than can be read it is said soon.
+func TestFiles(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	files := map[string]string{"top.md": "x", "a/b/c/deep.md": "x", "a/b.md": "x"}
+	for i := range 2 * fewDirs {
+		files[fmt.Sprintf("a/b/thread-%d/REQUEST.md", i)] = "x"
+		files[fmt.Sprintf("a/b/thread-%d/more/b.txt", i)] = "y"
+		files[fmt.Sprintf("wide/%d/x.md", i)] = fmt.Sprint(i)
+	}
+	r.Commit("files", files)
+	x := index(t, r, "")
+	for _, tree := range []string{"HEAD^{tree}", "HEAD:wide", "HEAD:a/b"} {
+		id := r.Run("rev-parse", tree)
+		var got []gitrepo.Change
+		if err := x.files(id, func(ch gitrepo.Change) { got = append(got, ch) }); err != nil {
+			t.Fatal(err)
+		}
+		slices.SortFunc(got, func(a, b gitrepo.Change) int { return strings.Compare(a.Path, b.Path) })
+		want, err := x.Repo.DiffTrees("", id)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v\nwant %v %v", tree, got, want, err)
+		}
+	}
+	tree := r.Tree(gittest.TreeEntry{Mode: "100644", Name: "x.md", ID: r.Blob("x")})
+	for range 9 {
+		var same []gittest.TreeEntry
+		for i := range fewDirs {
+			same = append(same, gittest.TreeEntry{Mode: "40000", Name: fmt.Sprint(i), ID: tree})
+		}
+		tree = r.Tree(same...)
+	}
+	n := 0
+	if err := x.files(tree, func(gitrepo.Change) { n++ }); !errors.Is(err, gitrepo.ErrTooLarge) || n > gitrepo.MaxChanges {
+		t.Errorf("%d files, %v", n, err)
+	}
 }

@@ -168,7 +168,7 @@ func (c *tally) tell(t *testing.T) {
 	t.Logf("%d pushes: %d passed, %d refused, %d undecided, %d disagreements; %d of them by git push, %d of which git itself refused",
 		c.pushes, c.passed, c.refused, c.undecided, c.disagreements, c.real, c.byGit)
 	t.Logf("%d audits: %d by a mark, %d of them with commits beyond it", c.audits, c.marked, c.beyond)
-	if c.audits > 0 && c.marked == 0 {
+	if c.audits > 100 && c.marked == 0 {
 		t.Error("no audit went by a mark")
 	}
 	if c.passed == 0 || c.refused == 0 {

@@ -162,11 +162,12 @@ func asked(nonces []string, nonce string) bool {
 // tip, and keeps it. It is false, and nothing is taken over, where what comes later
 // could be judged in another way than together with it: there is a finding that is
 // not about the content of one file, or the rule against changes of what was accepted
-// is off and was needed, or a directory has become a thread in which something waits;
+// is off and was needed, a directory has become a thread in which something waits, or
+// policies of the history take different paths for envelopes;
 // and where there is too much to keep.
 func (a *Audit) Passed(tip string, j *rules.Judge) bool {
 	all := append(slices.Clip(a.store.Audited.Findings), j.Findings...)
-	if j.Commits < j.Total || j.Rewritten > 0 || j.Woken > 0 || len(j.Waiting) > maxWaiting || j.More.Total() > 0 || len(all) > maxMarked || j.Strayed() {
+	if j.Commits < j.Total || j.Rewritten > 0 || j.Woken > 0 || len(j.Waiting) > maxWaiting || j.More.Total() > 0 || len(all) > maxMarked || j.Strayed() || j.Moved() {
 		return false
 	}
 	for _, f := range j.Findings {

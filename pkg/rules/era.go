@@ -302,6 +302,27 @@ func (ps *pass) strays() bool {
 	return ps.walk.bounds[^n].id != ps.rng.Exclude[0]
 }
 
+// Moved reports whether the policies of the history that was judged last take different
+// paths for envelopes. What was brought under one of them is then known to later
+// commits that are judged apart, and not to those that are judged together with it.
+func (j *Judge) Moved() bool { return j.moved }
+
+func (ps *pass) moved() bool {
+	scope := ""
+	for n := range ps.eras.list {
+		set, err := ps.set(int32(n))
+		if err != nil {
+			return true // it is not known
+		}
+		if this := indexScope(set.policy); n == 0 {
+			scope = this
+		} else if this != scope {
+			return true
+		}
+	}
+	return false
+}
+
 // agreed reports whether everybody who is trusted in one of the eras trusts who
 // signed a commit.
 func (ps *pass) agreed(c *commit, torn []int) (bool, error) {

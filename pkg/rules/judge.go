@@ -106,6 +106,7 @@ type Judge struct {
 	senders map[string]string // rig ids that were seen, each once
 	latest  int               // see Latest
 	strayed bool              // see Strayed
+	moved   bool              // see Moved
 }
 
 // An Outcome is what a Judge has come to so far.
@@ -170,7 +171,7 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 	if err != nil {
 		return err
 	}
-	j.Eras, j.latest, j.strayed = ps.eras.list, ps.latest(), ps.strays()
+	j.Eras, j.latest, j.strayed, j.moved = ps.eras.list, ps.latest(), ps.strays(), ps.moved()
 	j.Waiting = maps.Clone(j.Waiting)
 	for dir := range ps.waiting {
 		if j.Waiting == nil {

@@ -139,13 +139,18 @@ func (r *Repo) pairs(level []dirPair, fn func(p dirPair, old, new *Tree) error) 
 		return err
 	}
 	for len(level) > 0 {
-		n, w, bytes := 0, 0, int64(0)
-		for ; n < len(level) && (n == 0 || bytes < levelBytes); n++ {
+		n, w, bytes, known := 0, 0, int64(0), weighed{}
+		for ; n < len(level) && (n == 0 || bytes+int64(known.bytes) < levelBytes); n++ {
 			for _, id := range []ID{level[n].old, level[n].new} {
-				if id != "" {
-					bytes += r.weight(sizes[id])
-					w++
+				if id == "" {
+					continue
 				}
+				if t := r.trees.get(id); t != nil {
+					known.add(t)
+				} else {
+					bytes += sizes[id].size
+				}
+				w++
 			}
 		}
 		trees, err := r.readTrees(want[:w], sizes)
@@ -160,14 +165,6 @@ func (r *Repo) pairs(level []dirPair, fn func(p dirPair, old, new *Tree) error) 
 		level, want = level[n:], want[w:]
 	}
 	return nil
-}
-
-// weight is about how many bytes a tree takes once it is read.
-func (r *Repo) weight(h header) int64 {
-	if t := r.trees.get(h.id); t != nil {
-		return int64(t.size())
-	}
-	return h.size
 }
 
 // diffDir compares one directory: entries that differ become changes, and

@@ -20,7 +20,7 @@ type packTrees struct {
 	found map[ID]packAt            // by info, lately
 	kept  map[packAt]*list.Element // of order
 	order list.List                // of keptTree, the last used first
-	bytes int
+	held  weighed
 	most  int // bytes of trees that are kept
 }
 
@@ -59,7 +59,7 @@ func (p *packTrees) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.files.closePacks()
-	p.files.listed, p.bytes = true, 0
+	p.files.listed, p.held = true, weighed{}
 	clear(p.found)
 	clear(p.kept)
 	p.order.Init()
@@ -179,10 +179,10 @@ func (p *packTrees) get(at packAt) *Tree {
 
 func (p *packTrees) put(at packAt, t *Tree) {
 	p.kept[at] = p.order.PushFront(keptTree{at, t})
-	p.bytes += t.size()
-	for p.bytes > p.most && p.order.Len() > 1 {
+	p.held.add(t)
+	for p.held.bytes > p.most && p.order.Len() > 1 {
 		old := p.order.Remove(p.order.Back()).(keptTree)
 		delete(p.kept, old.packAt)
-		p.bytes -= old.t.size()
+		p.held.drop(old.t)
 	}
 }

@@ -112,8 +112,8 @@ func TestPackTrees(t *testing.T) {
 				if loose := len(trees) - n; n < 500 || loose > 0 && name != "borrowed" && loose > 20 || overlays < 100 {
 					t.Errorf("%d of %d trees were read, %d as overlays", n, len(trees), overlays)
 				}
-				if p.bytes > max(most, 1<<16) {
-					t.Errorf("%d bytes are kept, at most %d may be", p.bytes, most)
+				if p.held.bytes > max(most, 1<<16) {
+					t.Errorf("%d bytes are kept, at most %d may be", p.held.bytes, most)
 				}
 				for _, id := range others[:20] {
 					if tree := p.tree(id); tree != nil {
@@ -154,6 +154,78 @@ func same(t *testing.T, tree *Tree, raw []byte) {
 	next := diffDir(tree, want, dirPair{}, &changes, nil)
 	if len(changes)+len(next) > 0 {
 		t.Fatalf("differs from itself in %v %v", changes, next)
+	}
+}
+
+// What caches of trees count is what they hold: a tree that shares its entries with a
+// large one holds all of that, so that many of them, each with another one, do not
+// stay; of one large tree, many do.
+func TestSharedTreesAreCounted(t *testing.T) {
+	const entries = 20_000
+	large := func(n int) *Tree {
+		var raw []byte
+		for i := range entries {
+			raw = append(raw, fmt.Sprintf("40000 %04d-%06d\x00%020d", n, i, i)...)
+		}
+		tree, err := ParseTree(fmt.Sprintf("%040x", n), raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tree
+	}
+	near := func(tree *Tree, n int) *Tree {
+		size := uint64(len(tree.raw))
+		first := tree.raw[:tree.offs[1]]
+		delta := binary.AppendUvarint(binary.AppendUvarint(nil, size), size)
+		delta = append(append(delta, byte(len(first))), first[:len(first)-20]...)
+		delta = append(delta, fmt.Sprintf("%020d", n)...)
+		for at := len(first); at < len(tree.raw); {
+			part := min(0xffff, len(tree.raw)-at)
+			delta = append(delta, 0xb7, byte(at), byte(at>>8), byte(at>>16), byte(part), byte(part>>8))
+			at += part
+		}
+		out := tree.patch(delta)
+		if out == nil || out.other == nil {
+			t.Fatal("it shares nothing")
+		}
+		out.ID = fmt.Sprintf("%040x", n)
+		return out
+	}
+	held := func(c *treeCache) (bytes int) {
+		seen := map[*byte]bool{}
+		for e := c.order.Front(); e != nil; e = e.Next() {
+			tree := e.Value.(*Tree)
+			bytes += len(tree.raw)
+			if other := tree.other; other != nil && !seen[&other.base.raw[0]] {
+				seen[&other.base.raw[0]] = true
+				bytes += cap(other.base.raw)
+			}
+		}
+		return bytes
+	}
+	c := &treeCache{}
+	for n := range 60 {
+		c.put(near(large(n), 1000+n))
+		if n := held(c); n > treeCacheBytes {
+			t.Fatalf("%d bytes are held, at most %d may be", n, treeCacheBytes)
+		}
+	}
+	if c.order.Len() > treeCacheBytes/(entries*36) {
+		t.Errorf("%d trees stay, each with another large one", c.order.Len())
+	}
+	one := large(1)
+	for n := range 200 {
+		c.put(near(one, 2000+n))
+	}
+	if c.get(fmt.Sprintf("%040x", 2000)) == nil || c.get(fmt.Sprintf("%040x", 2199)) == nil {
+		t.Error("of 200 trees that share one large one the first or the last is gone")
+	}
+	for c.order.Len() > 0 {
+		tree := c.order.Remove(c.order.Back()).(*Tree)
+		c.held.drop(tree)
+	}
+	if c.held.bytes != 0 || len(c.held.holders) != 0 {
+		t.Errorf("of nothing %d bytes in %d trees are counted", c.held.bytes, len(c.held.holders))
 	}
 }
 

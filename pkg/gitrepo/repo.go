@@ -157,13 +157,18 @@ func (r *Repo) treeHeaders(ids []ID) ([]header, error) {
 			return heads, nil
 		}
 	}
+	var read weighed
 	for i, id := range ids {
 		if heads[i].id != "" {
 			continue
 		}
+		if read.bytes > treeCacheBytes/2 {
+			break // the first ones would be gone before they are used
+		}
 		if t := r.packTrees().tree(id); t != nil {
 			r.trees.put(t)
-			r.cat.read.Add(int64(t.size()))
+			read.add(t)
+			r.cat.read.Add(int64(len(t.raw)))
 			heads[i] = header{id: id, typ: "tree", size: int64(t.stored())}
 		}
 	}

@@ -430,15 +430,60 @@ func (t *Tree) stored() int {
 	return len(t.raw)
 }
 
-// size is about how many bytes t holds in memory. What it shares with others is
-// counted in part.
-func (t *Tree) size() int {
-	n := len(t.raw) + 4*cap(t.offs) + 256
+// holder returns the tree that holds the entries which t shares with others: t itself
+// where it has no base.
+func (t *Tree) holder() *Tree {
 	if t.other != nil {
-		n += 24*len(t.other.runs) + len(t.other.base.raw)/64
+		return t.other.base
 	}
-	return n
+	return t
 }
+
+// weighed counts the bytes that trees hold in memory, what they share once.
+type weighed struct {
+	bytes   int
+	holders map[*byte]int // by the first byte of raw, how many trees share it
+}
+
+func (w *weighed) add(t *Tree) {
+	w.bytes += t.own()
+	if w.holders == nil {
+		w.holders = map[*byte]int{}
+	}
+	h := t.holder()
+	if w.holders[h.first()]++; w.holders[h.first()] == 1 {
+		w.bytes += h.shared()
+	}
+}
+
+// drop takes out what add has counted.
+func (w *weighed) drop(t *Tree) {
+	w.bytes -= t.own()
+	h := t.holder()
+	if w.holders[h.first()]--; w.holders[h.first()] == 0 {
+		delete(w.holders, h.first())
+		w.bytes -= h.shared()
+	}
+}
+
+// first tells a whole tree from others, and has it in common with a copy under another id.
+func (t *Tree) first() *byte {
+	if len(t.raw) == 0 {
+		return nil
+	}
+	return &t.raw[0]
+}
+
+// own is about how many bytes t alone holds, and shared those of a whole tree that
+// others may share.
+func (t *Tree) own() int {
+	if t.other == nil {
+		return 256
+	}
+	return len(t.raw) + 4*cap(t.offs) + 32*len(t.other.runs) + 256
+}
+
+func (t *Tree) shared() int { return cap(t.raw) + 4*cap(t.offs) }
 
 // Tree reads and parses one tree of at most MaxTree bytes. Errors are those of
 // Object, ErrType and *MalformedTreeError.
@@ -581,7 +626,7 @@ type treeCache struct {
 	mu    sync.Mutex
 	byID  map[ID]*list.Element
 	order list.List // of *Tree, the last used first
-	bytes int
+	held  weighed
 }
 
 func (c *treeCache) get(id ID) *Tree {
@@ -605,11 +650,11 @@ func (c *treeCache) put(t *Tree) {
 		return
 	}
 	c.byID[t.ID] = c.order.PushFront(t)
-	c.bytes += t.size()
-	for c.bytes > treeCacheBytes && c.order.Len() > 1 {
+	c.held.add(t)
+	for c.held.bytes > treeCacheBytes && c.order.Len() > 1 {
 		e := c.order.Back()
 		old := c.order.Remove(e).(*Tree)
 		delete(c.byID, old.ID)
-		c.bytes -= old.size()
+		c.held.drop(old)
 	}
 }

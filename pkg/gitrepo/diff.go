@@ -170,6 +170,9 @@ func (r *Repo) pairs(level []dirPair, fn func(p dirPair, old, new *Tree) error) 
 // diffDir compares one directory: entries that differ become changes, and
 // directories that differ pairs of the next level. A nil tree is empty.
 func diffDir(old, new *Tree, p dirPair, changes *[]Change, next []dirPair) []dirPair {
+	if old != nil && new != nil && old.holder().first() != new.holder().first() {
+		old, new = old.whole(), new.whole() // each entry is looked at
+	}
 	i, iEnd, j, jEnd := differing(old, new)
 	var last ID // of neighbours with one content, the id is kept once
 	hexID := func(raw []byte) ID {

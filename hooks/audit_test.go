@@ -237,12 +237,10 @@ func TestAuditMarkForged(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)
 		s.audited("")
-		data, err := os.ReadFile(program)
-		if err != nil {
-			t.Fatal(err)
-		}
-		other := filepath.Join(gittest.TempDir(t), filepath.Base(program))
-		if err := os.WriteFile(other, data, 0o755); err != nil {
+		// The program itself, also where hooks start the client of a resident judge.
+		name := "rig-hook" + filepath.Ext(program)
+		other := filepath.Join(gittest.TempDir(t), name)
+		if err := os.Link(filepath.Join(filepath.Dir(program), name), other); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(other, "check", "--all")

@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"cmp"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,7 +34,7 @@ const (
 // newRoot returns what is known of a commit.
 func newRoot(repo *gitrepo.Repo, commit string) (*knownRoot, error) {
 	k := &knownRoot{Repo: repo, file: filepath.Join(repo.GitDir(), "rigward", "root"), commit: commit, entries: map[string]gitrepo.TreeEntry{}}
-	if data, err := os.ReadFile(k.file); err == nil && k.parse(string(data)) {
+	if data, err := files.Kept(k.file); err == nil && k.parse(string(data)) {
 		return k, nil
 	}
 	c, err := repo.Commit(commit)
@@ -97,5 +96,5 @@ func (k *knownRoot) keep() {
 		b.WriteString(strconv.FormatUint(uint64(e.Mode), 8) + " " + cmp.Or(e.ID, rootNone) + " " + strconv.Quote(path) + "\n")
 	}
 	b.WriteString(rootEnd)
-	_ = files.Swap(k.file, []byte(b.String()), 0o644)
+	_ = files.Keep(k.file, []byte(b.String()), 0o644)
 }

@@ -53,18 +53,15 @@ func (g *gate) keepStaged(mark, head string) {
 	}
 	file := g.stagedFile()
 	text := []byte(stagedForm + key + " " + g.judge.Signs + "\n")
-	if files.Swap(file, text, 0o644) != nil && os.MkdirAll(filepath.Dir(file), 0o777) == nil {
-		_ = files.Swap(file, text, 0o644) // else commit-msg reads the index itself
+	if files.Keep(file, text, 0o644) != nil && os.Mkdir(filepath.Dir(file), 0o777) == nil {
+		_ = files.Keep(file, text, 0o644) // else commit-msg reads the index itself
 	}
 }
 
 // keptStaged returns what must be signed as pre-commit has found it of this index; ok
 // is false where it has not.
 func (g *gate) keptStaged() (signs string, ok bool) {
-	if info, err := os.Lstat(g.stagedFile()); err != nil || !info.Mode().IsRegular() {
-		return "", false
-	}
-	data, err := os.ReadFile(g.stagedFile())
+	data, err := files.Kept(g.stagedFile())
 	if err != nil {
 		return "", false
 	}

@@ -28,7 +28,7 @@ func TestKeptFilesAreFiles(t *testing.T) {
 			write(t, message, "Say it\n")
 			write(t, other, "of somebody else\n")
 			dir := filepath.Join(c.Dir, ".git", "rigward")
-			for _, file := range []string{"staged", "git"} {
+			for _, file := range []string{"staged", "git", "root"} {
 				if err := os.RemoveAll(filepath.Join(dir, file)); err != nil {
 					t.Fatal(err)
 				}
@@ -44,6 +44,21 @@ func TestKeptFilesAreFiles(t *testing.T) {
 			must(t, rig(c, c.Dir, "", "commit-msg", message), 0)
 			if info, err := os.Lstat(filepath.Join(dir, "staged")); err != nil || !info.Mode().IsRegular() {
 				t.Errorf("staged is kept as %v, %v", info, err)
+			}
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+			elsewhere := filepath.Join(c.Home, "elsewhere")
+			if err := os.Mkdir(elsewhere, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(elsewhere, dir); err != nil {
+				t.Fatal(err)
+			}
+			must(t, rig(c, c.Dir, "", "pre-commit"), 0)
+			must(t, rig(c, c.Dir, "", "commit-msg", message), 0)
+			if list, err := os.ReadDir(elsewhere); err != nil || len(list) > 0 {
+				t.Errorf("where the directory leads to: %v, %v", list, err)
 			}
 			if text, err := os.ReadFile(other); err != nil || string(text) != "of somebody else\n" {
 				t.Errorf("what the link leads to: %q, %v", text, err)

@@ -28,6 +28,34 @@ func Swap(path string, data []byte, mode fs.FileMode) error {
 	})
 }
 
+// errKept says that something lies in the place of what is kept that was not put there.
+var errKept = errors.New("what is kept lies in a directory of its own, as a file")
+
+// Keep is Swap for what a program only remembers, in a directory that is there for it;
+// nothing is written where that is a link.
+func Keep(path string, data []byte, mode fs.FileMode) error {
+	info, err := os.Lstat(filepath.Dir(path))
+	if err == nil && !info.IsDir() {
+		err = errKept
+	}
+	if err != nil {
+		return err
+	}
+	return Swap(path, data, mode)
+}
+
+// Kept reads what Keep has written; it is an error if no file is there, whatever is.
+func Kept(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errKept
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}
+
 // Fill is Replace with the bytes that fill writes. If fill fails, the file stays
 // as it was.
 func Fill(path string, mode fs.FileMode, fill func(f *os.File) error) error {

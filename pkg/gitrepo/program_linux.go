@@ -45,7 +45,7 @@ func (r *Repo) systemConfig() (path string, ok bool) {
 		lookedThrough.Store(&program{of, path})
 	}
 	if ok {
-		_ = files.Swap(file, []byte(of+path+"\n"), 0o644) // without the directory nothing is kept
+		_ = files.Keep(file, []byte(of+path+"\n"), 0o644) // without the directory nothing is kept
 	}
 	return path, ok
 }

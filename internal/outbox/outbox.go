@@ -283,7 +283,7 @@ type Cursor struct {
 // A Batch is what Read gives: records, and the place behind them.
 type Batch struct {
 	Records []Record
-	Torn    int // lines that hold no record: a full disk has cut them off
+	Torn    int // lines that hold no record: a full disk or a kill has cut them off
 	Next    Cursor
 }
 

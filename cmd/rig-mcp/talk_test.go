@@ -185,6 +185,16 @@ func TestAgents(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if t.Failed() { // all that git says of a push, and what lies in the server's repository
+		push := w.command(rigs[0], "git", "push", "-v", "origin", "HEAD:main")
+		push.Env = append(push.Environ(), "GIT_TRACE=1")
+		out, err := push.CombinedOutput()
+		t.Logf("a push: %v\n%s", err, out)
+		out, err = w.command("origin.git", "git", "fsck", "--no-dangling").CombinedOutput()
+		t.Logf("fsck: %v\n%s", err, out)
+		out, _ = w.command("origin.git", "find", ".", "-not", "-path", "./objects/??/*", "-not", "-path", "./hooks/*", "-type", "f").CombinedOutput()
+		t.Logf("files:\n%s", out)
+	}
 	// At rest each agent takes what there is.
 	for _, k := range talkers {
 		k.kill = false

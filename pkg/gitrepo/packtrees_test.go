@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -301,18 +300,7 @@ func FuzzPackTrees(f *testing.F) {
 		tree = r.Run("rev-parse", fmt.Sprintf("HEAD~%d^{tree}", i))
 		f.Add([]byte{}, 0, tree)
 	}
-	names, err := filepath.Glob(filepath.Join(r.Dir, ".git", "objects", "pack", "*.pack"))
-	if err != nil || len(names) != 1 {
-		f.Fatal(names, err)
-	}
-	data, err := os.ReadFile(names[0])
-	if err != nil {
-		f.Fatal(err)
-	}
-	index, err := os.ReadFile(strings.TrimSuffix(names[0], "pack") + "idx")
-	if err != nil {
-		f.Fatal(err)
-	}
+	data, index := onlyPack(f, filepath.Join(r.Dir, ".git", "objects"))
 	f.Fuzz(func(t *testing.T, patch []byte, at int, id string) {
 		if len(id) != 40 || !isHex(id) {
 			id = tree

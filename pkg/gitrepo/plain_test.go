@@ -139,6 +139,22 @@ func FuzzConfigFile(f *testing.F) {
 	})
 }
 
+// onlyPack returns the one pack of an object directory, and its index.
+func onlyPack(tb testing.TB, objects string) (data, index []byte) {
+	tb.Helper()
+	names, err := filepath.Glob(filepath.Join(objects, "pack", "*.pack"))
+	if err != nil || len(names) != 1 {
+		tb.Fatal(names, err)
+	}
+	if data, err = os.ReadFile(names[0]); err != nil {
+		tb.Fatal(err)
+	}
+	if index, err = os.ReadFile(strings.TrimSuffix(names[0], "pack") + "idx"); err != nil {
+		tb.Fatal(err)
+	}
+	return data, index
+}
+
 // Of whatever lies in an object's file and in a pack, nothing is returned but what
 // has the id that was asked for, and nothing that is larger than the limits.
 func FuzzStore(f *testing.F) {
@@ -151,18 +167,7 @@ func FuzzStore(f *testing.F) {
 		f.Fatal(err)
 	}
 	r.Run("repack", "-adq")
-	names, err := filepath.Glob(filepath.Join(r.Dir, "objects", "pack", "*.pack"))
-	if err != nil || len(names) != 1 {
-		f.Fatal(names, err)
-	}
-	data, err := os.ReadFile(names[0])
-	if err != nil {
-		f.Fatal(err)
-	}
-	index, err := os.ReadFile(strings.TrimSuffix(names[0], "pack") + "idx")
-	if err != nil {
-		f.Fatal(err)
-	}
+	data, index := onlyPack(f, filepath.Join(r.Dir, "objects"))
 	f.Add(looseFile, data, index)
 	f.Add([]byte{}, data, index)
 	f.Add(looseFile[:20], data[:40], index)

@@ -315,6 +315,10 @@ func TestFaults(t *testing.T) {
 	t.Run("newer schema", func(t *testing.T) {
 		db := open(t)
 		defer db.Close()
+		var was int
+		if err := db.QueryRow("SELECT version FROM rigward_schema").Scan(&was); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := db.Exec("UPDATE rigward_schema SET version = 99"); err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +329,7 @@ func TestFaults(t *testing.T) {
 		if got := control(bare, "query", "open"); got.code != 2 {
 			t.Errorf("query: exit %d: %s", got.code, got.err)
 		}
-		if _, err := db.Exec("UPDATE rigward_schema SET version = 5"); err != nil {
+		if _, err := db.Exec("UPDATE rigward_schema SET version = $1", was); err != nil {
 			t.Fatal(err)
 		}
 		push(t, "")

@@ -186,7 +186,7 @@ func (q *question) read(line cli.Line, now time.Time) error {
 		case !line.Has(flag):
 		case flag == "--to" && text == "me":
 			q.me = true
-		case flag == "--from" && strings.HasSuffix(q.query.Name, "pushes"), flag == "--from" && q.query.Name == "pushers":
+		case flag == "--from" && strings.HasSuffix(q.query.Name, "pushes"), flag == "--from" && (q.query.Name == "pushers" || q.query.Name == "push-days"):
 			*into = text
 		default:
 			id, err := envelope.NormalizeRigID(text)
@@ -209,7 +209,7 @@ func (q *question) read(line cli.Line, now time.Time) error {
 	switch q.query.Name {
 	case "idle":
 		q.p.Since = now.AddDate(0, 0, -7)
-	case "stats", "pushers":
+	case "stats", "pushers", "push-days":
 		q.p.Since = now.AddDate(0, 0, -30)
 	}
 	for flag, into := range map[string]*time.Time{"--since": &q.p.Since, "--until": &q.p.Until} {

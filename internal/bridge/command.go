@@ -13,7 +13,7 @@ var relayTypes = []string{"DECISIONS", "RESPONSE", "ACK"}
 const whichMessage = "THREAD/FILE, THREAD/HASH, a body hash of the inbox, or a thread: its newest message to\nthis rig. Without one it is the only unread message, if there is only one."
 
 // questions are the queries of the control plane.
-var questions = []string{"turn", "backlog", "open", "idle", "frozen", "diverged", "refused", "pushes", "refused-pushes", "relays", "unverified", "messages", "acked", "search", "stats", "pushers", "message", "events"}
+var questions = []string{"turn", "backlog", "open", "idle", "frozen", "diverged", "refused", "pushes", "refused-pushes", "relays", "unverified", "messages", "acked", "search", "stats", "pushers", "push-days", "message", "events"}
 
 func commands() []*cli.Command {
 	threadFlag := cli.Flag{Name: "--thread", Value: "THREAD", Required: true, Help: "thread to write to"}

@@ -17,7 +17,7 @@ import (
 // time at which a row was written.
 var (
 	messageColumns = strings.Fields("thread filename message_type from_rig to_rig lifecycle_state status_class status_text tldr envelope_date commit_sha parent_refs run_id body_hash in_reply_to nonce attested_by attested_at path blob verdict rules signature_good signer signer_principal commit_time words")
-	eventColumns   = strings.Fields("thread filename to_rig message_commit event_type rig notes commit_sha")
+	eventColumns   = strings.Fields("thread filename to_rig message_commit event_type rig notes commit_sha of_to of_from of_type")
 )
 
 // A Difference is one way in which a database is not what the history says.
@@ -101,7 +101,7 @@ func everyRow(ctx context.Context, c conn, name string, events, digested bool, f
 	columns, statement := messageColumns, "SELECT "+strings.Join(messageColumns, ", ")+" FROM bridge_messages WHERE repo_id = "+theID
 	if events {
 		columns = eventColumns
-		statement = "SELECT m.thread, m.filename, m.to_rig, m.commit_sha, e.event_type, e.rig, e.notes, e.commit_sha FROM bridge_message_events e LEFT JOIN bridge_messages m ON e.message_id = m.id AND e.repo_id = m.repo_id WHERE e.repo_id = " + theID
+		statement = "SELECT m.thread, m.filename, m.to_rig, m.commit_sha, e.event_type, e.rig, e.notes, e.commit_sha, e.to_rig, e.from_rig, e.message_type FROM bridge_message_events e LEFT JOIN bridge_messages m ON e.message_id = m.id AND e.repo_id = m.repo_id WHERE e.repo_id = " + theID
 	}
 	into := make([]any, len(columns))
 	cells := make([]*string, len(columns))
@@ -275,6 +275,8 @@ type table struct{ what, statement string }
 var derived = []table{
 	{"thread", `SELECT t.thread, t.last_time, t.closed, t.counts, l.filename, l.commit_sha, u.filename, u.commit_sha FROM rigward_threads t
 LEFT JOIN bridge_messages l ON l.id = t.last_id AND l.repo_id = t.repo_id LEFT JOIN bridge_messages u ON u.id = t.turn_id AND u.repo_id = t.repo_id WHERE t.repo_id = ` + theID},
+	{"open thread", `SELECT o.thread, o.rig, o.from_rig, o.message_type, o.last_time, m.filename, m.commit_sha FROM rigward_open o
+LEFT JOIN bridge_messages m ON m.id = o.last_id AND m.repo_id = o.repo_id WHERE o.repo_id = ` + theID},
 	{"turn", `SELECT w.thread, w.rig, w.from_rig, w.message_type, w.at, w.last_time, m.filename, m.commit_sha, m.to_rig FROM rigward_turns w
 LEFT JOIN bridge_messages m ON m.id = w.message_id AND m.repo_id = w.repo_id WHERE w.repo_id = ` + theID},
 	{"day", "SELECT day, rig, received, sent, refused, took FROM rigward_days WHERE repo_id = " + theID},

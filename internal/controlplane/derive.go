@@ -42,6 +42,7 @@ type row struct {
 
 // An event waits to be written.
 type event struct {
+	of               *fact
 	row              *row
 	kind, rig, notes string
 	time, commit     string
@@ -165,7 +166,7 @@ func (d *deriver) message(l *landed, m *message) error {
 		if state == "sent" {
 			who = f.from
 		}
-		d.events = append(d.events, event{row: r, kind: state, rig: who, time: l.time, commit: l.id})
+		d.events = append(d.events, event{of: f, row: r, kind: state, rig: who, time: l.time, commit: l.id})
 	}
 	// What closed the thread before, or beside, this message.
 	if t.closed {
@@ -202,7 +203,7 @@ func (d *deriver) message(l *landed, m *message) error {
 // all gives every row of a message an event that another one causes.
 func (d *deriver) all(f *fact, kind string, cause *fact, notes string) {
 	for _, r := range f.rows {
-		d.events = append(d.events, event{r, kind, cause.from, notes, cause.time, cause.commit})
+		d.events = append(d.events, event{f, r, kind, cause.from, notes, cause.time, cause.commit})
 	}
 }
 
@@ -242,7 +243,7 @@ func (d *deriver) acked(t *thread, ack *fact) error {
 			}
 		}
 		r.acks = append(r.acks, ack.commit)
-		d.events = append(d.events, event{r, "acked", ack.from, "", ack.time, ack.commit})
+		d.events = append(d.events, event{f, r, "acked", ack.from, "", ack.time, ack.commit})
 	}
 	return nil
 }
@@ -299,7 +300,7 @@ func (d *deriver) merged(l *landed) error {
 						}
 						last = o.from
 						for _, r := range f.rows {
-							d.events = append(d.events, event{r, "diverged", o.from, o.file, l.time, l.id})
+							d.events = append(d.events, event{f, r, "diverged", o.from, o.file, l.time, l.id})
 						}
 					}
 				}

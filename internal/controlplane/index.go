@@ -110,7 +110,7 @@ func (x *Indexer) wipe(ctx context.Context) error {
 		}
 		for _, statement := range []string{
 			"DELETE FROM bridge_message_events WHERE repo_id = $1", "DELETE FROM rigward_threads WHERE repo_id = $1", "DELETE FROM rigward_refused WHERE repo_id = $1",
-			"DELETE FROM rigward_turns WHERE repo_id = $1", "DELETE FROM rigward_days WHERE repo_id = $1",
+			"DELETE FROM rigward_open WHERE repo_id = $1", "DELETE FROM rigward_turns WHERE repo_id = $1", "DELETE FROM rigward_days WHERE repo_id = $1",
 			"DELETE FROM rigward_tips WHERE repo_id = $1", "DELETE FROM bridge_messages WHERE repo_id = $1", "UPDATE rigward_repositories SET judged = NULL WHERE repo_id = $1",
 		} {
 			if err := c.exec(ctx, statement, x.id); err != nil {
@@ -869,13 +869,21 @@ RETURNING id, commit_sha, thread, filename, to_rig`, func(r rows) error {
 	return x.writeThreads(ctx, slices.Sorted(maps.Keys(threads)))
 }
 
+// asked are the events that are asked for by what their message is: they have it beside them.
+var asked = []string{"acked", "diverged", "frozen"}
+
 // writeEvents writes events, and raises the state of the rows that were there.
 func (x *Indexer) writeEvents(ctx context.Context, d *deriver) error {
-	columns := []string{"repo_id", "id", "message_id", "event_type", "rig", "notes", "created_at", "commit_sha"}
+	columns := []string{"repo_id", "id", "message_id", "event_type", "rig", "notes", "created_at", "commit_sha", "to_rig", "from_rig", "message_type"}
 	args := make([]any, 0, len(d.events)*len(columns))
 	reached := make([][]int64, len(states))
 	for i, e := range d.events {
 		args = append(args, x.id, d.nextEvent+int64(i), e.row.id, e.kind, e.rig, optional(e.notes), e.time, e.commit)
+		if slices.Contains(asked, e.kind) {
+			args = append(args, e.row.to, e.of.from, e.of.typ)
+		} else {
+			args = append(args, nil, nil, nil)
+		}
 		if at := slices.Index(states, e.kind); at >= e.row.state {
 			reached[at] = append(reached[at], e.row.id)
 		}

@@ -1,38 +1,78 @@
 package controlplane
 
 import (
-	"context"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rigward/rigward/internal/test/corpus"
 )
 
-// TestPlans wants every question to go along an index that leaves out what the
-// answer does not need: none reads all rows of a table or of a repository, and
-// those with a time come in its order, so that a limit ends them early.
-func TestPlans(t *testing.T) {
-	db := open(t, parse(t, t.TempDir()+"/control.db"))
-	ordered := []string{"rigward_threads_last_time", "bridge_messages_relays", "bridge_messages_unverified", "rigward_pushes_at", "rigward_refused_time", "bridge_messages_time", "rigward_days", "rigward_turns_rig", "rigward_turns_last_time", "bridge_message_events_acked"}
-	type asked struct {
-		Query
-		to string
-	}
-	var all []asked
+// asking are the filters of questions, with the columns that decide them.
+var asking = map[string][]string{
+	"to": {"to_rig", "rig"}, "from": {"from_rig", "pushed_by", "pusher", "rig"}, "type": {"message_type"},
+	"since": {"commit_time", "created_at", "at", "last_time", "day"}, "until": {"commit_time", "created_at", "at", "last_time", "day"},
+}
+
+// filtered gives fn every question with none of the filters that it takes, with each, and with
+// each two, and the values of its parameters.
+func filtered(postgres bool, fn func(q Query, by []string, values map[string]any)) {
 	for _, q := range Queries() {
-		all = append(all, asked{q, ""}, asked{q, "rig-b"})
-	}
-	for _, q := range all {
-		text := settled(q.text(false, ""), map[string]any{"to": q.to, "from": "", "type": "", "since": "", "until": ""})
-		statement, names := numbered(text)
-		args := make([]any, len(names))
-		for i := range args {
-			args[i] = map[string]any{"words": "\"build\"", "refused": "", "limit": 10, "repo": 1}[names[i]]
-			if args[i] == nil {
-				args[i] = ""
+		sets := [][]string{nil}
+		for _, one := range slices.Sorted(maps.Keys(asking)) {
+			if !q.Asks(one) {
+				continue
+			}
+			for _, set := range sets {
+				if len(set) < 2 {
+					sets = append(sets, append(slices.Clone(set), one))
+				}
 			}
 		}
+		for _, by := range sets {
+			values := Parameters{Words: ParseWords([]string{"build"}), Now: corpus.Start, Hash: hash("x"), Limit: 10}.values(postgres, 1)
+			for _, one := range by {
+				values[one] = map[string]string{"to": "rig-b", "from": "rig-b", "type": "RESOLUTION", "since": "2026-01-05T00:00:00Z", "until": "2026-01-06T00:00:00Z"}[one]
+			}
+			if q.Name == "idle" || !q.Paged() && q.fold != nil {
+				values["since"] = "2026-01-05T00:00:00Z"
+			}
+			fn(q, by, values)
+		}
+	}
+}
+
+// TestPlans wants every question to go along an index that leaves out what the answer does not
+// need: none reads all rows of a table or of a repository, those with a time come in its order,
+// so that a limit ends them early, and each filter is decided in the index, however few rows it
+// leaves.
+func TestPlans(t *testing.T) {
+	db := open(t, parse(t, t.TempDir()+"/control.db"))
+	ctx := t.Context()
+	ordered := []string{"rigward_open_rig", "bridge_messages_relays", "bridge_messages_unverified", "rigward_pushes_shown", "rigward_pushes_refused", "rigward_refused_time", "bridge_messages_time", "rigward_days", "rigward_push_days", "rigward_turns_rig", "rigward_turns_last_time", "bridge_message_events_acked"}
+	indexes := map[string][]string{}
+	err := each(ctx, db.conn, "SELECT i.name, c.name FROM sqlite_master m, pragma_index_list(m.name) i, pragma_index_info(i.name) c WHERE m.type = 'table'", nil, func(r rows) error {
+		var index, column string
+		err := r.Scan(&index, &column)
+		indexes[index] = append(indexes[index], column)
+		return err
+	})
+	if err != nil || len(indexes) < 20 {
+		t.Fatalf("%v: %v", err, indexes)
+	}
+	used := regexp.MustCompile(`^SEARCH \w+ USING (?:COVERING )?INDEX (\w+) `)
+	asked := 0
+	filtered(false, func(q Query, by []string, values map[string]any) {
+		asked++
+		statement, names := numbered(settled(q.text(false, ""), values))
+		var args []any
+		for _, name := range names {
+			args = append(args, values[name])
+		}
 		var plan []string
-		err := each(context.Background(), db.conn, "EXPLAIN QUERY PLAN "+statement, args, func(r rows) error {
+		err := each(ctx, db.conn, "EXPLAIN QUERY PLAN "+statement, args, func(r rows) error {
 			var id, parent, unused int
 			var detail string
 			err := r.Scan(&id, &parent, &unused, &detail)
@@ -45,11 +85,21 @@ func TestPlans(t *testing.T) {
 		for _, step := range plan {
 			whole := strings.Contains(step, "(repo_id=?") && !slices.ContainsFunc(ordered, func(index string) bool { return strings.Contains(step, index) })
 			if whole || strings.HasPrefix(step, "SCAN ") && !strings.Contains(step, "VIRTUAL TABLE INDEX 0:M") {
-				t.Errorf("%s %s reads too much: %s\n%s", q.Name, q.to, step, strings.Join(plan, "\n"))
+				t.Errorf("%s %s reads too much: %s\n%s", q.Name, by, step, strings.Join(plan, "\n"))
 			}
 			if step == "USE TEMP B-TREE FOR ORDER BY" && q.Takes == Nothing && q.Paged() { // what is found by words is sorted
-				t.Errorf("%s %s sorts all: \n%s", q.Name, q.to, strings.Join(plan, "\n"))
+				t.Errorf("%s %s sorts all: \n%s", q.Name, by, strings.Join(plan, "\n"))
 			}
 		}
-	}
+		if q.Takes != Nothing || q.Name == "refused" { // those are found by what is asked; these are few
+			return
+		}
+		found := used.FindStringSubmatch(plan[0])
+		for _, filter := range by {
+			if found == nil || !slices.ContainsFunc(asking[filter], func(column string) bool { return slices.Contains(indexes[found[1]], column) }) {
+				t.Errorf("%s %s reads rows to find out what is %s: %s", q.Name, by, filter, plan[0])
+			}
+		}
+	})
+	t.Logf("%d plans", asked)
 }

@@ -10,32 +10,144 @@ import (
 	"github.com/rigward/rigward/internal/outbox"
 )
 
-// AddPushes writes what hooks have told of pushes. A record that is there
-// already is left as it is, so that any number of programs may tell the same.
+// AddPushes writes what hooks have told of pushes, and what became of them. A record that is
+// there already is left as it is, so that any number of programs may tell the same.
 func (d *DB) AddPushes(ctx context.Context, repo string, records []outbox.Record) error {
-	var args []any
-	var id int64
-	err := each(ctx, d.conn, "INSERT INTO rigward_repositories (repo) VALUES ($1) ON CONFLICT (repo) DO UPDATE SET repo = excluded.repo RETURNING repo_id", []any{repo},
-		func(r rows) error { return r.Scan(&id) })
-	if err != nil {
-		return told(ctx, d.target, err)
-	}
-	for i := range records {
-		r := &records[i]
-		var exit, millis, commits any
-		if r.Stage == outbox.Judged {
-			exit, millis, commits = r.Exit, r.Millis, r.Commits
+	return told(ctx, d.target, together(ctx, d.conn, func() error {
+		var args []any
+		var id int64
+		// The row is locked until the transaction ends.
+		err := each(ctx, d.conn, "INSERT INTO rigward_repositories (repo) VALUES ($1) ON CONFLICT (repo) DO UPDATE SET repo = excluded.repo RETURNING repo_id", []any{repo},
+			func(r rows) error { return r.Scan(&id) })
+		if err != nil {
+			return err
 		}
-		args = append(args, id, name(r.ID), name(r.Push), r.Stage, name(r.Hook), name(r.At), optional(r.Pusher()), packed(r.Who), packed(r.Refs),
-			exit, millis, commits, optional(rulesOf(r.Places)), packed(r.Places), optional(r.Problem))
-	}
-	return told(ctx, d.target, insert(ctx, d.conn, "rigward_pushes", strings.Fields("repo_id id push stage hook at pusher who refs exit_code duration_ms commits rules places problem"),
-		args, "ON CONFLICT DO NOTHING", nil))
+		var pushes []string
+		for i := range records {
+			r := &records[i]
+			var exit, millis, commits any
+			if r.Stage == outbox.Judged {
+				exit, millis, commits = r.Exit, r.Millis, r.Commits
+			}
+			pushes = append(pushes, name(r.Push))
+			args = append(args, id, name(r.ID), name(r.Push), r.Stage, name(r.Hook), name(r.At), optional(r.Pusher()), packed(r.Who), packed(r.Refs),
+				exit, millis, commits, optional(rulesOf(r.Places)), packed(r.Places), optional(r.Problem))
+		}
+		err = insert(ctx, d.conn, "rigward_pushes", strings.Fields("repo_id id push stage hook at pusher who refs exit_code duration_ms commits rules places problem"),
+			args, "ON CONFLICT DO NOTHING", nil)
+		if err != nil {
+			return err
+		}
+		slices.Sort(pushes)
+		return settle(ctx, d.conn, id, slices.Compact(pushes))
+	}))
 }
 
-// ForgetPushes deletes what was told of pushes before a moment.
+// settle finds out what became of pushes, and counts them by day. A push is shown by its
+// judgement, and without one by what there is of it; its other records have the outcome "".
+func settle(ctx context.Context, c conn, id int64, pushes []string) error {
+	keys, err := listed(pushes)
+	if err != nil {
+		return err
+	}
+	change := pushTallies{}
+	of := "repo_id = $1 AND push IN " + list(c, 2, "text")
+	count := func(sign int64) error {
+		return each(ctx, c, "SELECT substr(at, 1, 10), coalesce(pushed_by, ''), outcome, coalesce(duration_ms, -1) FROM rigward_pushes WHERE "+of+" AND outcome <> ''", []any{id, keys}, func(r rows) error {
+			var day, who, outcome string
+			var took float64
+			err := r.Scan(&day, &who, &outcome, &took)
+			one := &pushTally{pushes: 1, took: histogram{}}
+			switch outcome {
+			case "refused":
+				one.refused = 1
+			case "undecided", "unfinished":
+				one.undecided = 1
+			}
+			if took >= 0 {
+				one.took[millis(took)] = 1
+			}
+			change.of(day, who).add(one, sign)
+			return err
+		})
+	}
+	if err := count(-1); err != nil {
+		return err
+	}
+	err = c.exec(ctx, `UPDATE rigward_pushes SET outcome = CASE
+  WHEN stage <> 'judged' AND EXISTS (SELECT 1 FROM rigward_pushes o WHERE o.repo_id = $1 AND o.push = rigward_pushes.push AND o.stage <> rigward_pushes.stage) THEN ''
+  WHEN stage = 'received' THEN 'unfinished' WHEN exit_code = 1 THEN 'refused' WHEN exit_code > 1 THEN 'undecided'
+  WHEN stage = 'landed' OR EXISTS (SELECT 1 FROM rigward_pushes l WHERE l.repo_id = $1 AND l.push = rigward_pushes.push AND l.stage = 'landed') THEN 'landed'
+  ELSE 'accepted' END,
+pushed_by = coalesce(pusher, (SELECT min(r.pusher) FROM rigward_pushes r WHERE r.repo_id = $1 AND r.push = rigward_pushes.push AND r.stage = 'received' AND rigward_pushes.stage = 'judged' AND r.hook = rigward_pushes.hook))
+WHERE `+of, id, keys)
+	if err == nil {
+		err = count(1)
+	}
+	if err != nil {
+		return err
+	}
+	var days []string
+	for key := range change {
+		days = append(days, key.day)
+	}
+	slices.Sort(days)
+	if keys, err = listed(slices.Compact(days)); err != nil || len(days) == 0 {
+		return err
+	}
+	err = each(ctx, c, "SELECT day, pusher, pushes, refused, undecided, took FROM rigward_push_days WHERE repo_id = $1 AND day IN "+list(c, 2, "text"), []any{id, keys}, func(r rows) error {
+		var key dayRig
+		var took string
+		had := &pushTally{}
+		err := r.Scan(&key.day, &key.rig, &had.pushes, &had.refused, &had.undecided, &took)
+		if had.took = parseHistogram(took); change[key] != nil {
+			change[key].add(had, 1)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var args []any
+	for _, key := range change.keys() {
+		v := change[key]
+		args = append(args, id, key.day, key.rig, v.pushes, v.refused, v.undecided, v.took.String())
+	}
+	err = insert(ctx, c, "rigward_push_days", strings.Fields("repo_id day pusher pushes refused undecided took"), args,
+		"ON CONFLICT (repo_id, day, pusher) DO UPDATE SET pushes = excluded.pushes, refused = excluded.refused, undecided = excluded.undecided, took = excluded.took", nil)
+	if err != nil {
+		return err
+	}
+	return c.exec(ctx, "DELETE FROM rigward_push_days WHERE repo_id = $1 AND pushes = 0 AND day IN "+list(c, 2, "text"), id, keys)
+}
+
+// settleOlder settles pushes that an earlier version wrote.
+func settleOlder(ctx context.Context, c conn) (more bool, err error) {
+	of := map[int64][]string{}
+	err = each(ctx, c, "SELECT DISTINCT repo_id, push FROM rigward_pushes WHERE outcome IS NULL LIMIT "+itoa(moved/5), nil, func(r rows) error {
+		var id int64
+		var push string
+		err := r.Scan(&id, &push)
+		of[id] = append(of[id], push)
+		return err
+	})
+	for id, pushes := range of {
+		if err == nil {
+			err = settle(ctx, c, id, pushes)
+		}
+	}
+	return len(of) > 0, err
+}
+
+// ForgetPushes deletes what was told of pushes before a moment, and what was counted on the days
+// that had ended by then.
 func (d *DB) ForgetPushes(ctx context.Context, repo string, before time.Time) error {
-	return told(ctx, d.target, d.conn.exec(ctx, "DELETE FROM rigward_pushes WHERE repo_id = "+theID+" AND at < $2", repo, before.UTC().Format(outbox.Time)))
+	moment := before.UTC().Format(outbox.Time)
+	err := d.conn.exec(ctx, "DELETE FROM rigward_pushes WHERE repo_id = "+theID+" AND at < $2", repo, moment)
+	if err == nil {
+		err = d.conn.exec(ctx, "DELETE FROM rigward_push_days WHERE repo_id = "+theID+" AND day < $2", repo, moment[:len("2006-01-02")])
+	}
+	return told(ctx, d.target, err)
 }
 
 // rulesOf lists the rules of places, each once.

@@ -65,19 +65,20 @@ type Answer struct {
 // Queries are all questions, in the order in which they are shown.
 func Queries() []Query {
 	const (
-		open = "t.repo_id = :repo AND NOT t.closed"
-		by   = "(:from = '' OR m.from_rig = :from) AND (:type = '' OR m.message_type = :type)"
-		of   = "(:since = '' OR m.commit_time >= :since) AND (:until = '' OR m.commit_time < :until) AND " + by
-		to   = "(:to = '' OR m.to_rig = :to)"
-		// A thread is somebody's if a message of it is to them.
-		theirs   = "(:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = :repo AND r.thread = t.thread AND r.to_rig = :to))"
+		by = "(:from = '' OR m.from_rig = :from) AND (:type = '' OR m.message_type = :type)"
+		of = "(:since = '' OR m.commit_time >= :since) AND (:until = '' OR m.commit_time < :until) AND " + by
+		to = "(:to = '' OR m.to_rig = :to)"
+		// A thread is somebody's if a message of it is to them; to nobody in particular, all are.
 		last     = "t.thread, l.message_type, l.from_rig, l.status_class, l.filename, l.commit_time"
-		threadOf = " FROM rigward_threads t JOIN bridge_messages l ON l.id = t.last_id AND l.repo_id = :repo WHERE " + open + " AND " + theirs + " AND (:from = '' OR l.from_rig = :from) AND (:type = '' OR l.message_type = :type) AND (:until = '' OR t.last_time < :until) AND "
+		threadOf = " FROM rigward_open t JOIN bridge_messages l ON l.id = t.last_id AND l.repo_id = :repo WHERE t.repo_id = :repo AND t.rig = :to AND (:from = '' OR t.from_rig = :from) AND (:type = '' OR t.message_type = :type) AND (:until = '' OR t.last_time < :until) AND "
 		waits    = "w.repo_id = :repo AND (:to = '' OR w.rig = :to) AND (:since = '' OR w.at >= :since) AND (:until = '' OR w.at < :until) AND (:from = '' OR w.from_rig = :from) AND (:type = '' OR w.message_type = :type)"
 		stood    = "m.repo_id = :repo AND m.lifecycle_state <> 'superseded' AND "
+		// Whole days, in UTC.
+		within = "d.day >= substr(CAST(:since AS TEXT), 1, 10) AND (:until = '' OR d.day || 'T00:00:00Z' < :until)"
+		byDay  = "d.pusher, d.pushes, d.refused, d.undecided, d.took"
 		// The condition of the index, word for word: SQLite does not conclude.
 		rare  = "e.event_type IN ('diverged', 'frozen')"
-		cause = " FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id AND e.repo_id = :repo WHERE " + stood + to + " AND (:from = '' OR e.rig = :from) AND (:since = '' OR e.created_at >= :since) AND (:until = '' OR e.created_at < :until) AND "
+		cause = " FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id AND e.repo_id = :repo WHERE " + stood + "(:to = '' OR e.to_rig = :to) AND (:from = '' OR e.rig = :from) AND (:since = '' OR e.created_at >= :since) AND (:until = '' OR e.created_at < :until) AND "
 	)
 	columns := func(list string) []string { return strings.Fields(list) }
 	threads := columns("thread message_type from_rig status_class filename commit_time")
@@ -86,15 +87,10 @@ func Queries() []Query {
 	said := columns("m.commit_time m.thread m.filename m.commit_sha")
 	toOne := append(slices.Clone(said), "m.to_rig")
 	lastKeys := columns("t.last_time t.thread")
-	// A push is shown by its judgement, and without one by what there is of it.
-	const push = `p.at, p.push, coalesce(p.pusher, r.pusher) AS pusher, CASE
-  WHEN p.stage = 'received' THEN 'unfinished' WHEN p.exit_code = 1 THEN 'refused' WHEN p.exit_code > 1 THEN 'undecided'
-  WHEN p.stage = 'landed' OR EXISTS (SELECT 1 FROM rigward_pushes l WHERE l.repo_id = :repo AND l.push = p.push AND l.stage = 'landed') THEN 'landed'
-  ELSE 'accepted' END AS outcome, p.hook, p.exit_code, p.duration_ms, p.rules, coalesce(p.refs, r.refs) AS refs, p.places, p.problem`
-	const pushed = `
-FROM rigward_pushes p LEFT JOIN rigward_pushes r ON r.repo_id = :repo AND r.push = p.push AND r.stage = 'received' AND p.stage = 'judged' AND r.hook = p.hook
-WHERE p.repo_id = :repo AND (:since = '' OR p.at >= :since) AND (:until = '' OR p.at < :until) AND (:from = '' OR coalesce(p.pusher, r.pusher) = :from) AND (p.stage = 'judged'
-  OR NOT EXISTS (SELECT 1 FROM rigward_pushes o WHERE o.repo_id = :repo AND o.push = p.push AND o.stage <> p.stage))`
+	const push = "p.at, p.push, p.pushed_by AS pusher, p.outcome, p.hook, p.exit_code, p.duration_ms, p.rules, " +
+		"coalesce(p.refs, (SELECT min(r.refs) FROM rigward_pushes r WHERE r.repo_id = :repo AND r.push = p.push AND r.stage = 'received' AND p.stage = 'judged' AND r.hook = p.hook)) AS refs, p.places, p.problem"
+	const pushed = "\nFROM rigward_pushes p WHERE p.repo_id = :repo AND (:since = '' OR p.at >= :since) AND (:until = '' OR p.at < :until) AND (:from = '' OR p.pushed_by = :from) AND "
+	const days = "\nFROM rigward_push_days d WHERE d.repo_id = :repo AND (:from = '' OR d.pusher = :from) AND " + within
 	return []Query{
 		{Name: "turn", Help: "whose turn it is: to whom the last message of each open thread is, ACKs aside",
 			Columns: columns("thread turn from_rig message_type status_class filename commit_time"), keys: columns("w.last_time w.thread w.rig"),
@@ -124,19 +120,19 @@ AND NOT EXISTS (SELECT 1 FROM bridge_messages z WHERE z.repo_id = :repo AND z.th
 FROM rigward_refused f WHERE f.repo_id = :repo AND (:since = '' OR f.commit_time >= :since) AND (:until = '' OR f.commit_time < :until)
 AND (:to = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = :repo AND r.thread = f.thread AND r.to_rig = :to))
 AND (:from = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = :repo AND r.commit_sha = f.commit_sha AND r.thread = f.thread AND r.filename = f.filename AND r.from_rig = :from))`},
-		{Name: "pushes", Help: "what was pushed, and what became of it, the newest first", Columns: pushes, keys: columns("p.at p.id"), what: push, from: pushed},
+		{Name: "pushes", Help: "what was pushed, and what became of it, the newest first", Columns: pushes, keys: columns("p.at p.id"), what: push, from: pushed + "p.outcome <> ''"},
 		{Name: "refused-pushes", Help: "pushes that a gate refused or could not judge, and those that never ended", Columns: pushes, keys: columns("p.at p.id"),
-			what: push, from: pushed + " AND (p.stage = 'judged' AND p.exit_code <> 0 OR p.stage = 'received')"},
+			what: push, from: strings.Replace(pushed, " p ", " p{by rigward_pushes_refused} ", 1) + "p.outcome IN ('refused', 'undecided', 'unfinished')"},
 		{Name: "relays", Help: "who relayed what, for whom, with which key", Columns: columns("thread filename message_type from_rig to_rig answers attested_by verdict rules signature_good signer signer_principal attested_at nonce commit_sha commit_time"),
 			keys: toOne,
 			what: `m.thread, m.filename, m.message_type, m.from_rig, m.to_rig,
   (SELECT min(a.filename) FROM bridge_messages a WHERE a.repo_id = :repo AND a.thread = m.thread AND a.body_hash = m.in_reply_to) AS answers,
   m.attested_by, m.verdict, m.rules, m.signature_good, m.signer, m.signer_principal, m.attested_at, m.nonce, m.commit_sha, m.commit_time`,
-			from: "\nFROM bridge_messages m WHERE " + stood + "m.attested_by IS NOT NULL AND " + to + " AND " + of},
+			from: "\nFROM bridge_messages m{by bridge_messages_relays} WHERE " + stood + "m.attested_by IS NOT NULL AND " + to + " AND " + of},
 		{Name: "unverified", Help: "messages whose commit carries no good signature", Columns: columns("thread filename message_type from_rig to_rig verdict signer signature_good commit_sha commit_time"),
 			keys: toOne,
 			what: "m.thread, m.filename, m.message_type, m.from_rig, m.to_rig, m.verdict, m.signer, m.signature_good, m.commit_sha, m.commit_time",
-			from: "\nFROM bridge_messages m WHERE " + stood + "(m.signature_good IS NULL OR NOT m.signature_good) AND " + to + " AND " + of},
+			from: "\nFROM bridge_messages m{by bridge_messages_unverified} WHERE " + stood + "(m.signature_good IS NULL OR NOT m.signature_good) AND " + to + " AND " + of},
 		{Name: "messages", Help: "all messages, the newest first", Columns: columns("thread filename message_type from_rig to_rig lifecycle_state status_class tldr verdict rules body_hash commit_sha commit_time"),
 			keys: toOne,
 			what: "m.thread, m.filename, m.message_type, m.from_rig, m.to_rig, m.lifecycle_state, m.status_class, m.tldr, m.verdict, m.rules, m.body_hash, m.commit_sha, m.commit_time",
@@ -145,7 +141,7 @@ AND (:from = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = :re
 			keys: append(columns("e.created_at e.rig e.commit_sha"), toOne...),
 			what: "m.thread, m.filename, m.from_rig, m.to_rig, e.rig AS acked_by, e.created_at AS acked_at, m.commit_sha, m.commit_time",
 			from: "\nFROM bridge_message_events e CROSS JOIN bridge_messages m WHERE e.repo_id = :repo AND e.event_type = 'acked' AND (:since = '' OR e.created_at >= :since) AND (:until = '' OR e.created_at < :until) AND m.id = e.message_id AND " +
-				stood + stands(":repo", "e") + " AND " + to + " AND " + by},
+				stood + stands(":repo", "e") + " AND (:to = '' OR e.to_rig = :to) AND (:from = '' OR e.from_rig = :from) AND (:type = '' OR e.message_type = :type)"},
 		{Name: "search", Takes: Words, Help: "messages that have all of some words, the newest first; WORD* finds what begins so", Columns: columns("thread filename message_type from_rig tldr verdict rules body_hash commit_sha commit_time"),
 			keys: said,
 			what: "DISTINCT m.thread, m.filename, m.message_type, m.from_rig, m.tldr, m.verdict, m.rules, m.body_hash, m.commit_sha, m.commit_time",
@@ -153,9 +149,11 @@ AND (:from = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = :re
 		{Name: "stats", Help: "of each rig since --since (default: 30 days ago): how soon it answered, what waits for it, what of it was refused",
 			Columns: columns("rig received answered median_s p90_s backlog sent refused refused_share"), fold: newStats, width: 5,
 			what: "d.rig, d.received, d.sent, d.refused, d.took",
-			from: "\nFROM rigward_days d WHERE d.repo_id = :repo AND d.day >= substr(CAST(:since AS TEXT), 1, 10) AND (:until = '' OR d.day || 'T00:00:00Z' < :until)"},
+			from: "\nFROM rigward_days d WHERE d.repo_id = :repo AND " + within},
 		{Name: "pushers", Help: "of each who pushed since --since (default: 30 days ago): how many pushes were refused",
-			Columns: columns("pusher pushes refused undecided refused_share median_ms"), fold: newPushers, width: 4, what: "coalesce(p.pusher, r.pusher), p.stage, p.exit_code, p.duration_ms", from: pushed + " AND p.at >= :since"},
+			Columns: columns("pusher pushes refused undecided refused_share median_ms"), fold: newPushers, width: 5, what: byDay, from: days},
+		{Name: "push-days", Help: "of each day since --since (default: 30 days ago), in UTC, and of each who pushed on it: how many pushes were refused",
+			Columns: columns("day pusher pushes refused undecided refused_share median_ms"), fold: newPushDays, width: 6, what: "d.day, " + byDay, from: days},
 		{Name: "message", Help: "the messages of a body hash", Takes: Hash, Columns: message, keys: toOne, ascending: true,
 			what: "m." + strings.Join(message, ", m."), from: "\nFROM bridge_messages m WHERE m.repo_id = :repo AND m.body_hash = :hash AND " + to + " AND " + of},
 		{Name: "events", Help: "what happened to the messages of a body hash, or with --follow to all", Takes: Hash, Columns: columns("thread filename to_rig event_type rig notes commit_sha created_at"),
@@ -193,6 +191,10 @@ func (q Query) Statement(postgres bool) (statement string, names []string) {
 	return numbered(strings.ReplaceAll(q.text(postgres, ""), ":repo", "(SELECT repo_id FROM rigward_repositories WHERE repo = :repo)"))
 }
 
+// indexHint names the index that is to be used where two may be: SQLite would take the one of a
+// rig, PostgreSQL knows how many rows each has.
+var indexHint = regexp.MustCompile(`\{by [a-z_]+\}`)
+
 // text is the statement with parameters by name, repo the key of the repository;
 // beyond is a further condition, "" for none.
 func (q Query) text(postgres bool, beyond string) string {
@@ -200,7 +202,12 @@ func (q Query) text(postgres bool, beyond string) string {
 	if postgres {
 		found = "bridge_messages m WHERE m.words IS NOT NULL AND " + vector("m.words") + " @@ CAST(:words AS tsquery)"
 	}
-	from := strings.Replace(q.from, "{found}", found, 1)
+	from := indexHint.ReplaceAllStringFunc(strings.Replace(q.from, "{found}", found, 1), func(hint string) string {
+		if postgres {
+			return ""
+		}
+		return " INDEXED BY " + strings.TrimSuffix(strings.TrimPrefix(hint, "{by "), "}")
+	})
 	if !q.Paged() {
 		return "SELECT " + q.what + from
 	}

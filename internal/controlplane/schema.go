@@ -22,7 +22,7 @@ type step struct {
 // migrations are the steps: version n is reached by the first n. dialect says what
 // stands in braces.
 //
-// What is derived is made anew from the history, so versions 4 and 6 throw away the
+// What is derived is made anew from the history, so versions 4 and 7 throw away the
 // tables of earlier ones, and the next run fills those that are made. What is not,
 // who the repositories are and what was pushed, is taken over.
 //
@@ -86,8 +86,9 @@ CREATE TABLE rigward_pushes (
 {partitions rigward_pushes}
 CREATE INDEX rigward_pushes_at ON rigward_pushes (repo_id, at, id);
 CREATE INDEX rigward_pushes_push ON rigward_pushes (push, repo_id, stage);
-`}, {moves: movePushes}, {statements: `
+`}, {moves: movePushes}, {}, {statements: `
 DROP TABLE IF EXISTS rigward_threads;
+DROP TABLE IF EXISTS rigward_open;
 DROP TABLE IF EXISTS rigward_turns;
 DROP TABLE IF EXISTS rigward_days;
 DROP TABLE IF EXISTS bridge_message_events;
@@ -130,12 +131,14 @@ CREATE TABLE bridge_messages (
 ){hash};
 {partitions bridge_messages}
 CREATE INDEX bridge_messages_thread ON bridge_messages (thread, repo_id, to_rig);
-CREATE INDEX bridge_messages_body_hash ON bridge_messages (body_hash, repo_id);
+CREATE INDEX bridge_messages_body_hash ON bridge_messages (body_hash, repo_id, commit_time);
 CREATE INDEX bridge_messages_nonce ON bridge_messages (nonce, repo_id) WHERE nonce IS NOT NULL;
 CREATE INDEX bridge_messages_time ON bridge_messages (repo_id, commit_time);
-CREATE INDEX bridge_messages_to ON bridge_messages (to_rig, repo_id, commit_time);
-CREATE INDEX bridge_messages_unverified ON bridge_messages (repo_id, commit_time) WHERE signature_good IS NULL OR NOT signature_good;
-CREATE INDEX bridge_messages_relays ON bridge_messages (repo_id, commit_time) WHERE attested_by IS NOT NULL;
+CREATE INDEX bridge_messages_to ON bridge_messages (to_rig, repo_id, commit_time, from_rig, message_type);
+CREATE INDEX bridge_messages_from ON bridge_messages (from_rig, repo_id, commit_time, to_rig, message_type);
+CREATE INDEX bridge_messages_type ON bridge_messages (message_type, repo_id, commit_time, to_rig, from_rig);
+CREATE INDEX bridge_messages_unverified ON bridge_messages (repo_id, commit_time, to_rig, from_rig, message_type) WHERE signature_good IS NULL OR NOT signature_good;
+CREATE INDEX bridge_messages_relays ON bridge_messages (repo_id, commit_time, to_rig, from_rig, message_type) WHERE attested_by IS NOT NULL;
 {search}
 CREATE TABLE bridge_message_events (
   {id},
@@ -145,11 +148,14 @@ CREATE TABLE bridge_message_events (
   notes TEXT,
   created_at TEXT NOT NULL,
   commit_sha TEXT NOT NULL,
+  to_rig TEXT,
+  from_rig TEXT,
+  message_type TEXT,
   UNIQUE (message_id, repo_id, event_type, rig, commit_sha)
 ){hash};
 {partitions bridge_message_events}
-CREATE INDEX bridge_message_events_rare ON bridge_message_events (event_type, repo_id, created_at) WHERE event_type IN ('diverged', 'frozen');
-CREATE INDEX bridge_message_events_acked ON bridge_message_events (repo_id, created_at) WHERE event_type = 'acked';
+CREATE INDEX bridge_message_events_rare ON bridge_message_events (event_type, repo_id, created_at, rig, to_rig) WHERE event_type IN ('diverged', 'frozen');
+CREATE INDEX bridge_message_events_acked ON bridge_message_events (repo_id, created_at, to_rig, from_rig, message_type) WHERE event_type = 'acked';
 CREATE TABLE rigward_refused (
   repo_id {ref} NOT NULL,
   commit_sha TEXT NOT NULL,
@@ -173,7 +179,17 @@ CREATE TABLE rigward_threads (
   counts TEXT NOT NULL,
   PRIMARY KEY (thread, repo_id)
 );
-CREATE INDEX rigward_threads_last_time ON rigward_threads (repo_id, last_time);
+CREATE TABLE rigward_open (
+  repo_id {ref} NOT NULL,
+  rig TEXT NOT NULL,
+  thread TEXT NOT NULL,
+  last_id {ref} NOT NULL,
+  from_rig TEXT NOT NULL,
+  message_type TEXT NOT NULL,
+  last_time TEXT NOT NULL,
+  PRIMARY KEY (thread, repo_id, rig)
+);
+CREATE INDEX rigward_open_rig ON rigward_open (repo_id, rig, last_time, thread, from_rig, message_type);
 CREATE TABLE rigward_turns (
   repo_id {ref} NOT NULL,
   thread TEXT NOT NULL,
@@ -185,8 +201,8 @@ CREATE TABLE rigward_turns (
   last_time TEXT NOT NULL,
   PRIMARY KEY (thread, repo_id, rig)
 );
-CREATE INDEX rigward_turns_last_time ON rigward_turns (repo_id, last_time);
-CREATE INDEX rigward_turns_rig ON rigward_turns (repo_id, rig, last_time, at);
+CREATE INDEX rigward_turns_last_time ON rigward_turns (repo_id, last_time, thread, rig, at, from_rig, message_type);
+CREATE INDEX rigward_turns_rig ON rigward_turns (repo_id, rig, last_time, thread, at, from_rig, message_type);
 CREATE TABLE rigward_days (
   repo_id {ref} NOT NULL,
   day TEXT NOT NULL,
@@ -198,11 +214,27 @@ CREATE TABLE rigward_days (
   PRIMARY KEY (repo_id, day, rig)
 );
 {append-only bridge_message_events}
-`}}
+ALTER TABLE rigward_pushes ADD COLUMN outcome TEXT;
+ALTER TABLE rigward_pushes ADD COLUMN pushed_by TEXT;
+CREATE INDEX rigward_pushes_shown ON rigward_pushes (repo_id, at, id) WHERE outcome <> '';
+CREATE INDEX rigward_pushes_by ON rigward_pushes (pushed_by, repo_id, at, id) WHERE outcome <> '';
+CREATE INDEX rigward_pushes_refused ON rigward_pushes (repo_id, at, id, pushed_by) WHERE outcome IN ('refused', 'undecided', 'unfinished');
+CREATE INDEX rigward_pushes_unsettled ON rigward_pushes (repo_id, push) WHERE outcome IS NULL;
+CREATE TABLE rigward_push_days (
+  repo_id {ref} NOT NULL,
+  day TEXT NOT NULL,
+  pusher TEXT NOT NULL,
+  pushes {ref} NOT NULL,
+  refused {ref} NOT NULL,
+  undecided {ref} NOT NULL,
+  took TEXT NOT NULL,
+  PRIMARY KEY (repo_id, day, pusher)
+);
+`}, {moves: settleOlder}}
 
 // schemaVersion of the schema that this program reads and writes: the number of
 // migrations.
-const schemaVersion = 6
+const schemaVersion = 8
 
 // partitions is in how many parts PostgreSQL keeps a table.
 const partitions = 8

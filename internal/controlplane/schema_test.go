@@ -244,6 +244,9 @@ INSERT INTO rigward_pushes (repo, id, push, stage, hook, at, exit_code) SELECT '
 		if n := count(t, db.conn, "SELECT count(*) FROM rigward_pushes p JOIN rigward_repositories r ON r.repo_id = p.repo_id WHERE r.repo = 'team'"); n != pushes {
 			t.Errorf("%d records of pushes, expected %d", n, pushes)
 		}
+		if n := count(t, db.conn, "SELECT sum(refused) FROM rigward_push_days"); n != pushes || count(t, db.conn, "SELECT count(*) FROM rigward_pushes WHERE outcome IS NULL") != 0 {
+			t.Errorf("%d pushes were counted, expected %d", n, pushes)
+		}
 		x := indexer(t, r, db)
 		update(t, x)
 		clean(t, x)
@@ -331,7 +334,7 @@ FROM pg_class t WHERE t.relnamespace = 'public'::regnamespace AND t.relkind IN (
 		}
 		return err
 	})
-	if want := []string{"rigward_repositories", "rigward_schema"}; err != nil || !slices.Equal(loose, want) || len(tables) != 8 {
+	if want := []string{"rigward_repositories", "rigward_schema"}; err != nil || !slices.Equal(loose, want) || len(tables) != 10 {
 		t.Errorf("%v: tables %q, without the key %q", err, tables, loose)
 	}
 	data, err := os.ReadFile("../../docs/controlplane.md")

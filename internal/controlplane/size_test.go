@@ -158,7 +158,7 @@ func TestAtSize(t *testing.T) {
 			switch q.Name {
 			case "idle":
 				p.Since = now
-			case "stats", "pushers":
+			case "stats", "pushers", "push-days":
 				p.Since = now.AddDate(0, 0, -30)
 			}
 			for _, to := range []string{"", "rig-none"} {
@@ -184,7 +184,7 @@ func TestAtSize(t *testing.T) {
 }
 
 // loaded are the tables that a load fills.
-var loaded = []string{"bridge_messages", "bridge_message_events", "rigward_threads", "rigward_turns", "rigward_days"}
+var loaded = []string{"bridge_messages", "bridge_message_events", "rigward_threads", "rigward_open", "rigward_turns", "rigward_days"}
 
 // copied loads the same rows by psql's COPY into tables with the same indexes, for
 // comparison.
@@ -303,18 +303,15 @@ func noWhole(t *testing.T, db *DB, measured bool) {
 		return all
 	}
 	whole := func(plan string) bool {
-		return regexp.MustCompile(`Seq Scan on (bridge_messages|bridge_message_events|rigward_pushes|rigward_threads|rigward_turns|rigward_refused)`).MatchString(plan)
+		return regexp.MustCompile(`Seq Scan on (bridge_messages|bridge_message_events|rigward_pushes|rigward_push_days|rigward_threads|rigward_open|rigward_turns|rigward_days|rigward_refused)`).MatchString(plan)
 	}
 	questions := func(found func(name, plan string)) {
-		for _, q := range Queries() {
-			for _, to := range []string{"", "rig-b"} {
-				p := Parameters{To: to, Words: ParseWords([]string{"thread-000007"}), Now: corpus.Start, Since: corpus.Start, Until: corpus.Start.Add(time.Hour), Hash: hash("x"), Limit: 10}
-				values := p.values(true, id)
-				if got := plan(settled(q.text(true, ""), values), values); whole(got) {
-					found(q.Name+" "+to, got)
-				}
+		filtered(true, func(q Query, by []string, values map[string]any) {
+			values["repo"] = id
+			if got := plan(settled(q.text(true, ""), values), values); whole(got) {
+				found(q.Name+" "+strings.Join(by, " "), got)
 			}
-		}
+		})
 	}
 	if measured {
 		questions(func(name, plan string) { t.Logf("query %s reads a table from its beginning to its end", name) })

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/rigward/rigward/internal/outbox"
 )
 
 // A tally is what is counted of a rig's messages of one day, in UTC: of those to it how many
@@ -257,47 +255,145 @@ func (s stats) rows() (out [][]any) {
 	return out
 }
 
-// pushers tell of each who pushed how often a gate refused it.
-type pushers map[string]*pusher
+// A histogram is how often something took how many milliseconds, to two digits.
+type histogram map[int64]int64
 
-type pusher struct {
+// millis rounds a duration to two digits.
+func millis(took float64) int64 {
+	unit := int64(1)
+	for took/float64(unit) >= 100 {
+		unit *= 10
+	}
+	return int64(took/float64(unit)+0.5) * unit
+}
+
+func (h histogram) add(other histogram, sign int64) {
+	for ms, n := range other {
+		if h[ms] += sign * n; h[ms] == 0 {
+			delete(h, ms)
+		}
+	}
+}
+
+// String returns it as parseHistogram reads it.
+func (h histogram) String() string {
+	all := [][2]int64{}
+	for _, ms := range slices.Sorted(maps.Keys(h)) {
+		all = append(all, [2]int64{ms, h[ms]})
+	}
+	data, err := json.Marshal(all)
+	if err != nil {
+		return "" // numbers never fail
+	}
+	return string(data)
+}
+
+func parseHistogram(text string) histogram {
+	h := histogram{}
+	var all [][2]int64
+	if json.Unmarshal([]byte(text), &all) != nil {
+		return h // nobody of ours wrote this
+	}
+	for _, pair := range all {
+		h[pair[0]] += pair[1]
+	}
+	return h
+}
+
+// median is the nearest rank; ok is false where nothing was counted.
+func (h histogram) median() (ms int64, ok bool) {
+	var all, seen int64
+	for _, n := range h {
+		all += n
+	}
+	for _, ms := range slices.Sorted(maps.Keys(h)) {
+		if seen += h[ms]; 2*seen >= all {
+			return ms, true
+		}
+	}
+	return 0, false
+}
+
+// A pushTally counts what somebody pushed.
+type pushTally struct {
 	pushes, refused, undecided int64
-	took                       []float64
+	took                       histogram
 }
 
-func newPushers() folder { return pushers{} }
+// add counts another one, or takes it away.
+func (t *pushTally) add(other *pushTally, sign int64) {
+	t.pushes, t.refused, t.undecided = t.pushes+sign*other.pushes, t.refused+sign*other.refused, t.undecided+sign*other.undecided
+	t.took.add(other.took, sign)
+}
 
-func (p pushers) add(row []any) {
+// pushTallies are those of who pushed, on which day where that counts.
+type pushTallies map[dayRig]*pushTally
+
+func (t pushTallies) of(day, pusher string) *pushTally {
+	key := dayRig{day, pusher}
+	if t[key] == nil {
+		t[key] = &pushTally{took: histogram{}}
+	}
+	return t[key]
+}
+
+func (t pushTallies) keys() []dayRig {
+	return slices.SortedFunc(maps.Keys(t), func(a, b dayRig) int { return cmp.Or(strings.Compare(a.day, b.day), strings.Compare(a.rig, b.rig)) })
+}
+
+// read takes a row: who, three numbers and the histogram.
+func (t pushTallies) read(day string, row []any) {
 	name, _ := row[0].(string)
-	if p[name] == nil {
-		p[name] = &pusher{}
-	}
-	one := p[name]
-	one.pushes++
-	switch exit, _ := row[2].(int64); {
-	case row[1] == outbox.Received || exit > 1:
-		one.undecided++
-	case exit == 1:
-		one.refused++
-	}
-	if took, ok := row[3].(float64); ok {
-		one.took = append(one.took, took)
-	}
+	one := &pushTally{}
+	one.pushes, _ = row[1].(int64)
+	one.refused, _ = row[2].(int64)
+	one.undecided, _ = row[3].(int64)
+	took, _ := row[4].(string)
+	one.took = parseHistogram(took)
+	t.of(day, name).add(one, 1)
 }
+
+// row is what is told of one.
+func (t *pushTally) row(name string) []any {
+	var who, took any
+	if name != "" {
+		who = name
+	}
+	if ms, ok := t.took.median(); ok {
+		took = float64(ms)
+	}
+	return []any{who, t.pushes, t.refused, t.undecided, share(t.refused, t.pushes), took}
+}
+
+// pushers tell of each who pushed how often a gate refused it.
+type pushers struct{ pushTallies }
+
+func newPushers() folder { return pushers{pushTallies{}} }
+
+func (p pushers) add(row []any) { p.read("", row) }
 
 func (p pushers) rows() (out [][]any) {
-	for _, name := range slices.Sorted(maps.Keys(p)) {
-		one := p[name]
-		var who, took any
-		if name != "" {
-			who = name
-		}
-		slices.Sort(one.took)
-		if v, ok := percentile(one.took, 50); ok {
-			took = v
-		}
-		out = append(out, []any{who, one.pushes, one.refused, one.undecided, share(one.refused, one.pushes), took})
+	for _, key := range p.keys() {
+		out = append(out, p.pushTallies[key].row(key.rig))
 	}
+	return out
+}
+
+// pushDays tell the same of each day, the last one first.
+type pushDays struct{ pushTallies }
+
+func newPushDays() folder { return pushDays{pushTallies{}} }
+
+func (p pushDays) add(row []any) {
+	day, _ := row[0].(string)
+	p.read(day, row[1:])
+}
+
+func (p pushDays) rows() (out [][]any) {
+	for _, key := range p.keys() {
+		out = append(out, append([]any{key.day}, p.pushTallies[key].row(key.rig)...))
+	}
+	slices.SortStableFunc(out, func(a, b []any) int { return strings.Compare(b[0].(string), a[0].(string)) })
 	return out
 }
 

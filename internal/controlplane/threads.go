@@ -28,6 +28,9 @@ type recipient struct {
 	rig string
 }
 
+// everyone stands in rigward_open for all rigs: no rig has this name.
+const everyone = ""
+
 // writeThreads finds out where threads stand: by the order in which the client
 // shows messages (docs/spec/client.md#order), without what the gates refuse; and counts
 // what is said in them.
@@ -75,18 +78,24 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 		if err != nil {
 			return err
 		}
-		for _, table := range []string{"rigward_threads", "rigward_turns"} {
+		for _, table := range []string{"rigward_threads", "rigward_open", "rigward_turns"} {
 			if err := c.exec(ctx, "DELETE FROM "+table+" WHERE repo_id = $1 AND thread IN "+list(c, 2, "text"), x.id, keys); err != nil {
 				return err
 			}
 		}
-		var args, turns []any
+		var args, open, turns []any
 		for _, thread := range part {
 			if len(words[thread]) == 0 {
 				continue
 			}
 			counts := tallied(words[thread])
 			have = append(have, counts)
+			rigs := []string{everyone}
+			for _, w := range words[thread] {
+				for _, r := range w.to {
+					rigs = append(rigs, r.rig)
+				}
+			}
 			all := slices.DeleteFunc(words[thread], func(w *word) bool { return w.refused })
 			sortWords(all)
 			var last, turn *word
@@ -106,13 +115,23 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 				of = turn.id
 			}
 			args = append(args, x.id, thread, last.id, of, last.time, closed, counts.String())
-			if turn != nil && !closed {
+			if closed {
+				continue
+			}
+			slices.Sort(rigs)
+			for _, rig := range slices.Compact(rigs) {
+				open = append(open, x.id, rig, thread, last.id, last.from, last.order.Type, last.time)
+			}
+			if turn != nil {
 				for _, r := range turn.to {
 					turns = append(turns, x.id, thread, r.rig, r.id, turn.from, turn.order.Type, turn.time, last.time)
 				}
 			}
 		}
 		if err := insert(ctx, c, "rigward_threads", strings.Fields("repo_id thread last_id turn_id last_time closed counts"), args, "", nil); err != nil {
+			return err
+		}
+		if err := insert(ctx, c, "rigward_open", strings.Fields("repo_id rig thread last_id from_rig message_type last_time"), open, "", nil); err != nil {
 			return err
 		}
 		if err := insert(ctx, c, "rigward_turns", strings.Fields("repo_id thread rig message_id from_rig message_type at last_time"), turns, "", nil); err != nil {

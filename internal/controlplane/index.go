@@ -877,18 +877,33 @@ func (x *Indexer) writeEvents(ctx context.Context, d *deriver) error {
 	columns := []string{"repo_id", "id", "message_id", "event_type", "rig", "notes", "created_at", "commit_sha", "to_rig", "from_rig", "message_type"}
 	args := make([]any, 0, len(d.events)*len(columns))
 	reached := make([][]int64, len(states))
+	type key struct {
+		row               *row
+		kind, rig, commit string
+	}
+	written := map[key]bool{}
 	for i, e := range d.events {
+		if at := slices.Index(states, e.kind); at >= e.row.state {
+			reached[at] = append(reached[at], e.row.id)
+		}
+		if k := (key{e.row, e.kind, e.rig, e.commit}); x.first && written[k] {
+			continue
+		} else if x.first {
+			written[k] = true
+		}
 		args = append(args, x.id, d.nextEvent+int64(i), e.row.id, e.kind, e.rig, optional(e.notes), e.time, e.commit)
 		if slices.Contains(asked, e.kind) {
 			args = append(args, e.row.to, e.of.from, e.of.typ)
 		} else {
 			args = append(args, nil, nil, nil)
 		}
-		if at := slices.Index(states, e.kind); at >= e.row.state {
-			reached[at] = append(reached[at], e.row.id)
-		}
 	}
-	err := insert(ctx, x.DB.conn, "bridge_message_events", columns, args, "ON CONFLICT DO NOTHING", nil)
+	var err error
+	if x.first {
+		err = x.DB.conn.load(ctx, "bridge_message_events", columns, args)
+	} else {
+		err = insert(ctx, x.DB.conn, "bridge_message_events", columns, args, "ON CONFLICT DO NOTHING", nil)
+	}
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -12,8 +13,8 @@ import (
 // reachable, with what acked them.
 func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, also string) error {
 	c := x.DB.conn
-	byID := map[int64]*row{}
 	for part := range slices.Chunk(names, 1000) {
+		byID, acks := map[int64]*row{}, false
 		threads, err := listed(part)
 		if err != nil {
 			return err
@@ -49,16 +50,22 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 				t := d.thread(k.thread)
 				t.facts = append(t.facts, f)
 				t.closed = t.closed || f.typ == "RESOLUTION"
+				acks = acks || f.typ == "ACK"
 				return nil
 			})
 		if err != nil {
 			return err
 		}
-		if also != "" {
+		if also != "" || !acks {
 			continue
 		}
-		err = each(ctx, c, "SELECT e.message_id, e.rig, e.commit_sha FROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = m.repo_id WHERE e.event_type = 'acked' AND "+stands("$1", "e")+" AND m."+in,
-			args, func(r rows) error {
+		// By key: of a table that was just filled PostgreSQL does not know which rows are many.
+		keys, err := listed(slices.Sorted(maps.Keys(byID)))
+		if err != nil {
+			return err
+		}
+		err = each(ctx, c, "SELECT e.message_id, e.rig, e.commit_sha FROM bridge_message_events e WHERE e.repo_id = $1 AND e.message_id IN "+list(c, 2, "bigint")+" AND e.event_type = 'acked' AND "+stands("$1", "e"),
+			[]any{x.id, keys}, func(r rows) error {
 				var id int64
 				var rig, commit string
 				if err := r.Scan(&id, &rig, &commit); err != nil {

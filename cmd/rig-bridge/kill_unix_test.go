@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -185,6 +186,69 @@ func TestKillLocks(t *testing.T) {
 			if added, _ := w.history(); len(added) != 1 {
 				t.Errorf("%d messages are in the history, not one", len(added))
 			}
+		})
+	}
+}
+
+// TestKillCommits: where a send that commits in git's place is killed between two of its
+// writes, the same command run again removes its locks and completes it.
+func TestKillCommits(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		back  []string // files that are as before the send
+		locks []string
+	}{
+		{"index locked", []string{"index", "refs/heads/main", "logs/HEAD", "logs/refs/heads/main"}, []string{"index.lock"}},
+		{"branch locked", []string{"index", "refs/heads/main", "logs/HEAD", "logs/refs/heads/main"}, []string{"index.lock", "HEAD.lock", "refs/heads/main.lock"}},
+		{"index written", []string{"refs/heads/main", "logs/HEAD"}, []string{"HEAD.lock", "refs/heads/main.lock"}},
+		{"branch moved", nil, []string{"HEAD.lock"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.server()
+			w.clone("a", "rig-a")
+			os.Mkdir(w.path("a/t-one"), 0o755)
+			w.write("a/.git/hooks/pre-push", "#!/bin/sh\n: >"+w.path("reached")+"; sleep 60\n")
+			w.git("a", "commit", "-q", "--allow-empty", "-m", "one") // so that there are reflogs
+			if err := os.Chmod(w.path("a/.git/hooks/pre-push"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			before := map[string]string{}
+			for _, file := range c.back {
+				before[file] = w.read("a/.git/" + file)
+			}
+			args := []string{"send", "HANDOFF", "--thread", "t-one", "--to", "peer"}
+			cmd := w.command("a", args...)
+			cmd.Env = append(cmd.Env, "GIT_TRACE="+w.path("trace"))
+			w.killAt(cmd, "reached")
+			if strings.Contains(w.read("trace"), "git commit") {
+				t.Fatal("git committed it")
+			}
+			for file, text := range before {
+				w.write("a/.git/"+file, text)
+			}
+			for _, lock := range c.locks {
+				w.write("a/.git/"+lock, "")
+			}
+			journal := w.read("a/.git/rig-bridge.journal")
+			w.write("a/.git/rig-bridge.journal", regexp.MustCompile(`"commit":"[0-9a-f]+"`).ReplaceAllString(journal, `"commit":""`))
+			if err := os.Remove(w.path("a/.git/hooks/pre-push")); err != nil {
+				t.Fatal(err)
+			}
+			w.ok("a", args...)
+			for _, lock := range c.locks {
+				if _, err := os.Lstat(w.path("a/.git/" + lock)); err == nil {
+					t.Errorf("%s is left over", lock)
+				}
+			}
+			if s := w.git("a", "status", "--porcelain", "--branch"); s != "## main...origin/main\n" {
+				t.Errorf("left over: %s", s)
+			}
+			if added, _ := w.history(); len(added) != 1 {
+				t.Errorf("%d messages are in the history, not one", len(added))
+			}
+			w.git("a", "fsck", "--strict")
 		})
 	}
 }

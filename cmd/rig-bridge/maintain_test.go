@@ -8,28 +8,33 @@ import (
 )
 
 // TestMaintenance: send lets git look after the repository where there may be
-// something to do, and saves the process where there is not.
+// something to do, and saves the process where there is not; then it does what git
+// commit would, unless that has more to do.
 func TestMaintenance(t *testing.T) {
 	for _, c := range []struct {
-		name    string
-		prepare func(w *world)
-		runs    bool
+		name          string
+		prepare       func(w *world)
+		commits, runs bool // git
 	}{
-		{"few objects", func(*world) {}, false},
+		{"few objects", func(*world) {}, false, false},
+		{"few objects and a hook", func(w *world) {
+			w.write("a/.git/hooks/post-commit", "#!/bin/sh\n")
+			os.Chmod(w.path("a/.git/hooks/post-commit"), 0o755)
+		}, true, false},
 		{"many loose objects", func(w *world) {
 			os.MkdirAll(w.path("a/.git/objects/17"), 0o755)
 			for i := range 21 {
 				w.write(fmt.Sprintf("a/.git/objects/17/%038x", i), "")
 			}
-		}, true},
+		}, true, true},
 		{"many packs", func(w *world) {
 			for i := range 51 {
 				w.write(fmt.Sprintf("a/.git/objects/pack/tmp_%d", i), "")
 			}
-		}, true},
-		{"a threshold of the user's", func(w *world) { w.git("a", "config", "gc.auto", "10") }, true},
-		{"a task of the user's", func(w *world) { w.git("a", "config", "maintenance.commit-graph.enabled", "true") }, true},
-		{"switched off by the user", func(w *world) { w.git("a", "config", "maintenance.auto", "false") }, false},
+		}, true, true},
+		{"a threshold of the user's", func(w *world) { w.git("a", "config", "gc.auto", "10") }, true, true},
+		{"a task of the user's", func(w *world) { w.git("a", "config", "maintenance.commit-graph.enabled", "true") }, true, true},
+		{"switched off by the user", func(w *world) { w.git("a", "config", "maintenance.auto", "false") }, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := faultWorld(t)
@@ -41,8 +46,11 @@ func TestMaintenance(t *testing.T) {
 				t.Fatalf("exit %d %s%s", o.code, o.stdout, o.stderr)
 			}
 			text, err := os.ReadFile(trace)
-			if err != nil || !strings.Contains(string(text), "commit --quiet ") {
-				t.Fatalf("%v, the trace does not tell of the commit:\n%s", err, text)
+			if got := strings.Contains(string(text), "commit --quiet "); got != c.commits || c.commits && err != nil {
+				t.Errorf("%v, git commit: %v, expected %v\n%s", err, got, c.commits, text)
+			}
+			if n := strings.TrimSpace(w.git("a", "rev-list", "--count", "origin/main..HEAD")); n != "1" {
+				t.Errorf("%s commits were made", n)
 			}
 			if got := strings.Contains(string(text), "maintenance run --auto"); got != c.runs {
 				t.Errorf("git maintenance: %v, expected %v\n%s", got, c.runs, text)

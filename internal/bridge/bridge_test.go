@@ -270,17 +270,6 @@ func TestReadPush(t *testing.T) {
 	}
 }
 
-func TestTreeEntries(t *testing.T) {
-	id := strings.Repeat("ab", 20)
-	list := []treeEntry{{"100644", "a", id}, {"100644", "t-one-x", id}, {"40000", "t-one", id}}
-	for _, e := range []treeEntry{{"100644", "0", id}, {"40000", "t", id}, {"100644", "z", id}, {"40000", "t-one", strings.Repeat("cd", 20)}} {
-		got := put(list, e)
-		if !slices.IsSortedFunc(got, func(a, b treeEntry) int { return strings.Compare(a.key(), b.key()) }) || !slices.Contains(got, e) {
-			t.Errorf("%v: %v", e, got)
-		}
-	}
-}
-
 func TestOneLine(t *testing.T) {
 	for in, want := range map[string]string{"a\n\nSigned-off-by: x": "a Signed-off-by: x", "  a \t b\u2028c\x00d ": "a b c d", "\n": ""} {
 		if got := oneLine(in); got != want {

@@ -19,6 +19,9 @@ const (
 // maintenance, which costs the start of a process. Where the configuration
 // speaks of it, or a look does not show it, git does.
 func (w *work) nothingToMaintain() (bool, error) {
+	if off, set, err := w.repo.ConfigBool("maintenance.auto"); err == nil && set && !off {
+		return true, nil // then none of them starts it
+	}
 	for _, section := range []string{"gc", "maintenance"} {
 		set, err := w.repo.ConfigSection(section)
 		if err != nil {

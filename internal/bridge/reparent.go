@@ -348,43 +348,38 @@ func (w *work) withFile(ctx context.Context, commit, path, blob string) (string,
 	if err != nil {
 		return "", gitProblem(err)
 	}
-	_, root, err := w.repo.Object(c.Tree, gitrepo.MaxTree)
+	root, err := w.repo.Tree(c.Tree)
 	if err != nil {
 		return "", gitProblem(err)
 	}
 	thread, name := splitPath(path)
-	entries, err := splitTree(root, w.repo.HashLen()/2)
+	sub := w.repo.EmptyTree()
+	if e, there := root.Lookup(thread); there && e.Mode == gitrepo.ModeTree {
+		sub = e.ID
+	}
+	files, err := w.repo.Tree(sub)
+	if err != nil {
+		return "", gitProblem(err)
+	}
+	id, err := w.storeTree(ctx, files.With(gitrepo.TreeEntry{Name: name, Mode: gitrepo.ModeFile, ID: blob}))
 	if err != nil {
 		return "", err
 	}
-	var sub []byte
-	for _, e := range entries {
-		if e.name == thread && e.mode == "40000" {
-			if _, sub, err = w.repo.Object(e.id, gitrepo.MaxTree); err != nil {
-				return "", gitProblem(err)
-			}
-		}
-	}
-	files, err := splitTree(sub, w.repo.HashLen()/2)
+	return w.storeTree(ctx, root.With(gitrepo.TreeEntry{Name: thread, Mode: gitrepo.ModeTree, ID: id}))
+}
+
+func (w *work) storeTree(ctx context.Context, tree []byte) (string, error) {
+	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"hash-object", "-t", "tree", "-w", "--stdin"}, Stdin: tree, Timeout: localTime})
 	if err != nil {
 		return "", err
 	}
-	id, err := w.storeTree(ctx, put(files, treeEntry{"100644", name, blob}))
-	if err != nil {
-		return "", err
+	if res.Code != 0 {
+		return "", gitFailed("git hash-object", res)
 	}
-	return w.storeTree(ctx, put(entries, treeEntry{"40000", thread, id}))
+	return strings.TrimSpace(string(res.Stdout)), nil
 }
 
 type treeEntry struct{ mode, name, id string }
-
-// key orders entries as git does: a directory as if its name ended in a slash.
-func (e treeEntry) key() string {
-	if e.mode == "40000" {
-		return e.name + "/"
-	}
-	return e.name
-}
 
 // splitTree takes a tree object apart that gitrepo has judged before.
 func splitTree(data []byte, idBytes int) ([]treeEntry, error) {
@@ -399,44 +394,6 @@ func splitTree(data []byte, idBytes int) ([]treeEntry, error) {
 		data = rest[idBytes:]
 	}
 	return out, nil
-}
-
-// put adds an entry, or replaces the one of that name, in order.
-func put(entries []treeEntry, e treeEntry) []treeEntry {
-	out := make([]treeEntry, 0, len(entries)+1)
-	done := false
-	for _, old := range entries {
-		if !done && old.key() >= e.key() {
-			out, done = append(out, e), true
-		}
-		if old.name != e.name {
-			out = append(out, old)
-		}
-	}
-	if !done {
-		out = append(out, e)
-	}
-	return out
-}
-
-func (w *work) storeTree(ctx context.Context, entries []treeEntry) (string, error) {
-	var b bytes.Buffer
-	for _, e := range entries {
-		id, err := hex.DecodeString(e.id)
-		if err != nil {
-			return "", fail(codeRuntime, "an object id is malformed")
-		}
-		b.WriteString(e.mode + " " + e.name + "\x00")
-		b.Write(id)
-	}
-	res, err := w.gitWith(ctx, gitrepo.Command{Args: []string{"hash-object", "-t", "tree", "-w", "--stdin"}, Stdin: b.Bytes(), Timeout: localTime})
-	if err != nil {
-		return "", err
-	}
-	if res.Code != 0 {
-		return "", gitFailed("git hash-object", res)
-	}
-	return strings.TrimSpace(string(res.Stdout)), nil
 }
 
 // How long follow waits for the index.

@@ -350,37 +350,12 @@ func (r *delivery) writeAndCommit() (string, error) {
 		return "", err
 	}
 	go w.repo.ReadAhead(r.ctx, slices.Collect(maps.Values(said)))
-	// What is stored is compared with our bytes, so git need not fear for them.
-	safe := []string{"-c", "core.safecrlf=false"}
-	which, err := r.stage(safe)
-	if err != nil {
+	if done, err := r.commitPlainly(); err != nil {
 		return "", err
-	}
-	untended, err := w.untended()
-	if err != nil {
-		return "", err
-	}
-	args, err := w.encoding("UTF-8")
-	if err != nil {
-		return "", err
-	}
-	seen, err := w.told()
-	if err != nil {
-		return "", err
-	}
-	args = append(append(args, untended...), safe...)
-	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--cleanup=verbatim", "-F", "-"), Stdin: []byte(d.subject(j.Path) + "\n" + seen), Timeout: localTime}
-	if d.signed {
-		c.Args = append(c.Args, "-S")
-	}
-	c.Drop = r.foreignIdentity(d.signed)
-	c.Args = append(c.Args, which...)
-	res, err := w.gitWith(r.ctx, c)
-	if err != nil {
-		return "", err
-	}
-	if res.Code != 0 {
-		return "", gitFailed("git commit", res)
+	} else if !done {
+		if err := r.commitByGit(); err != nil {
+			return "", err
+		}
 	}
 	commit, err := w.findCommit(j)
 	if err != nil {
@@ -420,6 +395,71 @@ func (r *delivery) writeAndCommit() (string, error) {
 		p.notes = append(p.notes, *f)
 	}
 	return commit, err
+}
+
+// commitPlainly commits without git, where git would do no more than that.
+func (r *delivery) commitPlainly() (done bool, err error) {
+	w, j, d, p := r.w, r.j, r.d, r.p
+	if d.signed || !d.alone || r.opts.Has("--author-from-env") {
+		return false, nil
+	}
+	plain, err := w.unconverted(firstOf(j.Path), p.data)
+	if err != nil || !plain {
+		return false, err
+	}
+	if idle, err := w.nothingToMaintain(); !idle || err != nil {
+		return false, err
+	}
+	message, err := r.message()
+	if err != nil {
+		return false, err
+	}
+	_, done = w.repo.CommitFile(gitrepo.FileCommit{Path: j.Path, Data: p.data, Branch: j.Branch, Parent: j.Before, Message: message, When: r.env.Now()})
+	return done, nil
+}
+
+// message is that of the commit.
+func (r *delivery) message() ([]byte, error) {
+	seen, err := r.w.told()
+	return []byte(r.d.subject(r.j.Path) + "\n" + seen), err
+}
+
+// commitByGit has git commit, with all that the user has set for it.
+func (r *delivery) commitByGit() error {
+	w, d := r.w, r.d
+	// What is stored is compared with our bytes, so git need not fear for them.
+	safe := []string{"-c", "core.safecrlf=false"}
+	which, err := r.stage(safe)
+	if err != nil {
+		return err
+	}
+	untended, err := w.untended()
+	if err != nil {
+		return err
+	}
+	args, err := w.encoding("UTF-8")
+	if err != nil {
+		return err
+	}
+	message, err := r.message()
+	if err != nil {
+		return err
+	}
+	args = append(append(args, untended...), safe...)
+	c := gitrepo.Command{Args: append(args, "commit", "--quiet", "--cleanup=verbatim", "-F", "-"), Stdin: message, Timeout: localTime}
+	if d.signed {
+		c.Args = append(c.Args, "-S")
+	}
+	c.Drop = r.foreignIdentity(d.signed)
+	c.Args = append(c.Args, which...)
+	res, err := w.gitWith(r.ctx, c)
+	if err != nil {
+		return err
+	}
+	if res.Code != 0 {
+		return gitFailed("git commit", res)
+	}
+	return nil
 }
 
 // stage puts our path into the index, and returns what makes git commit nothing else.

@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"bytes"
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/binary"
@@ -17,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Stage does what `git add -- path` does for a new file in a directory of the top of
@@ -30,22 +32,25 @@ import (
 // for trees, a lock, a hook of the index, or a setting of which it is not known that
 // it does not matter.
 func (r *Repo) Stage(path string, data []byte) (done bool) {
+	id, stat, ok := r.addable(path, data)
+	return ok && r.storeLoose(id, "blob", data) && r.addEntry(path, id, stat)
+}
+
+// addable reports whether Stage may add a file, and returns the id of its content and
+// what the index says of it.
+func (r *Repo) addable(path string, data []byte) (id, stat []byte, ok bool) {
 	dir, name, ok := strings.Cut(path, "/")
 	if !ok || dir == "" || name == "" || strings.Contains(name, "/") || len(path) > maxIndexPath || len(data) > maxStaged {
-		return false
+		return nil, nil, false
 	}
 	if r.ctx.Err() != nil || r.workTree == "" || !r.knownGit() || !r.addsPlainly() || r.mayIgnore(dir, name) {
-		return false
+		return nil, nil, false
 	}
 	if _, err := os.Lstat(filepath.Join(r.workTree, dir, ".git")); !errors.Is(err, fs.ErrNotExist) {
-		return false // another repository
+		return nil, nil, false // another repository
 	}
-	stat, ok := statOf(filepath.Join(r.workTree, dir, name), data)
-	if !ok {
-		return false
-	}
-	id := r.objectSum("blob", data)
-	return r.storeLoose(id, "blob", data) && r.addEntry(path, id, stat)
+	stat, ok = statOf(filepath.Join(r.workTree, dir, name), data)
+	return r.objectSum("blob", data), stat, ok
 }
 
 // maxStaged is the largest blob that is stored here, in bytes.
@@ -77,6 +82,11 @@ func (r *Repo) addsPlainly() bool {
 			return false
 		}
 	}
+	return r.noHook("post-index-change")
+}
+
+// noHook reports whether git has none of these hooks to run.
+func (r *Repo) noHook(names ...string) bool {
 	hooks := filepath.Join(r.commonDir, "hooks")
 	if set := r.known["core.hookspath"]; len(set) > 0 {
 		hooks = set[len(set)-1].text
@@ -87,8 +97,12 @@ func (r *Repo) addsPlainly() bool {
 			hooks = filepath.Join(r.workTree, hooks)
 		}
 	}
-	_, err := os.Lstat(filepath.Join(hooks, "post-index-change"))
-	return errors.Is(err, fs.ErrNotExist)
+	for _, name := range names {
+		if _, err := os.Lstat(filepath.Join(hooks, name)); !errors.Is(err, fs.ErrNotExist) {
+			return false
+		}
+	}
+	return true
 }
 
 // mayIgnore reports whether a pattern in one of the files that git reads could mean
@@ -214,27 +228,72 @@ func storedZlib(data []byte) []byte {
 // told by its times is still read by git, as the new entry is
 // (Documentation/technical/racy-git).
 func (r *Repo) addEntry(path string, id, stat []byte) bool {
-	index := filepath.Join(r.gitDir, "index")
-	lock, err := os.OpenFile(index+".lock", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	n := r.indexWith(path, id, stat, nil)
+	if n == nil {
+		return false
+	}
+	defer n.drop()
+	return os.Chtimes(n.name, n.old.ModTime(), n.old.ModTime()) == nil && n.place()
+}
+
+// A newFile is a file that git's lock on another one holds, to be put in its place.
+type newFile struct {
+	name, path string      // of the lock and of the file
+	old        fs.FileInfo // of the file; may be nil
+}
+
+// newFileOf takes git's lock on a file, nil if another process has it.
+func newFileOf(path string) (*newFile, *os.File) {
+	f, err := os.OpenFile(path+".lock", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
+		return nil, nil
+	}
+	return &newFile{name: path + ".lock", path: path}, f
+}
+
+// place puts the file in its place, which ends the lock.
+func (n *newFile) place() bool {
+	if os.Rename(n.name, n.path) != nil {
 		return false
 	}
-	done := false
-	defer func() {
-		if !done {
-			_ = lock.Close()
-			_ = os.Remove(index + ".lock")
-		}
-	}()
-	info, err := os.Lstat(index)
-	if err != nil || !info.Mode().IsRegular() {
+	n.name = ""
+	return true
+}
+
+// drop ends the lock, and leaves the file as it was.
+func (n *newFile) drop() {
+	if n.name != "" {
+		_ = os.Remove(n.name)
+		n.name = ""
+	}
+}
+
+// indexWith makes an index with one entry more, nil where that is left to git. now are
+// the trees that the index comes to with it, nil if they are not known; then nothing
+// that the index says is in doubt any more.
+func (r *Repo) indexWith(path string, id, stat []byte, now *treesNow) *newFile {
+	n, lock := newFileOf(filepath.Join(r.gitDir, "index"))
+	if n == nil {
+		return nil
+	}
+	info, err := os.Lstat(n.path)
+	ok := err == nil && info.Mode().IsRegular()
+	if n.old = info; ok {
+		ok = r.writeIndexWith(lock, info, path, id, stat, now)
+	}
+	if lock.Close() != nil || !ok {
+		n.drop()
+		return nil
+	}
+	return n
+}
+
+func (r *Repo) writeIndexWith(to io.Writer, info fs.FileInfo, path string, id, stat []byte, now *treesNow) bool {
+	x, ok := readIndex(filepath.Join(r.gitDir, "index"), len(id))
+	if !ok || now != nil && !r.settled(x, info.ModTime()) {
 		return false
 	}
-	x, ok := readIndex(index, len(id))
-	if !ok {
-		return false
-	}
-	parts, ok := x.with(path, id, stat)
+	parts, ok := x.with(path, id, stat, now)
 	if !ok {
 		return false
 	}
@@ -243,15 +302,39 @@ func (r *Repo) addEntry(path string, id, stat []byte) bool {
 		_, _ = sum.Write(p)
 	}
 	for _, p := range append(parts, sum.Sum(nil)) {
-		if _, err := lock.Write(p); err != nil {
+		if _, err := to.Write(p); err != nil {
 			return false
 		}
 	}
 	runtime.KeepAlive(x)
-	if lock.Close() != nil || os.Chtimes(index+".lock", info.ModTime(), info.ModTime()) != nil || os.Rename(index+".lock", index) != nil {
-		return false
+	return true
+}
+
+// maxDoubted is how many files are read to settle what the index says of them.
+const maxDoubted = 32
+
+// settled reports whether those files whose times do not tell whether they were changed
+// after the index was written, at a time, are what it says, so that an index may
+// follow that is younger than they are.
+func (r *Repo) settled(x *Index, written time.Time) bool {
+	doubted := 0
+	for i := range x.at {
+		if int64(binary.BigEndian.Uint32(x.data[x.at[i]+8:])) < written.Unix() {
+			continue
+		}
+		if doubted++; doubted > maxDoubted || x.mode(i) != ModeFile {
+			return false
+		}
+		file := filepath.Join(r.workTree, filepath.FromSlash(string(x.name(i))))
+		info, err := os.Lstat(file)
+		if err != nil || !info.Mode().IsRegular() || info.Size() > maxStaged {
+			return false
+		}
+		data, err := os.ReadFile(file)
+		if err != nil || !bytes.Equal(r.objectSum("blob", data), x.rawID(i)) {
+			return false
+		}
 	}
-	done = true
 	return true
 }
 
@@ -262,7 +345,7 @@ const maxAdded = 4 << 20
 // with returns the parts of the index with an entry more, without the checksum; ok is
 // false for an index of another form, and where something is at the path, above or
 // below it.
-func (x *Index) with(path string, id, stat []byte) (parts [][]byte, ok bool) {
+func (x *Index) with(path string, id, stat []byte, now *treesNow) (parts [][]byte, ok bool) {
 	dir, _, _ := strings.Cut(path, "/")
 	if len(x.at) == 0 || x.more || len(x.data) > maxAdded || binary.BigEndian.Uint32(x.data[4:]) > 3 {
 		return nil, false
@@ -275,7 +358,7 @@ func (x *Index) with(path string, id, stat []byte) (parts [][]byte, ok bool) {
 	if x.HasDir(path) {
 		return nil, false
 	}
-	trees, ok := x.treesWithout(dir)
+	trees, ok := x.treesWith(dir, now)
 	if !ok {
 		return nil, false
 	}
@@ -292,22 +375,43 @@ func (x *Index) with(path string, id, stat []byte) (parts [][]byte, ok bool) {
 	return [][]byte{head, x.data[12:at], entry, x.data[at:x.end], trees}, true
 }
 
-// treesWithout returns the extension that holds the ids of trees, without those of the
-// top and of one directory in it.
-func (x *Index) treesWithout(dir string) (ext []byte, ok bool) {
+// treesNow are the ids of the trees of the top and of one directory in it, before and
+// after a file is added to that.
+type treesNow struct{ was, top, dir []byte }
+
+// treesWith returns the extension that holds the ids of trees, with those of the top and
+// of one directory in it as they are now, or without them where that is nil.
+func (x *Index) treesWith(dir string, now *treesNow) (ext []byte, ok bool) {
 	if x.trees == nil {
-		return nil, true
+		return nil, now == nil
 	}
 	root, ok := x.cached(x.trees)
-	if !ok || len(root.name) > 0 {
+	if !ok || len(root.name) > 0 || now != nil && (root.covers != len(x.at) || !bytes.Equal(root.id, now.was)) {
 		return nil, false
 	}
-	unknown := func(t cachedTree) {
-		ext = append(append(ext, t.name...), "\x00-1 "+strconv.Itoa(t.below)+"\n"...)
+	list, rest, ok := x.children(root, 1)
+	if !ok || len(rest) > 0 {
+		return nil, false
+	}
+	record := func(t cachedTree, id []byte) {
+		if t.covers++; now == nil {
+			t.covers = -1
+		}
+		ext = append(append(append(ext, t.name...), "\x00"+strconv.Itoa(t.covers)+" "+strconv.Itoa(t.below)+"\n"...), id...)
+	}
+	ids := treesNow{}
+	fresh := cachedTree{name: []byte(dir)}
+	_, there := cachedOf(list, fresh.name)
+	if there = there || now == nil; now != nil {
+		ids = *now
 	}
 	ext = append(ext, "TREE\x00\x00\x00\x00"...)
-	unknown(root)
-	rest := root.rest
+	t := root
+	if !there {
+		t.below++
+	}
+	record(t, ids.top)
+	rest = root.rest
 	for range root.below {
 		t, ok := x.cached(rest)
 		if !ok {
@@ -317,12 +421,19 @@ func (x *Index) treesWithout(dir string) (ext []byte, ok bool) {
 		if !ok {
 			return nil, false
 		}
+		if !there && (len(t.name) > len(dir) || len(t.name) == len(dir) && string(t.name) > dir) { // git's order
+			record(fresh, ids.dir)
+			there = true
+		}
 		if string(t.name) == dir {
-			unknown(t)
+			record(t, ids.dir)
 			rest = t.rest
 		}
 		ext, rest = append(ext, rest[:len(rest)-len(after)]...), after
 	}
+	if !there {
+		record(fresh, ids.dir)
+	}
 	binary.BigEndian.PutUint32(ext[4:], uint32(len(ext)-8))
-	return ext, len(rest) == 0
+	return ext, true
 }

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"math/bits"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -341,6 +342,26 @@ func (t *Tree) Lookup(name string) (TreeEntry, bool) {
 		}
 	}
 	return TreeEntry{}, false
+}
+
+// With returns the object of a tree with one entry more; an entry of that name is
+// replaced. The entry must be one that a tree may have.
+func (t *Tree) With(e TreeEntry) []byte {
+	id, _ := hex.DecodeString(e.ID)
+	at := t.search([]byte(e.Name), e.Mode == ModeTree)
+	out := make([]byte, 0, t.stored()+len(e.Name)+len(id)+8)
+	for i := range t.Len() + 1 {
+		if i == at {
+			out = append(append(append(out, strconv.FormatUint(uint64(e.Mode), 8)+" "+e.Name...), 0), id...)
+		}
+		if i == t.Len() {
+			break
+		}
+		if _, name := t.modeName(i); string(name) != e.Name {
+			out = append(out, t.entry(i)...)
+		}
+	}
+	return out
 }
 
 // modeName returns mode and name of entry i of what has been checked.

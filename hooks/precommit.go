@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -122,6 +123,10 @@ func (g *gate) published(ctx context.Context, branch string) ([]string, error) {
 			continue
 		}
 		id, err := commitOf(g.repo, ref.ID)
+		var none *policy.Undecided
+		if errors.As(err, &none) {
+			continue // a tag of a tree or a blob
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -360,17 +360,27 @@ func target(repo *gitrepo.Repo, ref string) (string, error) {
 
 func (d *Door) commit(id string) (string, error) { return commitOf(d.Repo, id) }
 
-// commitOf returns the commit that an object id stands for, peeling tags.
+// tagHead is how many bytes of a tag are read: more than its first line has.
+const tagHead = 128
+
+// commitOf returns the commit that an object id stands for, peeling tags. Of what is
+// no commit it is policy.Undecided, however large that is: of refs that nobody judges,
+// anybody decides what they point at.
 func commitOf(repo *gitrepo.Repo, id string) (string, error) {
 	for range 10 {
-		typ, data, err := repo.Object(id, gitrepo.MaxCommit)
+		types, err := repo.Has([]string{id})
 		switch {
 		case err != nil:
 			return "", err
-		case typ == "commit":
+		case types[0] == "commit":
 			return id, nil
-		case typ != "tag":
-			return "", &policy.Undecided{Message: fmt.Sprintf("object %s is a %s, expected a commit", id, typ)}
+		case types[0] != "" && types[0] != "tag":
+			return "", &policy.Undecided{Message: fmt.Sprintf("object %s is a %s, expected a commit", id, types[0])}
+		}
+		var data []byte
+		err = repo.Heads([]string{id}, tagHead, func(o gitrepo.Object) error { data = o.Data; return o.Err })
+		if err != nil {
+			return "", err
 		}
 		line, _, _ := strings.Cut(string(data), "\n")
 		next, ok := strings.CutPrefix(line, "object ")

@@ -287,10 +287,23 @@ func TestRealObjects(t *testing.T) {
 		other := filepath.Join(r.Dir, "other grafts")
 		os.Rename(file, other)
 		_, err = gitrepo.Open(t.Context(), envOf(r, "GIT_GRAFT_FILE="+other))
-		if !errors.Is(err, gitrepo.ErrGrafts) || gitrepo.Hint(err) != "rm '"+other+"'" {
+		if !errors.Is(err, gitrepo.ErrGrafts) || gitrepo.Hint(err) != "unset GIT_GRAFT_FILE" {
 			t.Errorf("%v %s", err, gitrepo.Hint(err))
 		}
 		open(t, r) // control
+	})
+	t.Run("what git can't read of its configuration is said", func(t *testing.T) {
+		for count, says := range map[string]string{"abc": "unable to parse command-line config", "0": ""} {
+			repo, err := gitrepo.OpenIdle(t.Context(), envOf(r, "GIT_CONFIG_COUNT="+count))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = repo.Resolve(t.Context(), ids[0])
+			if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+				t.Errorf("%s: %v", count, err)
+			}
+			repo.Close()
+		}
 	})
 	t.Run("RevList names the parents of the commit", func(t *testing.T) {
 		repo := open(t, r)

@@ -307,8 +307,9 @@ func checkQuarantine(env Env) error {
 // than the commits say, and our answers would differ from what people see.
 func (r *Repo) refuseGrafts() error {
 	file := filepath.Join(r.commonDir, "info", "grafts")
+	hint := "rm " + finding.Word(file)
 	if v, ok := r.env.Lookup("GIT_GRAFT_FILE"); ok {
-		file = r.env.path(v)
+		file, hint = r.env.path(v), "unset GIT_GRAFT_FILE" // the file may be anything
 		if v == "" {
 			return nil
 		}
@@ -321,5 +322,5 @@ func (r *Repo) refuseGrafts() error {
 		return &Error{Kind: ErrGrafts, Cause: err, Message: "grafts file " + finding.Path(file) + " cannot be read: " + osReason(err)}
 	}
 	return &Error{Kind: ErrGrafts, Message: "grafts in " + finding.Path(file) + " alter the history, expected none",
-		Hint: "rm " + finding.Word(file)}
+		Hint: hint}
 }

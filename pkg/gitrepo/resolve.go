@@ -24,7 +24,11 @@ func (r *Repo) Resolve(ctx context.Context, rev string) (ID, error) {
 	}
 	id := strings.TrimSuffix(string(stdout), "\n")
 	if code != 0 || !r.ValidID(id) {
-		return "", &Error{Kind: ErrMissing, Message: "no commit is named " + finding.QuoteMax(rev, 80)}
+		message := "no commit is named " + finding.QuoteMax(rev, 80)
+		if text := string(stderr); strings.Contains(text, "fatal: ") { // its configuration may be unreadable
+			message += ": " + lastLine(text)
+		}
+		return "", &Error{Kind: ErrMissing, Message: message}
 	}
 	return id, nil
 }

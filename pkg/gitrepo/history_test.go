@@ -294,7 +294,7 @@ func TestRealObjects(t *testing.T) {
 	})
 	t.Run("what git can't read of its configuration is said", func(t *testing.T) {
 		for count, says := range map[string]string{"abc": "unable to parse command-line config", "0": ""} {
-			repo, err := gitrepo.OpenIdle(t.Context(), envOf(r, "GIT_CONFIG_COUNT="+count))
+			repo, err := gitrepo.OpenIdle(t.Context(), envOf(r, "GIT_DIR="+r.Dir, "GIT_CONFIG_COUNT="+count))
 			if err != nil {
 				t.Fatal(err)
 			}

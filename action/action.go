@@ -22,6 +22,7 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/ci"
+	"github.com/rigward/rigward/internal/drift"
 	"github.com/rigward/rigward/internal/image"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/internal/userschema"
@@ -132,7 +133,7 @@ func (s *step) judge(ctx context.Context) error {
 	}
 	defer repo.Close()
 	s.check = hooks.NewChecker(s.env, repo, &s.report)
-	s.check.Draw, s.check.Bundles, s.check.Images = true, bundles, images{s.net, fetch}
+	s.check.Draw, s.check.NoBundles, s.check.Bundles = true, !bundles, drift.Here(images{s.net, fetch})
 	gate := ci.Gate{Check: s.check, Whole: github.Whole, Before: func(commit string) (err error) {
 		s.check.Judge.Extra, err = s.schema(repo, commit)
 		return err

@@ -14,6 +14,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/rigward/rigward/internal/drift/ask"
 )
 
 // Env is all that a hook may know of the process around it.
@@ -30,6 +32,9 @@ type Env struct {
 	StdinTTY   bool      // standard input is a terminal
 	StderrTTY  bool      // standard error is a terminal
 
+	// Bundles judges the bundles of what is pushed or checked. Nil: this program
+	// cannot, and a policy that names some leaves nothing decided.
+	Bundles ask.Judge
 	// HandOver lets rig-control do the rest, and returns its exit code if it
 	// does not take this process's place. Nil: there is no control plane.
 	HandOver func(args []string) (code int, err error)

@@ -2,6 +2,7 @@ package hooks_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +17,10 @@ import (
 // shows.)
 func TestGatesOfOtherRules(t *testing.T) {
 	t.Parallel()
+	build := exec.Command("go", "build", "-o", filepath.Dir(program)+string(filepath.Separator), "github.com/rigward/rigward/cmd/rig-bundle")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	w := newWorld(t, gittest.Options{})
 	const policy = "version: 1\npush-cert: require\nbundles:\n  - {format: agent, source: agent, output: dist}\n"
 	w.policy(policy)

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/internal/change"
-	"github.com/rigward/rigward/internal/drift"
+	"github.com/rigward/rigward/internal/drift/ask"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -46,11 +46,7 @@ func (g *gate) prePush(ctx context.Context) error {
 		if err := g.judge.Range(ctx, r); err != nil {
 			return err
 		}
-		b := drift.Judge{Repo: g.repo, Now: g.judge.Now}
-		err := b.Range(ctx, r)
-		g.report.Bundles = append(g.report.Bundles, b.Bundles...)
-		g.judge.Findings = append(g.judge.Findings, b.Findings...)
-		return err
+		return judgeBundles(ctx, g.env.Bundles, ask.Question{Range: r, Now: g.judge.Now}, g.repo, &g.report, g.judge)
 	})
 	if err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rigward/rigward/internal/drift"
+	"github.com/rigward/rigward/internal/drift/ask"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/internal/verdict"
 	"github.com/rigward/rigward/pkg/finding"
@@ -18,17 +18,17 @@ import (
 // A Checker judges commits that are in a repository already, range by range:
 // what `rig-hook check` and the action do.
 type Checker struct {
-	Repo    *gitrepo.Repo
-	Loader  *policy.Loader
-	Judge   *rules.Judge // with Gate Check
-	Report  *report.Report
-	Draw    bool         // fill Report.Threads
-	Now     bool         // judge a whole history by the policy of Head, not of the time
-	Head    string       // commit
-	All     bool         // judge all bundles, as they are at the end of the range
-	Bundles bool         // judge bundles
-	Images  drift.Images // composes the images of bundles, nil if nobody does
-	Default string       // full name of the default branch, "" to find it out
+	Repo      *gitrepo.Repo
+	Loader    *policy.Loader
+	Judge     *rules.Judge // with Gate Check
+	Report    *report.Report
+	Draw      bool      // fill Report.Threads
+	Now       bool      // judge a whole history by the policy of Head, not of the time
+	Head      string    // commit
+	All       bool      // judge all bundles, as they are at the end of the range
+	Bundles   ask.Judge // judges bundles
+	NoBundles bool      // leave bundles out
+	Default   string    // full name of the default branch, "" to find it out
 
 	atOnce int // up to how many commits are judged together; 0 stands for maxAtOnce
 }
@@ -37,7 +37,7 @@ type Checker struct {
 // by a path is read as the hooks read it.
 func NewChecker(env *Env, repo *gitrepo.Repo, rep *report.Report) *Checker {
 	return &Checker{
-		Repo: repo, Report: rep, Bundles: true,
+		Repo: repo, Report: rep, Bundles: env.Bundles,
 		Loader: NewLoader(repo),
 		Judge:  &rules.Judge{Repo: repo, Gate: rules.Check, Now: env.Now()},
 	}
@@ -109,20 +109,33 @@ func (c *Checker) others(ctx context.Context, r rules.Range) (err error) {
 	if c.Draw {
 		addThreads(ctx, c.Repo, r, c.Report)
 	}
-	if !c.Bundles {
+	if c.NoBundles {
 		return nil
 	}
-	d := drift.Judge{Repo: c.Repo, Now: c.Judge.Now, Images: c.Images}
+	q := ask.Question{Now: c.Judge.Now}
 	if c.All {
 		// Those that the newest policy names, as they are now.
-		d.All, d.Trusted = true, r.New
+		q.All, q.Trusted = true, r.New
 		if r.Policy, r.Trust, err = c.Loader.AtCommit(r.New); err != nil {
 			return err
 		}
 	}
-	err = d.Range(ctx, r)
-	c.Report.Bundles = append(c.Report.Bundles, d.Bundles...)
-	c.Judge.Findings = append(c.Judge.Findings, d.Findings...)
+	q.Range = r
+	return judgeBundles(ctx, c.Bundles, q, c.Repo, c.Report, c.Judge)
+}
+
+// judgeBundles adds what is found in the bundles of a range to a report.
+func judgeBundles(ctx context.Context, judge ask.Judge, q ask.Question, repo *gitrepo.Repo, rep *report.Report,
+	j *rules.Judge) error {
+	if q.Range.Policy == nil || len(q.Range.Policy.Bundles) == 0 {
+		return nil
+	}
+	if judge == nil {
+		return &policy.Undecided{Message: "the policy names bundles, which this program cannot judge"}
+	}
+	found, err := judge(ctx, repo, q)
+	rep.Bundles = append(rep.Bundles, found.Bundles...)
+	j.Findings = append(j.Findings, found.Findings...)
 	return err
 }
 

@@ -18,9 +18,14 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/rigward/rigward/internal/drift/ask"
 )
 
 func main() {
+	if os.Args[0] == ask.Worker {
+		os.Exit(judgeBundles())
+	}
 	// What is live fits in half of it: garbage does not make a large bundle cost
 	// more than 64 MiB. GOMEMLIMIT says otherwise.
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {

@@ -125,7 +125,8 @@ func judgeCall(fd int, self string) (fresh bool) {
 		Ship: func() error {
 			return handover.Start(handover.Control, self, "rig-control", call.Dir, []string{"ship", "--once"}, call.Environ)
 		},
-		Attest: func() error { return startSigner(self, call.Dir, call.Environ) },
+		Bundles: bundleJudge(self),
+		Attest:  func() error { return startSigner(self, call.Dir, call.Environ) },
 	})
 	say(fd, resident.Verdict, byte(code))
 	_ = syscall.Shutdown(fd, syscall.SHUT_RDWR)

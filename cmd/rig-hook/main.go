@@ -43,6 +43,7 @@ func main() {
 		Ship: func() error {
 			return handover.Start(handover.Control, exe, "rig-control", dir, []string{"ship", "--once"}, environ)
 		},
+		Bundles:  bundleJudge(exe),
 		Attest:   func() error { return startSigner(exe, dir, environ) },
 		HandOver: func(args []string) (int, error) { return handover.To(handover.Control, exe, "rig-hook", args, environ) },
 	})

@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 		dir, _ := os.Getwd()
 		exe, _ := os.Executable()
 		os.Exit(Main(context.Background(), &hooks.Env{Args: append([]string{"rig-hook"}, os.Args[1:]...), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-			Environ: os.Environ(), Dir: dir, Executable: exe, Now: time.Now, Rand: rand.Reader}))
+			Environ: os.Environ(), Dir: dir, Executable: exe, Now: time.Now, Rand: rand.Reader,
+			Bundles: bundleJudge(exe)}))
 	}})
 }
 

@@ -51,7 +51,8 @@ var below = map[string][]string{
 	"internal/controlplane": {"internal/outbox", "internal/order", "internal/history", "internal/verdict", "pkg/finding", "pkg/screen", "pkg/envelope", "pkg/relay", "pkg/sshsign", "pkg/gitrepo", "pkg/policy", "pkg/rules"},
 	"docs":                  {},
 	"internal/console":      {"docs", "internal/controlplane", "internal/order", "internal/outbox", "internal/report", "pkg/envelope", "pkg/finding", "pkg/gitrepo"},
-	"internal/drift":        {"pkg/finding", "internal/portable", "pkg/gitrepo", "internal/gittree", "pkg/policy", "pkg/rules", "internal/report", "pkg/bundle", "pkg/bundle/…", "pkg/screen"},
+	"internal/drift/ask":    {"pkg/finding", "pkg/gitrepo", "pkg/policy", "pkg/rules", "internal/report"},
+	"internal/drift":        {"internal/drift/ask", "pkg/finding", "internal/portable", "pkg/gitrepo", "internal/gittree", "pkg/policy", "pkg/rules", "internal/report", "pkg/bundle", "pkg/bundle/…", "pkg/screen"},
 	"internal/verdict":      {"internal/files", "pkg/finding", "pkg/sshsign", "internal/history", "pkg/gitrepo", "pkg/policy", "pkg/rules"},
 	"internal/bridge":       {"internal/attest", "internal/files", "internal/order", "pkg/finding", "pkg/screen", "internal/cli", "internal/verdict", "internal/portable", "pkg/yamlprofile", "pkg/envelope", "pkg/relay", "pkg/sshsign", "internal/history", "pkg/gitrepo", "internal/change", "pkg/policy", "pkg/rules", "internal/report", "schemas"},
 	"hooks":                 {"pkg/…", "internal/…", "schemas"},
@@ -186,9 +187,11 @@ func TestDriversAreApart(t *testing.T) {
 
 // TestStartsAreLean holds out of the programs that run at each commit and push what
 // costs every start of them: a template engine keeps all methods of all types in a
-// program, and go-git and a schema engine set up tables.
+// program, and go-git, a schema engine, archives and the languages of the world set up
+// tables.
 func TestStartsAreLean(t *testing.T) {
-	heavy := []string{"html/template", "text/template", "net/http", "encoding/gob", "github.com/go-git/", "github.com/santhosh-tekuri/"}
+	heavy := []string{"html/template", "text/template", "net/http", "encoding/gob", "github.com/go-git/", "github.com/santhosh-tekuri/",
+		"archive/tar", "github.com/klauspost/compress/", "golang.org/x/text/cases", "golang.org/x/text/language"}
 	all := load(t)
 	for _, name := range []string{"cmd/rig-hook", "cmd/rig-bridge"} {
 		if !slices.Contains(all[name].Deps, "regexp") {

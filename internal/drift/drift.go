@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rigward/rigward/internal/drift/ask"
 	"github.com/rigward/rigward/internal/gittree"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/bundle"
@@ -45,6 +46,16 @@ type Judge struct {
 
 	Bundles  []report.Bundle // of those that were judged
 	Findings []finding.Finding
+}
+
+// Here returns a Judge that answers in this process. images composes the images of
+// bundles, nil if nobody does.
+func Here(images Images) ask.Judge {
+	return func(ctx context.Context, repo *gitrepo.Repo, q ask.Question) (ask.Answer, error) {
+		j := Judge{Repo: repo, Now: q.Now, All: q.All, Trusted: q.Trusted, Images: images}
+		err := j.Range(ctx, q.Range)
+		return ask.Answer{Bundles: j.Bundles, Findings: j.Findings}, err
+	}
 }
 
 // Range judges the bundles of the range's policy at the commit r.New. A bundle

@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rigward/rigward/internal/drift/ask"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/bundle"
@@ -81,7 +83,28 @@ func judgeIn(t *testing.T, ctx context.Context, r *gittest.Repo, base, tip strin
 	if left, _ := os.ReadDir(temp); len(left) > 0 {
 		t.Errorf("%d directories are left behind", len(left))
 	}
+	if ctx.Err() == nil {
+		sameAsked(t, repo, ask.Question{Range: rg, Now: j.Now}, j, err)
+	}
 	return j, err
+}
+
+// sameAsked holds that another process answers the same, as rig-bundle does for rig-hook.
+func sameAsked(t *testing.T, repo *gitrepo.Repo, q ask.Question, here *Judge, problem error) {
+	t.Helper()
+	there := ask.Of(func(ctx context.Context, env gitrepo.Env, stdin io.Reader) (stdout, stderr []byte, code int, err error) {
+		var out, errOut bytes.Buffer
+		code = ask.Serve(ctx, env, stdin, &out, &errOut, Here(nil))
+		return out.Bytes(), errOut.Bytes(), code, nil
+	}, "none")
+	got, err := there(t.Context(), repo, q)
+	if (err == nil) != (problem == nil) || err != nil && (err.Error() != finding.Clean(problem.Error()) || policy.HintOf(err) != policy.HintOf(problem)) {
+		t.Errorf("another process says %v, this one %v", err, problem)
+	}
+	a, b := fmt.Sprintf("%+v %+v", got.Findings, got.Bundles), fmt.Sprintf("%+v %+v", here.Findings, here.Bundles)
+	if a != b {
+		t.Errorf("another process finds\n%s\nthis one\n%s", a, b)
+	}
 }
 
 // must judges what can be judged.

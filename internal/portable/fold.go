@@ -5,7 +5,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -66,7 +65,7 @@ func foldComponent(c string) string {
 	}, c)
 	// A few letters fold only after they were decomposed, and the other way.
 	c = norm.NFKD.String(c)
-	c = cases.Fold().String(c)
+	c = fullFold(c)
 	c = strings.Map(func(r rune) rune {
 		switch r {
 		case '/', '\\', ':': // that compatible forms consist of: no separators
@@ -74,7 +73,7 @@ func foldComponent(c string) string {
 		}
 		return r
 	}, norm.NFKC.String(c))
-	return strings.TrimRight(norm.NFKC.String(cases.Fold().String(c)), ". ")
+	return strings.TrimRight(norm.NFKC.String(fullFold(c)), ". ")
 }
 
 // ignored reports the code points that some file system leaves out when it
@@ -97,7 +96,7 @@ func FullFold(path string) string {
 	if ascii(path) {
 		return strings.ToLower(path)
 	}
-	return norm.NFC.String(cases.Fold().String(norm.NFC.String(path)))
+	return norm.NFC.String(fullFold(norm.NFC.String(path)))
 }
 
 // SimpleFold returns the NFC form of a path with simple case folding applied,

@@ -80,6 +80,12 @@ func (t *Trust) Signers() (*sshsign.Signers, *sshsign.Revocations, error) {
 	return t.s, t.r, t.err
 }
 
+// File returns the signers file as it is. Whether it can be used, Signers says.
+func (t *Trust) File() ([]byte, error) {
+	data, _, err := t.read()
+	return data, err
+}
+
 // Digests returns the SHA-256 of the signers file and of each revocation file, ""
 // for a signers file that is missing or cannot be read.
 func (t *Trust) Digests() (signers string, revoked []string) {

@@ -1,11 +1,12 @@
 // Package handover finds and starts the programs that hold what takes long to
-// load, the databases' drivers and the SDK of MCP, so that the programs which
+// load, the databases' drivers, the SDK of MCP, what reads archives, so that the programs which
 // every commit waits for do not have to load it.
 package handover
 
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 const (
 	Control = "rig-control"
 	MCP     = "rig-mcp"
+	Bundle  = "rig-bundle"
 )
 
 // ControlHint is the command that installs rig-control.
@@ -76,15 +78,15 @@ func Start(program, self, called, dir string, args, environ []string) error {
 	return cmd.Process.Release()
 }
 
-// Run runs a program to its end, in dir, as a child of this one. A negative
-// code says that it did not come to an end.
-func Run(ctx context.Context, program, self, called, dir string, args, environ []string) (stdout, stderr []byte, code int, err error) {
+// Run runs a program to its end, in dir, as a child of this one; stdin may be nil. A
+// negative code says that it did not come to an end.
+func Run(ctx context.Context, program, self, called, dir string, args, environ []string, stdin io.Reader) (stdout, stderr []byte, code int, err error) {
 	path, err := find(program, self, environ)
 	if err != nil {
 		return nil, nil, -1, err
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Args[0], cmd.Dir, cmd.Env, cmd.WaitDelay = called, dir, environ, time.Second
+	cmd.Args[0], cmd.Dir, cmd.Env, cmd.Stdin, cmd.WaitDelay = called, dir, environ, stdin, time.Second
 	var out, errOut strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errOut
 	err = cmd.Run()

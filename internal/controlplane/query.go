@@ -52,6 +52,8 @@ type Parameters struct {
 	Refused bool    // search what the gates refuse, and nothing else
 	Limit   int     // rows at the most; 0: all
 	Cursor  *Cursor // after which row, nil: from the beginning
+
+	common, window int // see latest; 0: common, window
 }
 
 // An Answer is what is known.
@@ -301,18 +303,30 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (a Answer, err erro
 		if p.Cursor != nil {
 			beyond = p.Cursor.beyond(q, repo, values)
 		}
-		statement, names := numbered(settled(q.text(d.conn.postgres(), beyond), values))
-		err = d.rows(ctx, statement, names, values, len(q.Columns)+len(q.keys), func(row []any) {
-			k := keyed{repo: repo, values: q.typed(row[:len(q.Columns)])}
-			for _, v := range row[len(q.Columns):] {
-				s, _ := v.(string)
-				k.keys = append(k.keys, s)
-			}
-			all = append(all, k)
-		})
+		page := func(q Query) (rows []keyed, err error) {
+			statement, names := numbered(settled(q.text(d.conn.postgres(), beyond), values))
+			err = d.rows(ctx, statement, names, values, len(q.Columns)+len(q.keys), func(row []any) {
+				k := keyed{repo: repo, values: q.typed(row[:len(q.Columns)])}
+				for _, v := range row[len(q.Columns):] {
+					s, _ := v.(string)
+					k.keys = append(k.keys, s)
+				}
+				rows = append(rows, k)
+			})
+			return rows, err
+		}
+		var rows []keyed
+		latest, err := d.latest(ctx, q, p, values)
+		if err == nil && latest != nil {
+			rows, err = page(*latest)
+		}
+		if err == nil && (latest == nil || len(rows) <= p.Limit) {
+			rows, err = page(q)
+		}
 		if err != nil {
 			return a, told(ctx, d.target, err)
 		}
+		all = append(all, rows...)
 		if len(p.Repos) > 1 {
 			slices.SortStableFunc(all, before)
 			if p.Limit > 0 {
@@ -329,6 +343,52 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (a Answer, err erro
 		a.Rows, a.Repos = append(a.Rows, k.values), append(a.Repos, k.repo)
 	}
 	return a, nil
+}
+
+// common is how many messages have words in SQLite that are not all to be sorted; within the
+// latest of so many messages a page of them is looked for first.
+const (
+	common = 5000
+	window = 20_000
+)
+
+// latest is a search that looks at the latest messages only, one by one, where many have the words;
+// nil where they are few, or all are asked for. What it finds is a page only if it fills one.
+// PostgreSQL knows how many have a word, and does the same by itself.
+func (d *DB) latest(ctx context.Context, q Query, p Parameters, values map[string]any) (*Query, error) {
+	if q.Takes != Words || d.conn.postgres() || p.Limit == 0 || len(p.Words) > 20 {
+		return nil, nil
+	}
+	many := cmp.Or(p.common, common)
+	n, err := number(ctx, d.conn, "SELECT count(*) FROM (SELECT 1 FROM rigward_search WHERE rigward_search MATCH $1 LIMIT "+itoa(many)+") AS few", values["words"])
+	if err != nil || n < many {
+		return nil, err
+	}
+	until := stamp(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
+	if p.Cursor != nil {
+		until = p.Cursor.keys[0]
+	}
+	if !p.Until.IsZero() {
+		until = min(until, stamp(p.Until))
+	}
+	values["horizon"] = ""
+	err = each(ctx, d.conn, "SELECT commit_time FROM bridge_messages WHERE repo_id = $1 AND commit_time <= $2 ORDER BY commit_time DESC LIMIT 1 OFFSET "+itoa(cmp.Or(p.window, window)), []any{values["repo"], until}, func(r rows) error {
+		var at string
+		err := r.Scan(&at)
+		values["horizon"] = at
+		return err
+	})
+	has := ""
+	for i, w := range p.Words {
+		name, text := "word"+string(rune('a'+i)), " "+w.text
+		if !w.begins {
+			text += " "
+		}
+		values[name] = text
+		has += " AND instr(' ' || m.words || ' ', :" + name + ") > 0"
+	}
+	q.from = strings.Replace(q.from, "{found}", "bridge_messages m{by bridge_messages_time} WHERE m.commit_time >= :horizon"+has, 1)
+	return &q, err
 }
 
 // values are those of all parameters.

@@ -49,6 +49,38 @@ var bodies = []string{
 	"emoji 👩‍💻 and ▶ arrows → dash—dash", "the the THE installer", strings.Repeat("long", 40) + " " + strings.Repeat("é", 90), "İstanbul ıssız ẞ ﬁn ＦＵＬＬ",
 }
 
+// TestCommonWords turns the pages of a search for words that many messages have: whatever is
+// looked at first, they hold what one that sorts all of them finds, in its order.
+func TestCommonWords(t *testing.T) {
+	db := open(t, parse(t, t.TempDir()+"/control.db"))
+	fill(t, db, "other", 300)
+	fill(t, db, "team", 600)
+	found := 0
+	for _, words := range [][]string{{"turn"}, {"STATE", "tur*"}, {"ack"}, {"thread-00000*"}, {"thread-000059", "state"}, {"nothing"}} {
+		p := Parameters{Words: ParseWords(words)}
+		want := fmt.Sprint(ask(t, db, "search", p).Rows)
+		found += len(want)
+		for _, p.window = range []int{1, 50, 10_000} {
+			p.common, p.Limit, p.Cursor = 3, 7, nil
+			var all [][]any
+			for {
+				a := ask(t, db, "search", p)
+				all = append(all, a.Rows...)
+				if !a.More {
+					break
+				}
+				p.Cursor, _ = ParseCursor(Query{Name: "search", keys: make([]string, 4)}, a.After)
+			}
+			if got := fmt.Sprint(all); got != want {
+				t.Errorf("%s by pages, the latest %d first:\n%s\nexpected\n%s", words, p.window, got, want)
+			}
+		}
+	}
+	if found < 1000 {
+		t.Error("hardly anything was found")
+	}
+}
+
 // TestSearchIsTheSame finds the same messages with SQLite and with PostgreSQL, for every
 // word of the corpus, its beginnings, pairs of words, and texts that would be syntax.
 func TestSearchIsTheSame(t *testing.T) {

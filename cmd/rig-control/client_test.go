@@ -187,25 +187,52 @@ func TestWriteThrough(t *testing.T) {
 	})
 }
 
-// TestTurnOfInbox: whose turn it is, the inbox says as the database does.
+// TestTurnOfInbox: whose turn it is, the inbox says as the database does, also where branches
+// are merged whose commits are of one second or of clocks that go back, and whether the
+// clone has read the history at once or bit by bit.
 func TestTurnOfInbox(t *testing.T) {
 	_, clone := server(t, "team", "")
 	r := &rig{Repo: clone, bin: programs(t)}
 	random := rand.New(rand.NewPCG(7, 9))
 	rigs := []string{"rig-a", "rig-b", "rig-c"}
 	types := []string{"REQUEST", "HANDOFF", "RESPONSE", "ACK", "ACK", "STATE", "RESULT", "RESOLUTION"}
-	for round := range 12 {
+	at := int64(gittest.Epoch)
+	for round := range 24 {
+		if round == 2 {
+			clone.Run("branch", "side")
+		}
+		if round%8 == 7 { // and what was merged is known before the rest comes
+			clone.Run("checkout", "-q", "main")
+			clone.Run("merge", "-q", "--no-ff", "-m", "merged", "side")
+			clone.Write(".bridge/config.yaml", "rig_id: rig-a\n")
+			r.ok(t, "inbox")
+		} else if round >= 2 {
+			clone.Run("checkout", "-q", []string{"main", "side"}[random.IntN(2)])
+		}
+		at += random.Int64N(4) - 1
+		clone.Setenv("GIT_COMMITTER_DATE", fmt.Sprintf("%d +0000", at))
 		files := map[string]string{}
-		for range 4 {
+		for range 3 {
 			thread, typ := fmt.Sprintf("t-%d", random.IntN(14)), types[random.IntN(len(types))]
 			from := random.IntN(3)
 			files[fmt.Sprintf("%s/%s-%d.md", thread, typ, round+2)] = say(typ, thread, rigs[from], rigs[(from+1+random.IntN(2))%3], fmt.Sprint(round))
 		}
 		clone.Commit(fmt.Sprint(round), files)
 	}
+	clone.Run("checkout", "-q", "main")
 	clone.Run("push", "-q", "origin", "main")
 	turns := 0
-	for _, id := range rigs {
+	for i, id := range rigs {
+		if kept, err := filepath.Glob(filepath.Join(clone.Dir, ".git", "rigward", "verdicts-*")); i == 2 {
+			if err != nil || len(kept) == 0 {
+				t.Fatalf("no verdicts are kept: %v", err)
+			}
+			for _, dir := range kept {
+				if err := os.RemoveAll(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 		clone.Write(".bridge/config.yaml", "rig_id: "+id+"\ncontrol_plane: control.db\n")
 		must(t, clone, "record")
 		var asked struct {

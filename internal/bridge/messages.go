@@ -38,7 +38,7 @@ type message struct {
 	restored bool            // it is what was accepted, not what the work tree holds
 	gone     bool            // a commit deleted the file
 	made     string          // when commit was made, where that was asked for
-	seq      int             // place in the history, where that was asked for; 0: not known
+	came     order.Moment    // where that was asked for, the zero Moment: not known
 	unread   bool            // it is to this clone's rig, and not marked as read
 	again    bool            // its text was shown before
 	why      []string        // it waits for this clone's rig

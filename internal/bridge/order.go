@@ -10,7 +10,7 @@ import (
 // sortMessages puts the messages of a thread in order.
 func sortMessages(ms []*message) {
 	order.Sort(ms, func(m *message) order.Message {
-		o := order.Message{Day: m.day, When: m.when, Came: m.seq, File: m.file}
+		o := order.Message{Day: m.day, When: m.when, Came: m.came, File: m.file}
 		if m.env != nil {
 			o.Type, o.Hash, o.ReplyTo = m.env.Type, m.env.Hash, m.env.InReplyTo
 		}
@@ -24,7 +24,7 @@ func compareNames(a, b string) int { return order.Names(a, b) }
 // last.
 func placed(t *verdict.Thread, ms []*message) {
 	for _, m := range ms {
-		m.seq = t.Place(m.file, m.blob)
+		m.came = t.Came(m.file, m.blob)
 	}
 }
 
@@ -32,13 +32,13 @@ func placed(t *verdict.Thread, ms []*message) {
 // take, that a later commit brought, where there is one: m is what the messages
 // alone tell to be the last. words leaves ACKs out.
 func (w *work) newest(t *verdict.Thread, m *message, words bool) (*message, error) {
-	at := t.Place(m.file, m.blob)
-	if at == 0 {
+	at := t.Came(m.file, m.blob)
+	if at.Commit == "" {
 		return m, nil
 	}
 	var found []*message
 	for _, v := range t.After(at) {
-		if len(found) > 0 && v.Place < found[0].seq {
+		if len(found) > 0 && v.Came.Compare(found[0].came) < 0 {
 			break
 		}
 		typ, data, err := w.repo.Object(v.Blob, envelope.DefaultLimits().File)
@@ -46,7 +46,7 @@ func (w *work) newest(t *verdict.Thread, m *message, words bool) (*message, erro
 			return nil, gitProblem(err)
 		}
 		n := blobMessage(m.thread, v.File, gitrepo.Object{ID: v.Blob, Type: typ, Data: data})
-		n.seq, n.verdict = v.Place, t.Of(v.File, v.Blob)
+		n.came, n.verdict = v.Came, t.Of(v.File, v.Blob)
 		if n.env == nil || n.apart() || n.day != m.day || !n.when.Equal(m.when) || words && n.env.Type == "ACK" {
 			continue
 		}

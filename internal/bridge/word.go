@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rigward/rigward/internal/order"
 	"github.com/rigward/rigward/internal/verdict"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
@@ -184,7 +185,7 @@ func (r *run) judged(w *work, b *verdict.Book, thread string, ms []*message) (al
 	here := map[string]bool{}
 	for _, m := range ms {
 		here[m.file] = true
-		m.verdict, m.seq = w.verdictOf(t, m.file, m.data)
+		m.verdict, m.came = w.verdictOf(t, m.file, m.data)
 		if m.data == nil { // a link, say
 			m.verdict = verdict.Verdict{State: verdict.NotCommitted}
 			if v, refused := t.Latest(m.file); refused {
@@ -224,7 +225,7 @@ func (r *run) judged(w *work, b *verdict.Book, thread string, ms []*message) (al
 		m := newMessage(thread, file, slices.Clone(o.Data))
 		m.blob, m.verdict = o.ID, t.Of(file, o.ID)
 		m.commit, m.restored = m.verdict.Commit, true
-		m.seq = t.Place(file, o.ID)
+		m.came = t.Came(file, o.ID)
 		all = append(all, m)
 		return nil
 	})
@@ -242,8 +243,8 @@ func (m *message) conceal() {
 		Message: "the body of the message was taken out, and what stands here in its place is not shown"}}
 }
 
-// verdictOf is the verdict of a file of the work tree, and its place in the history.
-func (w *work) verdictOf(t *verdict.Thread, file string, data []byte) (verdict.Verdict, int) {
+// verdictOf is the verdict of a file of the work tree, and when it came.
+func (w *work) verdictOf(t *verdict.Thread, file string, data []byte) (verdict.Verdict, order.Moment) {
 	blob := w.blobID(data)
 	if lf := withoutCR(data); !t.Committed(file, blob) && len(lf) != len(data) {
 		// As a work tree with other line ends holds it.
@@ -255,7 +256,7 @@ func (w *work) verdictOf(t *verdict.Thread, file string, data []byte) (verdict.V
 	if v.Word != "" && v.State == verdict.NotCommitted {
 		v.State, v.Rules, v.Reason = verdict.Refused, []string{"append-only"}, "what was accepted was changed in this work tree"
 	}
-	return v, t.Place(file, blob)
+	return v, t.Came(file, blob)
 }
 
 // withoutCR is what git stores of a file whose line ends it converts.

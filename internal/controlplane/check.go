@@ -281,6 +281,7 @@ LEFT JOIN bridge_messages m ON m.id = o.last_id AND m.repo_id = o.repo_id WHERE 
 LEFT JOIN bridge_messages m ON m.id = w.message_id AND m.repo_id = w.repo_id WHERE w.repo_id = ` + theID},
 	{"day", "SELECT day, rig, received, sent, refused, took FROM rigward_days WHERE repo_id = " + theID},
 	{"refusal", "SELECT commit_sha, path, thread, filename, committer, rules, commit_time FROM rigward_refused WHERE repo_id = " + theID},
+	{"late commit", "SELECT commit_sha, second, step FROM rigward_late WHERE repo_id = " + theID},
 	{"recorded ref", "SELECT ref, commit_sha FROM rigward_tips WHERE repo_id = " + theID},
 	{"judgement", "SELECT judged FROM rigward_repositories WHERE repo = $1"},
 }

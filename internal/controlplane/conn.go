@@ -119,7 +119,7 @@ func typeOf(table, column string) string {
 		if table != "rigward_pushes" {
 			return "bigint"
 		}
-	case "repo_id", "message_id", "last_id", "turn_id", "received", "sent", "refused", "pushes", "undecided":
+	case "repo_id", "message_id", "last_id", "turn_id", "received", "sent", "refused", "pushes", "undecided", "second", "step":
 		return "bigint"
 	case "signature_good", "closed":
 		return "boolean"

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/internal/order"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -60,6 +61,8 @@ type Indexer struct {
 	first   bool                        // all rows of the repository were written by this run, each commit's once
 	rules   map[string]ruleSet          // that the trees of commits hold
 	trees   map[string]string           // of the latest commits of the range
+	clock   *order.Clock                // of the range
+	late    []any                       // of rigward_late, to be written with the next portion
 }
 
 // A ruleSet is what a tree says of itself.
@@ -110,7 +113,7 @@ func (x *Indexer) wipe(ctx context.Context) error {
 		}
 		for _, statement := range []string{
 			"DELETE FROM bridge_message_events WHERE repo_id = $1", "DELETE FROM rigward_threads WHERE repo_id = $1", "DELETE FROM rigward_refused WHERE repo_id = $1",
-			"DELETE FROM rigward_open WHERE repo_id = $1", "DELETE FROM rigward_turns WHERE repo_id = $1", "DELETE FROM rigward_days WHERE repo_id = $1",
+			"DELETE FROM rigward_open WHERE repo_id = $1", "DELETE FROM rigward_turns WHERE repo_id = $1", "DELETE FROM rigward_late WHERE repo_id = $1", "DELETE FROM rigward_days WHERE repo_id = $1",
 			"DELETE FROM rigward_tips WHERE repo_id = $1", "DELETE FROM bridge_messages WHERE repo_id = $1", "UPDATE rigward_repositories SET judged = NULL WHERE repo_id = $1",
 		} {
 			if err := c.exec(ctx, statement, x.id); err != nil {
@@ -402,6 +405,9 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 					return err
 				}
 			}
+			if err := x.writeLate(ctx); err != nil {
+				return err
+			}
 			if err := x.write(ctx, s, d, c, batch); err != nil {
 				return err
 			}
@@ -475,6 +481,7 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 		return res, false, err
 	}
 	d = x.deriver(ctx, s)
+	x.clock = x.newClock(ctx)
 	began := x.Now()
 	err = x.scan(ctx, s, func(batch []*landed, upTo int) error {
 		if err := step(batch, upTo); err != nil {
@@ -585,6 +592,9 @@ func (x *Indexer) scan(ctx context.Context, s *span, fn func(batch []*landed, up
 	take := func(c *gitrepo.Scanned) error {
 		set, err := x.ruleSet(c)
 		if err != nil {
+			return err
+		}
+		if _, err := x.clock.Tick(c.ID, c.Committer.When, c.Parents); err != nil {
 			return err
 		}
 		if l := land(c, at, set.policy); len(l.found) > 0 || l.missed != nil {

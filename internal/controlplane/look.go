@@ -47,15 +47,16 @@ func (d *DB) Look(ctx context.Context, repo, thread string) (l Look, err error) 
 	byKey := map[key]*Said{}
 	var words, apart []*word
 	of := map[*word]*Said{}
-	err = each(ctx, d.conn, `SELECT id, path, filename, blob, commit_sha, commit_time, envelope_date, message_type, from_rig, to_rig, status_text, status_class, coalesce(tldr, ''),
-  body_hash, coalesce(in_reply_to, ''), coalesce(attested_by, ''), coalesce(parent_refs, ''), verdict, coalesce(rules, ''), coalesce(signer, ''), coalesce(signer_principal, ''),
-  CASE WHEN signature_good THEN 'true' WHEN NOT signature_good THEN 'false' ELSE '' END, attested_by IS NOT NULL OR attested_at IS NOT NULL
-FROM bridge_messages WHERE repo_id = $1 AND thread = $2 AND lifecycle_state <> 'superseded' ORDER BY id`, args, func(r rows) error {
+	err = each(ctx, d.conn, `SELECT m.id, m.path, m.filename, m.blob, m.commit_sha, m.commit_time, m.envelope_date, m.message_type, m.from_rig, m.to_rig, m.status_text, m.status_class, coalesce(m.tldr, ''),
+  m.body_hash, coalesce(m.in_reply_to, ''), coalesce(m.attested_by, ''), coalesce(m.parent_refs, ''), m.verdict, coalesce(m.rules, ''), coalesce(m.signer, ''), coalesce(m.signer_principal, ''),
+  CASE WHEN m.signature_good THEN 'true' WHEN NOT m.signature_good THEN 'false' ELSE '' END, m.attested_by IS NOT NULL OR m.attested_at IS NOT NULL, `+lateColumns+`
+FROM bridge_messages m `+joinLate+` WHERE m.repo_id = $1 AND m.thread = $2 AND m.lifecycle_state <> 'superseded' ORDER BY m.id`, args, func(r rows) error {
 		w, s := &word{}, &Said{}
 		var to, refs string
 		var relay bool
+		var second, step int64
 		if err := r.Scan(&w.id, &s.Path, &s.File, &s.Blob, &s.Commit, &s.At, &s.Date, &s.Type, &s.From, &to, &s.Status, &s.StatusClass, &s.TLDR,
-			&s.Hash, &s.ReplyTo, &s.AttestedBy, &refs, &s.Verdict, &s.Rules, &s.Signer, &s.Principal, &s.Good, &relay); err != nil {
+			&s.Hash, &s.ReplyTo, &s.AttestedBy, &refs, &s.Verdict, &s.Rules, &s.Signer, &s.Principal, &s.Good, &relay, &second, &step); err != nil {
 			return err
 		}
 		if known := byKey[key{s.Commit, s.File}]; known != nil {
@@ -67,7 +68,8 @@ FROM bridge_messages WHERE repo_id = $1 AND thread = $2 AND lifecycle_state <> '
 		if refs != "" && json.Unmarshal([]byte(refs), &s.References) != nil {
 			s.References = nil // nobody of ours wrote this
 		}
-		w.time, w.commit = s.At, s.Commit
+		w.time, w.blob = s.At, s.Blob
+		w.order.Came = came(s.Commit, s.At, second, step)
 		w.order.File, w.order.Type, w.order.Hash, w.order.ReplyTo = s.File, s.Type, s.Hash, s.ReplyTo
 		w.order.Dated(s.Date)
 		of[w] = s
@@ -103,9 +105,7 @@ ORDER BY e.created_at, e.event_type, e.rig`, args, func(r rows) error {
 			return err
 		})
 	}
-	sortWords(words)
-	sortWords(apart)
-	for _, w := range slices.Concat(words, apart) {
+	for _, w := range slices.Concat(sortWords(words), sortWords(apart)) {
 		l.Said = append(l.Said, of[w])
 	}
 	return l, told(ctx, d.target, err)

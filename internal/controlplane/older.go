@@ -118,6 +118,7 @@ func (x *Indexer) supersede(ctx context.Context, commits []string) error {
   ELSE 'sent' END
 WHERE repo_id = $1 AND lifecycle_state IN ('acked', 'resolved') AND thread IN (SELECT thread FROM bridge_messages WHERE ` + in + ")",
 			"DELETE FROM rigward_refused WHERE " + in,
+			"DELETE FROM rigward_late WHERE " + in,
 		} {
 			if err := c.exec(ctx, statement, args...); err != nil {
 				return err

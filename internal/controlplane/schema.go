@@ -23,8 +23,9 @@ type step struct {
 // stands in braces.
 //
 // What is derived is made anew from the history, so versions 4 and 7 throw away the
-// tables of earlier ones, and the next run fills those that are made. What is not,
-// who the repositories are and what was pushed, is taken over.
+// tables of earlier ones, and the next run fills those that are made; version 9 has it
+// read the history anew. What is not derived, who the repositories are and what was
+// pushed, is taken over.
 //
 // Every key of a table of which there is one row for each message has the
 // repository in it, by which PostgreSQL keeps these tables in partitions. It comes
@@ -230,11 +231,16 @@ CREATE TABLE rigward_push_days (
   took TEXT NOT NULL,
   PRIMARY KEY (repo_id, day, pusher)
 );
-`}, {moves: settleOlder}}
+`}, {moves: settleOlder}, {statements: `
+DROP TABLE IF EXISTS rigward_late;
+CREATE TABLE rigward_late (repo_id {ref} NOT NULL, commit_sha TEXT NOT NULL, second {ref} NOT NULL, step {ref} NOT NULL, PRIMARY KEY (repo_id, commit_sha));
+DELETE FROM rigward_tips;
+UPDATE rigward_repositories SET judged = NULL;
+`}}
 
 // schemaVersion of the schema that this program reads and writes: the number of
 // migrations.
-const schemaVersion = 8
+const schemaVersion = 9
 
 // partitions is in how many parts PostgreSQL keeps a table.
 const partitions = 8

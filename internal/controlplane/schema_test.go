@@ -79,7 +79,7 @@ func older(t *testing.T, where Target, version int) conn {
 	return c
 }
 
-// TestMigration brings databases of versions 1 and 3, with rows, to this one: beside
+// TestMigration brings databases of versions 1, 3 and 8, with rows, to this one: beside
 // others that do the same, ended after each of its transactions, and without a trace
 // of a step that fails. What the next run then writes is what it writes into a new
 // one; who the repository is and what was pushed stays.
@@ -164,8 +164,20 @@ VALUES (1, 'team', 'a', 'b.md', 'STATE', 'rig-a', 'rig-b', 'received', 'active',
 			refusedOpen(t, where, true, newer)
 			refusedOpen(t, where, false, newer)
 		}
-		// Several at once.
+		// Version 8, with rows of a history: they are read anew.
 		where := target()
+		db := open(t, where)
+		x := indexer(t, r, db)
+		update(t, x)
+		execute(t, db.conn, "DROP TABLE rigward_late", "UPDATE rigward_schema SET version = 8")
+		db = open(t, where)
+		x = indexer(t, r, db)
+		if got := update(t, x); got.Commits == 0 || count(t, db.conn, "SELECT count(*) FROM rigward_late") == 0 {
+			t.Errorf("%+v", got)
+		}
+		clean(t, x)
+		// Several at once.
+		where = target()
 		older(t, where, 3)
 		results := make(chan error)
 		for range 3 {
@@ -334,7 +346,7 @@ FROM pg_class t WHERE t.relnamespace = 'public'::regnamespace AND t.relkind IN (
 		}
 		return err
 	})
-	if want := []string{"rigward_repositories", "rigward_schema"}; err != nil || !slices.Equal(loose, want) || len(tables) != 10 {
+	if want := []string{"rigward_repositories", "rigward_schema"}; err != nil || !slices.Equal(loose, want) || len(tables) != 11 {
 		t.Errorf("%v: tables %q, without the key %q", err, tables, loose)
 	}
 	data, err := os.ReadFile("../../docs/controlplane.md")

@@ -1,10 +1,11 @@
 package controlplane
 
 import (
-	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rigward/rigward/internal/order"
 	"github.com/rigward/rigward/internal/verdict"
@@ -14,7 +15,7 @@ import (
 type word struct {
 	id      int64 // of its first recipient
 	time    string
-	commit  string
+	blob    string
 	from    string
 	to      []recipient
 	bad     bool // the gates refuse it
@@ -43,20 +44,23 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 		}
 		words := map[string][]*word{}
 		seen := map[[3]string]*word{}
-		err = each(ctx, c, `SELECT id, thread, filename, commit_sha, message_type, envelope_date, body_hash, coalesce(in_reply_to, ''), commit_time, from_rig, to_rig,
-  verdict, coalesce(rules, ''), attested_by IS NOT NULL OR attested_at IS NOT NULL FROM bridge_messages WHERE repo_id = $1 AND thread IN `+list(c, 2, "text")+
-			" AND lifecycle_state <> 'superseded'", []any{x.id, keys}, func(r rows) error {
+		err = each(ctx, c, `SELECT m.id, m.thread, m.filename, m.blob, m.commit_sha, m.message_type, m.envelope_date, m.body_hash, coalesce(m.in_reply_to, ''), m.commit_time, m.from_rig, m.to_rig,
+  m.verdict, coalesce(m.rules, ''), m.attested_by IS NOT NULL OR m.attested_at IS NOT NULL, `+lateColumns+` FROM bridge_messages m `+joinLate+` WHERE m.repo_id = $1 AND m.thread IN `+list(c, 2, "text")+
+			" AND m.lifecycle_state <> 'superseded'", []any{x.id, keys}, func(r rows) error {
 			w := &word{}
-			var thread, date, to, state, rules string
+			var thread, commit, date, to, state, rules string
 			var relay bool
-			if err := r.Scan(&w.id, &thread, &w.order.File, &w.commit, &w.order.Type, &date, &w.order.Hash, &w.order.ReplyTo, &w.time, &w.from, &to, &state, &rules, &relay); err != nil {
+			var second, step int64
+			if err := r.Scan(&w.id, &thread, &w.order.File, &w.blob, &commit, &w.order.Type, &date, &w.order.Hash, &w.order.ReplyTo, &w.time, &w.from, &to, &state, &rules, &relay, &second, &step); err != nil {
 				return err
 			}
-			key := [3]string{thread, w.order.File, w.commit}
+			key := [3]string{thread, w.order.File, commit}
 			if known := seen[key]; known != nil {
+				known.id = min(known.id, w.id)
 				known.to = append(known.to, recipient{w.id, to})
 				return nil
 			}
+			w.order.Came = came(commit, w.time, second, step)
 			seen[key] = w
 			w.to = []recipient{{w.id, to}}
 			w.bad = verdict.State(state) == verdict.Refused
@@ -97,7 +101,7 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 				}
 			}
 			all := slices.DeleteFunc(words[thread], func(w *word) bool { return w.refused })
-			sortWords(all)
+			all = sortWords(all)
 			var last, turn *word
 			closed := false
 			for _, w := range all {
@@ -144,20 +148,60 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 	return nil
 }
 
-// sortWords puts the words of a thread in the order of the client.
-func sortWords(all []*word) {
-	// By the time of the commit, so that it does not count what was indexed first; of
-	// one second a parent is written before its child.
-	came := slices.Clone(all)
-	slices.SortFunc(came, func(a, b *word) int {
-		return cmp.Or(strings.Compare(a.time, b.time), cmp.Compare(a.id, b.id))
-	})
-	for i, w := range came {
-		w.order.Came = i + 1
-		if i > 0 && came[i-1].commit == w.commit {
-			w.order.Came = came[i-1].order.Came
+// sortWords puts the words of a thread in the order of the client. What several commits
+// brought was said when the first of them did, and is there once.
+func sortWords(all []*word) []*word {
+	type version struct{ file, blob string }
+	first := map[version]*word{}
+	for _, w := range all {
+		v := version{w.order.File, w.blob}
+		if known := first[v]; known == nil || w.order.Came.Compare(known.order.Came) < 0 {
+			first[v] = w
 		}
 	}
-	slices.SortFunc(all, func(a, b *word) int { return strings.Compare(a.commit, b.commit) })
+	all = slices.Collect(maps.Values(first))
 	order.Sort(all, func(w *word) order.Message { return w.order })
+	return all
+}
+
+// lateColumns and joinLate are what came needs of a message m besides its commit and the
+// commit's time.
+const (
+	lateColumns = "coalesce(l.second, 0), coalesce(l.step, 0)"
+	joinLate    = "LEFT JOIN rigward_late l ON l.repo_id = m.repo_id AND l.commit_sha = m.commit_sha"
+)
+
+// came is when a commit came.
+func came(commit, at string, second, step int64) order.Moment {
+	if step > 0 {
+		return order.Moment{Second: second, Step: step, Commit: commit}
+	}
+	date, _ := time.Parse(time.RFC3339, at) // a time of ours
+	return order.Alone(commit, date.Unix())
+}
+
+// newClock makes the clock of a run: it knows the commits that were recorded before, and
+// has late ones written with the next portion.
+func (x *Indexer) newClock(ctx context.Context) *order.Clock {
+	x.late = nil
+	return &order.Clock{
+		Late: func(m order.Moment) { x.late = append(x.late, x.id, m.Commit, m.Second, m.Step) },
+		Older: func(commit string) (order.Moment, error) {
+			c, err := x.Repo.Commit(commit)
+			if err != nil {
+				return order.Moment{}, err
+			}
+			m := order.Alone(commit, c.Committer.When)
+			err = each(ctx, x.DB.conn, "SELECT second, step FROM rigward_late WHERE repo_id = $1 AND commit_sha = $2", []any{x.id, commit}, func(r rows) error { return r.Scan(&m.Second, &m.Step) })
+			return m, err
+		},
+	}
+}
+
+// writeLate writes the commits whose moment their own date does not tell.
+func (x *Indexer) writeLate(ctx context.Context) error {
+	err := insert(ctx, x.DB.conn, "rigward_late", []string{"repo_id", "commit_sha", "second", "step"}, x.late,
+		"ON CONFLICT (repo_id, commit_sha) DO UPDATE SET second = excluded.second, step = excluded.step", nil)
+	x.late = nil
+	return err
 }

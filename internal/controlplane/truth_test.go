@@ -8,11 +8,16 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/rigward/rigward/internal/order"
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/internal/test/testkeys"
+	"github.com/rigward/rigward/internal/verdict"
 	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
 )
 
 // signer lets a repository sign with a key, as its committer.
@@ -136,72 +141,141 @@ func TestAnyHistory(t *testing.T) {
 		seeds = 200
 	}
 	kinds := map[string]int{}
-	more := []int{49} // a relay answers what its own commit brings, and is judged twice
-	for seed := range max(seeds, slices.Max(more)+1) {
-		if seed >= seeds && !slices.Contains(more, seed) {
+	var mu sync.Mutex
+	did := func(kind string) {
+		mu.Lock()
+		defer mu.Unlock()
+		kinds[kind]++
+	}
+	more := []int{49, 91} // a relay answers what its own commit brings, and is judged twice; two messages of one second
+	t.Run("seed", func(t *testing.T) {
+		for seed := range max(seeds, slices.Max(more)+1) {
+			if seed < seeds || slices.Contains(more, seed) {
+				t.Run(fmt.Sprint(seed), func(t *testing.T) {
+					t.Parallel()
+					anyHistory(t, seed, did)
+				})
+			}
+		}
+	})
+	t.Logf("%d histories and %d more, %v", seeds, len(more), kinds)
+}
+
+// anyHistory is one history of TestAnyHistory; did is told of what happens in it.
+func anyHistory(t *testing.T, seed int, did func(string)) {
+	rnd := rand.New(rand.NewPCG(uint64(seed), 77))
+	o := gittest.Options{Bare: true}
+	if seed%2 == 1 {
+		o.ObjectFormat = "sha256"
+	}
+	r := gittest.New(t, o)
+	line := tangled(t, r, 20+rnd.IntN(60), uint64(1000+seed))
+	sides := strings.Fields(r.Run("for-each-ref", "--format=%(refname)", "refs/gen/"))
+	main := r.Ref("refs/heads/main")
+	if len(sides) > 1 { // an octopus, with the files of main alone
+		args := []string{"-p", main}
+		for _, side := range sides[:min(3, len(sides))] {
+			args = append(args, "-p", side)
+		}
+		main = r.Run(append([]string{"commit-tree", "-m", "octopus", main + "^{tree}"}, args...)...)
+		did("octopus")
+	}
+	line = append(line, main)
+	target := func() Target { return parse(t, filepath.Join(t.TempDir(), "control.db")) }
+	portions := open(t, target())
+	x := indexer(t, r, portions)
+	x.piece, x.Chunk = 1+rnd.IntN(12), 1+rnd.IntN(12)
+	for at := 0; at < len(line); {
+		r.Run("update-ref", "refs/heads/main", line[at])
+		for i, side := range sides {
+			ref := fmt.Sprintf("refs/heads/side-%d", i)
+			switch rnd.IntN(6) {
+			case 0:
+				r.Run("update-ref", ref, side)
+			case 1:
+				r.Run("update-ref", "-d", ref)
+				did("deleted ref")
+			case 2:
+				r.Run("update-ref", ref, line[rnd.IntN(at+1)])
+			}
+		}
+		update(t, x)
+		if at > 2 && rnd.IntN(5) == 0 { // a rewrite past the gate
+			at -= 2
+			did("rewrite")
 			continue
 		}
-		rnd := rand.New(rand.NewPCG(uint64(seed), 77))
-		o := gittest.Options{Bare: true}
-		if seed%2 == 1 {
-			o.ObjectFormat = "sha256"
-		}
-		r := gittest.New(t, o)
-		line := tangled(t, r, 20+rnd.IntN(60), uint64(1000+seed))
-		sides := strings.Fields(r.Run("for-each-ref", "--format=%(refname)", "refs/gen/"))
-		main := r.Ref("refs/heads/main")
-		if len(sides) > 1 { // an octopus, with the files of main alone
-			args := []string{"-p", main}
-			for _, side := range sides[:min(3, len(sides))] {
-				args = append(args, "-p", side)
-			}
-			main = r.Run(append([]string{"commit-tree", "-m", "octopus", main + "^{tree}"}, args...)...)
-			kinds["octopus"]++
-		}
-		line = append(line, main)
-		target := func() Target { return parse(t, filepath.Join(t.TempDir(), "control.db")) }
-		portions := open(t, target())
-		x := indexer(t, r, portions)
-		x.piece, x.Chunk = 1+rnd.IntN(12), 1+rnd.IntN(12)
-		for at := 0; at < len(line); {
-			r.Run("update-ref", "refs/heads/main", line[at])
-			for i, side := range sides {
-				ref := fmt.Sprintf("refs/heads/side-%d", i)
-				switch rnd.IntN(6) {
-				case 0:
-					r.Run("update-ref", ref, side)
-				case 1:
-					r.Run("update-ref", "-d", ref)
-					kinds["deleted ref"]++
-				case 2:
-					r.Run("update-ref", ref, line[rnd.IntN(at+1)])
-				}
-			}
-			update(t, x)
-			if at > 2 && rnd.IntN(5) == 0 { // a rewrite past the gate
-				at -= 2
-				kinds["rewrite"]++
-				continue
-			}
-			at += 1 + rnd.IntN(1+len(line)/4)
-			if at >= len(line) && r.Ref("refs/heads/main") != main {
-				at = len(line) - 1
-			}
-		}
-		clean(t, x)
-		rebuilt := open(t, target())
-		y := indexer(t, r, rebuilt)
-		update(t, y)
-		hasRows(t, portions, rebuilt)
-		if _, err := x.Rebuild(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		same(t, portions, rebuilt)
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+		at += 1 + rnd.IntN(1+len(line)/4)
+		if at >= len(line) && r.Ref("refs/heads/main") != main {
+			at = len(line) - 1
 		}
 	}
-	t.Logf("%d histories and %d more, %v", seeds, len(more), kinds)
+	clean(t, x)
+	rebuilt := open(t, target())
+	y := indexer(t, r, rebuilt)
+	update(t, y)
+	hasRows(t, portions, rebuilt)
+	if _, err := x.Rebuild(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same(t, portions, rebuilt)
+}
+
+// TestOrderOfClients: clones that read a history at once, or bit by bit, know messages to have
+// come in the order in which the database has them, whatever the clocks of the committers
+// say.
+func TestOrderOfClients(t *testing.T) {
+	compared := 0
+	for seed := range 4 {
+		r := gittest.New(t, gittest.Options{Bare: true})
+		line := tangled(t, r, 60, uint64(1000+seed))
+		db := open(t, parse(t, filepath.Join(t.TempDir(), "control.db")))
+		x := indexer(t, r, db)
+		repo := x.Repo.(*gitrepo.Repo)
+		book := func(dir, head string) *verdict.Book {
+			l := &policy.Loader{Repo: repo, ReadFile: func(string) ([]byte, error) { return nil, os.ErrNotExist }}
+			b, err := verdict.Open(t.Context(), verdict.Options{Repo: repo, Loader: l, Dir: dir, Secret: []byte("mine"), Now: x.Now()}, verdict.View{Accepted: head, Head: head})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		kept := t.TempDir()
+		for at := 0; at < len(line); at += 1 + at/3 {
+			r.Run("update-ref", "refs/heads/main", line[at])
+			update(t, x)
+			book(kept, line[at])
+		}
+		main := line[len(line)-1]
+		r.Run("update-ref", "refs/heads/main", main)
+		update(t, x)
+		for what, b := range map[string]*verdict.Book{"bit by bit": book(kept, main), "at once": book(t.TempDir(), main)} {
+			for _, thread := range strings.Fields(r.Run("ls-tree", "--name-only", main)) {
+				l, err := db.Look(t.Context(), "team", thread)
+				if err != nil {
+					t.Fatal(err)
+				}
+				said := slices.DeleteFunc(l.Said, func(s *Said) bool { return s.Apart })
+				again := slices.Clone(said)
+				rand.Shuffle(len(again), func(i, j int) { again[i], again[j] = again[j], again[i] })
+				verdicts := b.Thread(thread)
+				order.Sort(again, func(s *Said) order.Message {
+					m := order.Message{Came: verdicts.Came(s.File, s.Blob), Type: s.Type, File: s.File, Hash: s.Hash, ReplyTo: s.ReplyTo}
+					m.Dated(s.Date)
+					if m.Came.Commit != s.Commit {
+						t.Errorf("%s/%s was brought by %q, in the database by %q", thread, s.File, m.Came.Commit, s.Commit)
+					}
+					return m
+				})
+				if compared += len(said); !slices.Equal(said, again) {
+					t.Errorf("seed %d, %s: the order of thread %s differs", seed, what, thread)
+				}
+			}
+		}
+	}
+	if compared < 200 {
+		t.Errorf("only %d messages were compared", compared)
+	}
 }
 
 // TestMergedAndDeleted reads in pieces that a branch was merged and deleted: what it brought

@@ -16,7 +16,7 @@ import (
 type Message struct {
 	Day     int       // in UTC, since 1970; NoDay where the date cannot be read
 	When    time.Time // UTC
-	Came    int       // a higher number came by a later commit; 0: not yet, or not known
+	Came    Moment    // of the commit that brought it; the zero Moment: not yet, or not known
 	Type    string    // "" if it has none
 	File    string
 	Hash    string // of its body, "" if it has none
@@ -47,7 +47,7 @@ func compare(a, b *Message) int {
 	return cmp.Or(
 		cmp.Compare(a.Day, b.Day),
 		a.When.Compare(b.When),
-		cmp.Compare(uint(a.Came-1), uint(b.Came-1)), // 0 comes last
+		a.Came.Compare(b.Came),
 		cmp.Compare(rank(a), rank(b)),
 		Names(a.File, b.File),
 	)

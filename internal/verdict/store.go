@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/internal/files"
+	"github.com/rigward/rigward/internal/order"
 	"github.com/rigward/rigward/pkg/rules"
 )
 
@@ -77,7 +78,7 @@ const (
 
 // form names the form of the files and the rules behind them: what an older
 // program wrote is not read.
-const form = "rigward verdicts 4"
+const form = "rigward verdicts 5"
 
 var errStore = errors.New("the kept verdicts cannot be read")
 
@@ -127,17 +128,27 @@ func (s *store) mac(name string, block uint64, data []byte) []byte {
 	return h.Sum(nil)
 }
 
-// A record is what is kept of one Verdict, or of one nonce.
+// A record is what is kept of one Verdict, of one nonce, or of a commit whose moment its
+// own date does not tell.
 type record struct {
-	key    string // thread, or "\x00" and a nonce
-	name   string // file in the thread, or path of the nonce's envelope
+	key    string // thread, or "\x00" and a nonce, or lateKey
+	name   string // file in the thread, or path of the nonce's envelope; "" of a late commit
 	blob   string // hex, "" if there is none
 	commit string
 	flags  byte
 	rules  uint64 // bits, by place in the registry
 	signer int    // place in Signers and one; 0: none
 	why    int    // place in Reasons and one; 0: decided
+	second int64  // with step and commit, when that came
+	step   int64
 }
+
+func (r *record) came() order.Moment {
+	return order.Moment{Second: r.second, Step: r.step, Commit: r.commit}
+}
+
+// lateKey is the key of a record of a late commit.
+func lateKey(commit string) string { return "\x00\x00" + commit }
 
 const (
 	flagAdded = 1 << iota
@@ -160,13 +171,24 @@ func (r *record) append(b []byte) []byte {
 	b = append(b, r.flags)
 	b = binary.AppendUvarint(b, r.rules)
 	b = binary.AppendUvarint(b, uint64(r.signer))
-	return binary.AppendUvarint(b, uint64(r.why))
+	b = binary.AppendUvarint(b, uint64(r.why))
+	b = binary.AppendVarint(b, r.second)
+	return binary.AppendUvarint(b, uint64(r.step))
 }
 
 // parse reads what append wrote, and returns the rest.
 func (r *record) parse(b []byte) (rest []byte, err error) {
 	number := func() (n uint64) {
 		n, size := binary.Uvarint(b)
+		if size <= 0 {
+			err, b = errStore, nil
+			return 0
+		}
+		b = b[size:]
+		return n
+	}
+	signed := func() (n int64) {
+		n, size := binary.Varint(b)
 		if size <= 0 {
 			err, b = errStore, nil
 			return 0
@@ -196,6 +218,8 @@ func (r *record) parse(b []byte) (rest []byte, err error) {
 	r.flags = one()
 	r.rules = number()
 	r.signer, r.why = int(number()), int(number())
+	r.second = signed()
+	r.step = int64(number())
 	return b, err
 }
 

@@ -18,7 +18,7 @@ func some(n, seed int) []record {
 	out := make([]record, n)
 	for i := range out {
 		out[i] = record{key: fmt.Sprintf("thread-%02d", random.IntN(20)), name: fmt.Sprintf("ACK-%d-%d.md", seed, i), blob: strings.Repeat(fmt.Sprintf("%02x", i%256), 20),
-			commit: strings.Repeat(fmt.Sprintf("%02x", seed%256), 20), flags: byte(i % 16), rules: uint64(i % 5), signer: i % 3, why: i % 2}
+			commit: strings.Repeat(fmt.Sprintf("%02x", seed%256), 20), flags: byte(i % 16), rules: uint64(i % 5), signer: i % 3, why: i % 2, second: int64(i - 5), step: int64(i % 7)}
 	}
 	return out
 }
@@ -64,7 +64,7 @@ func TestStore(t *testing.T) {
 
 // TestStoreOfForms: what was kept in another form, or by other rules, is not believed.
 func TestStoreOfForms(t *testing.T) {
-	for _, other := range []string{"rigward verdicts 3", "rigward verdicts 5", ""} {
+	for _, other := range []string{"rigward verdicts 4", "rigward verdicts 6", ""} {
 		dir := t.TempDir()
 		s := load(dir, formKey(other, []byte("mine"), "here"))
 		s.Tip = strings.Repeat("a", 40)

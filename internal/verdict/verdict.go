@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/internal/history"
+	"github.com/rigward/rigward/internal/order"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/rules"
@@ -191,9 +192,9 @@ func (b *Book) base(ctx context.Context) error {
 	if err := b.few(ctx, []string{tip}, r.Exclude); err != nil || b.pending {
 		return err
 	}
-	j := b.judge()
-	j.OfTheTime, j.Eras = b.o.Loader.Accepted, s.Eras
 	var out []record
+	j := b.judge(&out)
+	j.OfTheTime, j.Eras = b.o.Loader.Accepted, s.Eras
 	j.Told = func(v rules.Verdict) { out = b.add(out, v) }
 	if err := j.Range(ctx, r); err != nil {
 		return err
@@ -270,8 +271,8 @@ func (b *Book) beyond(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j := b.judge()
 	var out []record
+	j := b.judge(&out)
 	j.Told = func(v rules.Verdict) { out = b.add(out, v) }
 	if err := j.Range(ctx, rules.Range{Old: v.Accepted, From: v.Accepted, New: v.Head, Exclude: exclude[:1], Policy: p, Trust: t}); err != nil {
 		return err
@@ -289,8 +290,30 @@ func (b *Book) beyond(ctx context.Context) error {
 	return nil
 }
 
-func (b *Book) judge() *rules.Judge {
-	return &rules.Judge{Repo: b.o.Repo, Gate: rules.Check, Now: b.o.Now, Memory: b.o.Memory, Used: b.used}
+// judge makes a judge, whose clock adds a record of each late commit.
+func (b *Book) judge(out *[]record) *rules.Judge {
+	late := func(m order.Moment) {
+		*out = append(*out, record{key: lateKey(m.Commit), commit: m.Commit, second: m.Second, step: m.Step})
+	}
+	return &rules.Judge{Repo: b.o.Repo, Gate: rules.Check, Now: b.o.Now, Memory: b.o.Memory, Used: b.used, Clock: &order.Clock{Older: b.older, Late: late}}
+}
+
+// older is the moment of a commit that was judged before.
+func (b *Book) older(commit string) (order.Moment, error) {
+	records, err := b.records(lateKey(commit))
+	if err != nil {
+		return order.Moment{}, err
+	}
+	for _, r := range records {
+		if r.name == "" && r.commit == commit {
+			return r.came(), nil
+		}
+	}
+	c, err := b.o.Repo.Commit(commit)
+	if err != nil {
+		return order.Moment{}, err
+	}
+	return order.Alone(commit, c.Committer.When), nil
 }
 
 // few finds out whether a range is small enough to be judged now.
@@ -320,7 +343,7 @@ func (b *Book) few(ctx context.Context, include, exclude []string) error {
 // add makes records of a verdict.
 func (b *Book) add(out []record, v rules.Verdict) []record {
 	dir, name := split(v.Path)
-	r := record{key: dir, name: name, blob: v.Blob, commit: v.Commit, why: place(&b.store.Reasons, v.Undecided)}
+	r := record{key: dir, name: name, blob: v.Blob, commit: v.Commit, second: v.Came.Second, step: v.Came.Step, why: place(&b.store.Reasons, v.Undecided)}
 	r.signer = place(&b.store.Signers, signer{v.Principal, v.Fingerprint})
 	if v.Added {
 		r.flags |= flagAdded
@@ -366,7 +389,9 @@ func (b *Book) used(nonces []string) (map[string][]history.Hit, error) {
 			return nil, err
 		}
 		for _, r := range records {
-			found[n] = append(found[n], history.Hit{Path: r.name, Blob: r.blob, Commit: r.commit})
+			if r.name != "" {
+				found[n] = append(found[n], history.Hit{Path: r.name, Blob: r.blob, Commit: r.commit})
+			}
 		}
 	}
 	return found, nil
@@ -406,9 +431,9 @@ func (b *Book) Behind() (why, hint string) {
 
 // A Thread holds the verdicts of one thread.
 type Thread struct {
-	book   *Book
-	files  map[string][]record
-	places map[version]int
+	book  *Book
+	files map[string][]record
+	came  map[version]order.Moment
 }
 
 // A version is what a file held.
@@ -420,38 +445,39 @@ func (b *Book) Thread(name string) *Thread {
 	if err != nil { // what was kept was removed or changed meanwhile
 		b.pending, records = true, nil
 	}
-	t := &Thread{b, map[string][]record{}, make(map[version]int, len(records))}
-	n := 0
-	for i, r := range records {
-		if i == 0 || records[i-1].commit != r.commit {
-			n++
-		}
+	t := &Thread{b, map[string][]record{}, make(map[version]order.Moment, len(records))}
+	var tombs []version
+	for _, r := range records {
 		t.files[r.name] = append(t.files[r.name], r)
-		if v := (version{r.name, r.blob}); t.places[v] == 0 {
-			if t.places[v] = n; r.flags&flagTombstone != 0 && r.rules == 0 {
-				t.places[v] = t.places[version{r.name, t.files[r.name][0].blob}] // the message is where it was
-			}
+		v := version{r.name, r.blob}
+		if m := r.came(); m.Compare(t.came[v]) < 0 {
+			t.came[v] = m
 		}
+		if r.flags&flagTombstone != 0 && r.rules == 0 {
+			tombs = append(tombs, v)
+		}
+	}
+	for _, v := range tombs { // the message is where it was
+		t.came[v] = t.came[version{v.file, t.files[v.file][0].blob}]
 	}
 	return t
 }
 
-// Place says in which order the commits brought the content of files to the
-// thread: a higher number came later, the same one with the same commit. It is 0
-// for what no commit that is judged has brought.
-func (t *Thread) Place(file, blob string) int { return t.places[version{file, blob}] }
+// Came says when a commit first brought a file with certain content. It is the zero
+// Moment where no commit that is judged has.
+func (t *Thread) Came(file, blob string) order.Moment { return t.came[version{file, blob}] }
 
-// A Version is what a file held, and its Place.
+// A Version is what a file held, and when that Came.
 type Version struct {
 	File, Blob string
-	Place      int
+	Came       order.Moment
 }
 
-// After returns what came after a place and was not taken out again, the newest
+// After returns what came after a moment and was not taken out again, the newest
 // first.
-func (t *Thread) After(place int) (out []Version) {
-	for v, at := range t.places {
-		if at > place && v.blob != "" {
+func (t *Thread) After(moment order.Moment) (out []Version) {
+	for v, at := range t.came {
+		if at.Compare(moment) > 0 && v.blob != "" {
 			out = append(out, Version{v.file, v.blob, at})
 		}
 	}
@@ -460,7 +486,7 @@ func (t *Thread) After(place int) (out []Version) {
 		out = slices.DeleteFunc(out, func(v Version) bool { return gone[v.File].Blob == v.Blob })
 	}
 	slices.SortFunc(out, func(a, b Version) int {
-		return cmp.Or(cmp.Compare(b.Place, a.Place), cmp.Compare(a.File, b.File), cmp.Compare(a.Blob, b.Blob))
+		return cmp.Or(b.Came.Compare(a.Came), cmp.Compare(a.File, b.File), cmp.Compare(a.Blob, b.Blob))
 	})
 	return out
 }

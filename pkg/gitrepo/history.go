@@ -230,26 +230,51 @@ func (r *Repo) parseRev(line string) (Rev, bool) {
 	return Rev{ID: ids[0], Parents: ids[1:]}, true
 }
 
-// IsAncestor reports whether a is b or can be reached from b. "No" in a history
-// that is cut is ErrCut instead.
+// IsAncestor reports whether a is b or can be reached from b, whatever dates commits have.
+// "No" in a history that is cut is ErrCut instead.
 func (r *Repo) IsAncestor(ctx context.Context, a, b ID) (bool, error) {
+	for _, id := range []ID{a, b} {
+		if err := r.checkID(id); err != nil {
+			return false, err
+		}
+	}
 	if _, ok := r.shortLine(ctx, []ID{b}, []ID{a}, RevListOptions{}); ok {
 		return true, nil
 	}
-	for _, err := range r.RevList(ctx, []ID{a}, []ID{b}, RevListOptions{Max: 1}) {
-		if err != nil {
-			return false, err
+	yes, err := r.isAncestor(ctx, a, b, false)
+	if errors.Is(err, ErrCut) {
+		// As with RevList: what is found above the shallow commits is so.
+		if yes, e := r.isAncestor(ctx, a, b, true); e == nil && yes {
+			return true, nil
 		}
-		cut, err := r.cutBoundary()
-		if err != nil {
-			return false, err
-		}
-		if len(cut) > 0 {
-			return false, &Error{Kind: ErrCut, Message: cutMessage, Hint: cutHint}
-		}
-		return false, nil
 	}
-	return true, nil
+	if err != nil || yes {
+		return yes, err
+	}
+	cut, err := r.cutBoundary()
+	if err == nil && len(cut) > 0 {
+		err = &Error{Kind: ErrCut, Message: cutMessage, Hint: cutHint}
+	}
+	return false, err
+}
+
+// isAncestor is IsAncestor as git answers, with or without the shallow file. A walk of a
+// without b would end by dates; this one does not.
+func (r *Repo) isAncestor(ctx context.Context, a, b ID, obeyShallow bool) (bool, error) {
+	_, stderr, code, err := r.mergeBase(ctx, obeyShallow, "--is-ancestor", a, b)
+	if err == nil && (code > 1 || code == 1 && len(stderr) > 0) { // an older git says no where it cannot read on
+		err = r.orCut(failure(ctx, "git merge-base", stderr, nil))
+	}
+	return err == nil && code == 0, err
+}
+
+// mergeBase runs git merge-base.
+func (r *Repo) mergeBase(ctx context.Context, obeyShallow bool, args ...string) (stdout, stderr []byte, code int, err error) {
+	cmd, tail := r.env.process(ctx, r.git, append([]string{"merge-base"}, args...)...)
+	if obeyShallow {
+		cmd.Env = r.env.obeyingShallow(cmd.Env)
+	}
+	return outcome(ctx, cmd, tail, "git merge-base")
 }
 
 // MergeBases returns all best common ancestors of a and b; none means that
@@ -289,11 +314,7 @@ func (r *Repo) MergeBases(ctx context.Context, a, b ID) ([]ID, error) {
 
 // mergeBases is MergeBases as git answers, with or without the shallow file.
 func (r *Repo) mergeBases(ctx context.Context, a, b ID, obeyShallow bool) ([]ID, error) {
-	cmd, tail := r.env.process(ctx, r.git, "merge-base", "--all", a, b)
-	if obeyShallow {
-		cmd.Env = r.env.obeyingShallow(cmd.Env)
-	}
-	stdout, stderr, code, err := outcome(ctx, cmd, tail, "git merge-base")
+	stdout, stderr, code, err := r.mergeBase(ctx, obeyShallow, "--all", a, b)
 	if err != nil {
 		return nil, err
 	}

@@ -53,6 +53,30 @@ func line(r *gittest.Repo, n int) (ids []string) {
 	return ids
 }
 
+// TestAncestorOfClocks: a commit is in the history of those that follow it, though their clocks
+// are behind its own and that of all before it.
+func TestAncestorOfClocks(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	commit := func(second int) string {
+		r.Setenv("GIT_COMMITTER_DATE", fmt.Sprintf("%d +0000", second))
+		return r.Commit("x", map[string]string{"a": fmt.Sprint(second)})
+	}
+	before, old := commit(gittest.Epoch), commit(gittest.Epoch+1)
+	tip := old
+	for i := range 20 {
+		tip = commit(gittest.Epoch - 20 + i)
+	}
+	repo := open(t, r)
+	for _, id := range []string{before, old} {
+		if yes, err := repo.IsAncestor(t.Context(), id, tip); !yes || err != nil {
+			t.Errorf("%t, %v", yes, err)
+		}
+		if yes, err := repo.IsAncestor(t.Context(), tip, id); yes || err != nil {
+			t.Errorf("the other way round: %t, %v", yes, err)
+		}
+	}
+}
+
 func TestCutHistory(t *testing.T) {
 	t.Run("B07 shallow fetch of both sides", func(t *testing.T) {
 		r := gittest.New(t, gittest.Options{Bare: true})

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rigward/rigward/internal/order"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -22,6 +23,7 @@ import (
 type commit struct {
 	obj     *gitrepo.Commit // nil for the index
 	id      string          // "" for the index
+	came    order.Moment    // where there is a clock
 	n       int32           // in the walk; -1 for the index
 	parents []string
 	diffs   []gitrepo.Diff // against each parent; one against nothing for a root

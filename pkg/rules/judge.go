@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/internal/history"
+	"github.com/rigward/rigward/internal/order"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -67,6 +68,8 @@ type Judge struct {
 	// parents first. Signatures that no rule asks for are then judged as well,
 	// and where the signers cannot be read this is said of the commit alone.
 	Told func(Verdict)
+	// Clock, if set, is asked for the moment of each commit of a range.
+	Clock *order.Clock
 	// Used, if set, is asked for older envelopes by nonce where Nonces is nil.
 	Used func(nonces []string) (map[string][]history.Hit, error)
 	// Said, if set, is asked for the commits that brought an envelope with a body

@@ -82,6 +82,12 @@ func (ps *pass) run(ctx context.Context) error {
 		if err := ps.ofTheTime(c); err != nil {
 			return err
 		}
+		if ps.Clock != nil {
+			var err error
+			if c.came, err = ps.Clock.Tick(s.ID, s.Committer.When, s.Parents); err != nil {
+				return err
+			}
+		}
 		n := 0
 		for _, d := range s.Diffs {
 			n = max(n, len(d.Changes))

@@ -3,6 +3,7 @@ package rules
 import (
 	"slices"
 
+	"github.com/rigward/rigward/internal/order"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/sshsign"
@@ -12,10 +13,11 @@ import (
 // or deletes.
 type Verdict struct {
 	Commit string
-	Path   string // raw bytes
-	Blob   string // "" if it is deleted
-	Added  bool   // no parent has an envelope there
-	Relay  bool   // it is, or claims to be, a relay
+	Came   order.Moment // of the commit, where the judge has a clock
+	Path   string       // raw bytes
+	Blob   string       // "" if it is deleted
+	Added  bool         // no parent has an envelope there
+	Relay  bool         // it is, or claims to be, a relay
 	// Tombstone says that it takes the place of a message's body lawfully, as far as
 	// that can be decided.
 	Tombstone bool
@@ -40,7 +42,7 @@ type Verdict struct {
 // record keeps what is to be told of the envelopes that a commit brings, and
 // of those that are no longer what they were.
 func (ps *pass) record(c *commit, found []finding.Finding) error {
-	v := Verdict{Commit: c.id, Undecided: c.undecided}
+	v := Verdict{Commit: c.id, Came: c.came, Undecided: c.undecided}
 	if c.verdict != nil {
 		if v.Signature = c.verdict.Reason; c.verdict.Good() {
 			v.Fingerprint, v.Principal = c.verdict.Fingerprint, c.obj.Committer.Email

@@ -749,7 +749,8 @@ func (x *Indexer) load(ctx context.Context, s *span, d *deriver, batch []*landed
 			closers = append(closers, name)
 		}
 	}
-	if err := x.loadThreads(ctx, d, closers, "AND message_type = 'RESOLUTION'"); err != nil {
+	// The few of these threads, not all of the type: no index has this.
+	if err := x.loadThreads(ctx, d, closers, "AND coalesce(message_type, '') = 'RESOLUTION'"); err != nil {
 		return err
 	}
 	if err := x.loadThreads(ctx, d, whole, ""); err != nil {

@@ -108,7 +108,7 @@ func Queries() []Query {
 			keys: columns("e.created_at m.thread m.filename e.rig e.commit_sha e.notes"),
 			what: "DISTINCT m.thread, m.filename, e.rig AS frozen_by, e.notes AS until, e.commit_sha, e.created_at",
 			from: cause + rare + ` AND e.event_type = 'frozen' AND e.notes >= :now
-AND NOT EXISTS (SELECT 1 FROM bridge_messages z WHERE z.repo_id = :repo AND z.thread = m.thread AND z.from_rig = e.rig AND z.attested_at IS NOT NULL
+AND NOT EXISTS (SELECT 1 FROM bridge_messages z{by bridge_messages_thread} WHERE z.repo_id = :repo AND z.thread = m.thread AND z.from_rig = e.rig AND z.attested_at IS NOT NULL
   AND NOT (z.message_type = 'ACK' AND z.status_class = 'pending') AND z.lifecycle_state <> 'superseded' AND z.commit_time >= e.created_at)`},
 		{Name: "diverged", Help: "messages that were written without knowledge of each other, and merged", Columns: columns("thread filename from_rig other_rig other_filename commit_sha created_at"),
 			keys: columns("e.created_at m.thread m.filename e.rig e.commit_sha m.from_rig e.notes"),
@@ -157,11 +157,11 @@ AND (:from = '' OR EXISTS (SELECT 1 FROM bridge_messages r WHERE r.repo_id = :re
 		{Name: "push-days", Help: "of each day since --since (default: 30 days ago), in UTC, and of each who pushed on it: how many pushes were refused",
 			Columns: columns("day pusher pushes refused undecided refused_share median_ms"), fold: newPushDays, width: 6, what: "d.day, " + byDay, from: days},
 		{Name: "message", Help: "the messages of a body hash", Takes: Hash, Columns: message, keys: toOne, ascending: true,
-			what: "m." + strings.Join(message, ", m."), from: "\nFROM bridge_messages m WHERE m.repo_id = :repo AND m.body_hash = :hash AND " + to + " AND " + of},
+			what: "m." + strings.Join(message, ", m."), from: "\nFROM bridge_messages m{by bridge_messages_body_hash} WHERE m.repo_id = :repo AND m.body_hash = :hash AND " + to + " AND " + of},
 		{Name: "events", Help: "what happened to the messages of a body hash, or with --follow to all", Takes: Hash, Columns: columns("thread filename to_rig event_type rig notes commit_sha created_at"),
 			keys: columns("e.created_at e.commit_sha m.thread m.filename m.to_rig m.commit_sha e.event_type e.rig"), ascending: true,
 			what: "m.thread, m.filename, m.to_rig, e.event_type, e.rig, e.notes, e.commit_sha, e.created_at",
-			from: "\nFROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = :repo WHERE m.repo_id = :repo AND m.body_hash = :hash AND " + to + " AND " + of},
+			from: "\nFROM bridge_messages m{by bridge_messages_body_hash} JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = :repo WHERE m.repo_id = :repo AND m.body_hash = :hash AND " + to + " AND " + of},
 	}
 }
 
@@ -193,8 +193,8 @@ func (q Query) Statement(postgres bool) (statement string, names []string) {
 	return numbered(strings.ReplaceAll(q.text(postgres, ""), ":repo", "(SELECT repo_id FROM rigward_repositories WHERE repo = :repo)"))
 }
 
-// indexHint names the index that is to be used where two may be: SQLite would take the one of a
-// rig, PostgreSQL knows how many rows each has.
+// indexHint names the index that is to be used where several may be: SQLite does not know how many
+// rows each leads to, PostgreSQL does.
 var indexHint = regexp.MustCompile(`\{by [a-z_]+\}`)
 
 // text is the statement with parameters by name, repo the key of the repository;

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -86,6 +87,7 @@ type Door struct {
 	Notes  []string // what is to be told besides
 
 	consent bool
+	listed  []gitrepo.Ref     // of the receiver, once they were asked for
 	known   bool              // the next three were read
 	tips    []string          // commits of protected refs before the push
 	names   []string          // those refs
@@ -184,6 +186,11 @@ func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(rules.
 		}
 	}
 	d.Refs++
+	if twin, err := d.twin(ctx, u); err != nil {
+		return err
+	} else if twin != "" {
+		d.Judge.Twin(d.Policy, u.Ref, twin)
+	}
 	guarded := d.Judge.Ref(d.Policy, u, d.head())
 	if u.Delete() || !guarded && !d.Free {
 		return nil
@@ -256,6 +263,55 @@ func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(rules.
 	return nil
 }
 
+// list returns the refs of the receiver.
+func (d *Door) list(ctx context.Context) ([]gitrepo.Ref, error) {
+	if d.listed != nil {
+		return d.listed, nil
+	}
+	for ref, err := range d.Receiver.Refs(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		d.listed = append(d.listed, ref)
+	}
+	return d.listed, nil
+}
+
+// twin returns the guarded ref that some file system takes for the one that an update
+// makes, moves or deletes: where refs are files there, the update would be one of that
+// ref. What is there under its own name stays free to move; "" for no twin.
+func (d *Door) twin(ctx context.Context, u change.RefUpdate) (string, error) {
+	if u.Ref == d.Head || d.Judged != nil && d.Judged.has(u.Ref, u.Old) || !rules.MayTwin(d.Policy, u.Ref, d.head()) {
+		return "", nil
+	}
+	list, err := d.list(ctx)
+	if err != nil {
+		return "", err
+	}
+	key, twin := portable.Fold(u.Ref), ""
+	others := []string{d.head()}
+	for ref := range d.before {
+		others = append(others, ref) // which the push may bring
+	}
+	for _, ref := range list {
+		if ref.Name == u.Ref && !u.Create() {
+			return "", nil
+		}
+		others = append(others, ref.Name)
+	}
+	slices.Sort(others)
+	for _, other := range others {
+		if other == u.Ref || portable.Fold(other) != key {
+			continue
+		}
+		if guarded, _ := d.Guard(other); guarded {
+			twin = other
+			break
+		}
+	}
+	return twin, nil
+}
+
 // settled reports whether a ref is protected, and the commit that it has judged.
 func (d *Door) settled(ref, id string) bool {
 	protected, _ := d.Guard(ref)
@@ -277,10 +333,11 @@ func (d *Door) accepted(ctx context.Context) ([]string, error) {
 	if d.known {
 		return d.base, nil
 	}
-	for ref, err := range d.Receiver.Refs(ctx) {
-		if err != nil {
-			return nil, err
-		}
+	list, err := d.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range list {
 		if protected, _ := d.Guard(ref.Name); !protected || ref.Target != "" {
 			continue
 		}

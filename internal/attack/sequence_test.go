@@ -23,10 +23,12 @@ import (
 
 // Of the pushes of all sequences, one of realSequence is a git push to a server
 // with real hooks, and of what passes one of updateEvery is also judged ref by
-// ref, as the update hook does.
+// ref, as the update hook does. The history that one of auditEvery brings is audited
+// with marks and without; RIGWARD_SEQUENCES_AUDITED=1 audits all.
 const (
 	realSequence = 150
 	updateEvery  = 4
+	auditEvery   = 40
 )
 
 // storeSequences is how many sequences share one store: git is slow where
@@ -178,7 +180,7 @@ func playSequence(t *testing.T, seed uint64, st *store, count *tally) {
 	p := newPlayer(t, seed, st)
 	git := &gittest.Repo{T: t, Dir: p.server, Home: p.home, Env: p.env, Now: p.now}
 	hooked := false
-	length := 3 + p.rng.IntN(10)
+	length, audited := 3+p.rng.IntN(10), number(t, "RIGWARD_SEQUENCES_AUDITED", auditEvery)
 	var told []string
 	for k := 0; k < length; {
 		if o := p.book.trust(); !o.policyBad && p.serverPolicy == "" {
@@ -226,6 +228,9 @@ func playSequence(t *testing.T, seed uint64, st *store, count *tally) {
 			why = disagreement(v, a)
 			if why == "" && a.code == 0 && p.turn.IntN(updateEvery) == 0 {
 				why = p.updates(updates)
+			}
+			if why == "" && (seed+uint64(k)*7)%uint64(audited) == 0 {
+				why = p.audits(updates)
 			}
 		}
 		told = append(told, fmt.Sprintf("push %d: exit %d %q %v", k, a.code, p.labels, updates))

@@ -64,7 +64,7 @@ func (p *player) audit(head string, step int) (rep report.Report, err error) {
 	for _, id := range heads {
 		rep = report.Report{}
 		c := hooks.NewChecker(env, repo, &rep)
-		c.Bundles, c.Head = false, id
+		c.NoBundles, c.Head = true, id
 		var mark *kept.Audit
 		if step > 0 {
 			mark = kept.OpenAudit(kept.Options{Repo: repo, Loader: c.Loader, Dir: dir, Secret: []byte("mine"), Now: env.Now()}, "program")

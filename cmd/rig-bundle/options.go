@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ var (
 	}
 	signatureFlags = []cli.Flag{
 		{Name: "--allowed-signers", Value: "FILE", Help: "whose signatures count, as ssh-keygen reads it"},
+		{Name: "--revoked", Value: "FILE", Many: true, Help: "keys that count for nothing: a KRL, or one public key a line"},
 		{Name: "--signer", Value: "PRINCIPAL", Help: "who must have signed"},
 		{Name: "--signature", Value: "FILE", Help: "signature, instead of FILE.sig beside the bundle"},
 		{Name: "--require-signature", Help: "refuse a bundle that nobody has signed"},
@@ -120,12 +122,33 @@ func (c *call) options() (o bundle.Options, err error) {
 		if slices.ContainsFunc(words, c.isReference) { // a registry that leaves the signature out is not to be believed
 			o.Signed.Require = true
 		}
-		o.Signed.Signers, err = sshsign.ParseSigners(data)
+		if o.Signed.Signers, err = sshsign.ParseSigners(data); err != nil {
+			return o, err
+		}
+		o.Signed.Revoked, err = c.revoked()
 		return o, err
-	case c.Has("--signer"), c.Has("--require-signature"), c.Has("--signature"):
+	case c.Has("--revoked"), c.Has("--signer"), c.Has("--require-signature"), c.Has("--signature"):
 		return o, usagef("signatures are judged with --allowed-signers FILE only")
 	}
 	return o, nil
+}
+
+// revoked reads the revocation files. One that is missing or cannot be honoured is an
+// error (docs/signatures.md#signers).
+func (c *call) revoked() (*sshsign.Revocations, error) {
+	var lists []*sshsign.Revocations
+	for _, name := range c.All("--revoked") {
+		data, err := os.ReadFile(c.path(name))
+		if err != nil {
+			return nil, err
+		}
+		list, err := sshsign.ParseRevocations(data)
+		if err != nil {
+			return nil, fmt.Errorf("the revocation file %s: %w", finding.Path(name), err)
+		}
+		lists = append(lists, list)
+	}
+	return sshsign.JoinRevocations(lists...), nil
 }
 
 // format is the verb's format, with what the flags say to it.

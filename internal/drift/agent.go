@@ -98,7 +98,7 @@ func (f *agentBuilder) repair(output string) string {
 	name, err := f.computed(f.tip.Tree)
 	switch {
 	case err != nil || name == "" || name == path.Base(output):
-		return cmd + finding.Word(output) + ", then commit it"
+		return cmd + finding.Word(output) + thenCommit
 	case strings.HasPrefix(path.Base(output), "agent-bundle-"):
 		return "the manifest now names the bundle " + finding.Path(name) + ": change output in the policy first"
 	}
@@ -107,7 +107,7 @@ func (f *agentBuilder) repair(output string) string {
 		dir += " --compression zstd"
 	}
 	made := path.Join(path.Dir(output), name)
-	return cmd + dir + " && mv " + finding.Word(made) + " " + finding.Word(output) + " && rm " + finding.Word(made+".sha256") + ", then commit it"
+	return cmd + dir + " && mv " + finding.Word(made) + " " + finding.Word(output) + " && rm " + finding.Word(made+".sha256") + thenCommit
 }
 
 // root is a directory as sources name it.

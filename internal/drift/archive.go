@@ -235,7 +235,12 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 			s.names(b, out, v)
 		} else {
 			rep.Drift = true
-			s.addAll(out, v.Findings, f.repair(out))
+			for _, fault := range v.Findings {
+				if strings.HasPrefix(fault.Code, "signature-") {
+					fault.Hint = cmp.Or(fault.Hint, "with a key that counts: "+sign(out)+thenCommit)
+				}
+			}
+			s.addAll(out, v.Findings, repair(b, f, out))
 		}
 	}
 	now, err := s.bundleOf(f, s.tip, like)
@@ -264,7 +269,7 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 	switch {
 	case old == nil:
 		rep.Drift = true
-		hint := f.repair(out)
+		hint := repair(b, f, out)
 		if dir := path.Dir(out); dir != "." && strings.HasPrefix(hint, "rig-bundle ") {
 			hint = "mkdir -p " + finding.Word(dir) + " && " + hint
 		}
@@ -275,7 +280,7 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 		if err != nil {
 			return err
 		}
-		s.add(out, "the committed bundle differs from what its source gives: "+summary(changes), f.repair(out))
+		s.add(out, "the committed bundle differs from what its source gives: "+summary(changes), repair(b, f, out))
 		rep.FromCommitted = limit(changes, &rep.Truncated)
 	}
 	img, err := s.image(b, rep, now.file)
@@ -394,8 +399,23 @@ func (s *side) signed(b policy.Bundle) (rules bundle.SignatureRules, err error) 
 		return rules, nil
 	}
 	rules = bundle.SignatureRules{Signer: b.Signer, Require: true, Now: s.Now}
-	rules.Signers, _, err = s.r.Trust.Signers()
+	rules.Signers, rules.Revoked, err = s.r.Trust.Signers()
 	return rules, err
+}
+
+// thenCommit ends the hint of a command that makes what a commit lacks.
+const thenCommit = ", then commit it"
+
+// sign is the command that signs a bundle.
+func sign(out string) string { return "rig-bundle sign " + finding.Word(out) + " --key FILE" }
+
+// repair is the hint of how to make a bundle anew, and to sign it where it must be.
+func repair(b policy.Bundle, f builder, out string) string {
+	hint := f.repair(out)
+	if cmd, ok := strings.CutSuffix(hint, thenCommit); ok && b.Signer != "" {
+		hint = cmd + " && " + sign(out) + thenCommit
+	}
+	return hint
 }
 
 // when is a commit's time; the second build gets it in another zone.

@@ -63,5 +63,5 @@ func (f *rigBuilder) repair(output string) string {
 	if f.b.Options["drop-services"] == "true" {
 		cmd += " --drop-services"
 	}
-	return cmd + ", then commit it"
+	return cmd + thenCommit
 }

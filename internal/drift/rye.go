@@ -194,5 +194,5 @@ func (s *side) ryeRepair(b policy.Bundle, r *rye.Report) string {
 	if version == "" {
 		version = "VERSION"
 	}
-	return "SOURCE_DATE_EPOCH=$(date +%s) rig-bundle create --format rye " + finding.Word(root(b.Source)) + " --id " + finding.Word(id) + " --version " + finding.Word(version) + rest + " --key FILE, then commit it"
+	return "SOURCE_DATE_EPOCH=$(date +%s) rig-bundle create --format rye " + finding.Word(root(b.Source)) + " --id " + finding.Word(id) + " --version " + finding.Word(version) + rest + " --key FILE" + thenCommit
 }

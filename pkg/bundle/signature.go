@@ -23,9 +23,10 @@ const (
 type SignatureRules struct {
 	Namespace string           // "agent-bundle", "rigbundle"
 	Signers   *sshsign.Signers // nil: nobody is trusted or asked for
-	Signer    string           // the principal asked for; "" is anyone listed
-	Require   bool             // no signature is a fault
-	Now       time.Time        // at which key and line must be valid
+	Revoked   *sshsign.Revocations
+	Signer    string    // the principal asked for; "" is anyone listed
+	Require   bool      // no signature is a fault
+	Now       time.Time // at which key and line must be valid
 }
 
 // minRSABits admits what ssh-keygen made by default before OpenSSH 8.0.
@@ -50,13 +51,13 @@ func (s *SignatureRules) Check(file io.Reader, armored []byte) (*Finding, []Note
 		return nil, nil, nil
 	}
 	o := sshsign.Options{Namespace: s.Namespace, At: s.Now, MinRSABits: minRSABits}
-	v, err := sshsign.VerifyReader(file, armored, s.Signers, nil, o)
+	v, err := sshsign.VerifyReader(file, armored, s.Signers, s.Revoked, o)
 	if err != nil {
 		return nil, nil, err
 	}
 	code := signatureCode(v)
 	if code == "" || code == SignatureInvalid {
-		if trust := s.Signers.Judge(v.Key, nil, o); s.Signer != "" && !trust.Speaks(s.Signer) {
+		if trust := s.Signers.Judge(v.Key, s.Revoked, o); s.Signer != "" && !trust.Speaks(s.Signer) {
 			return Faultf(SignatureUntrusted, "", "the key %s does not speak for %s", v.Fingerprint, finding.QuoteMax(s.Signer, 100)), nil, nil
 		}
 	}

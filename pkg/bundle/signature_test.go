@@ -92,6 +92,23 @@ func TestSignatureRules(t *testing.T) {
 	if f, notes, err := rules.Check(bytes.NewReader(message), nil); f != nil || err != nil || len(notes) != 1 || notes[0].Code != NoteUnsigned {
 		t.Errorf("unsigned: %v %v %v", f, notes, err)
 	}
+	for name, c := range map[string]struct{ revoked, code string }{
+		"the key":     {key.Authorized(), SignatureUntrusted},
+		"another key": {other.Authorized(), ""},
+		"nobody":      {"# nobody\n", ""},
+	} {
+		list, err := sshsign.ParseRevocations([]byte(c.revoked + "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, signer := range []string{"", "release@example.com"} {
+			rules := SignatureRules{Namespace: ns, Signers: signers, Revoked: list, Signer: signer, Now: now}
+			f, _, err := rules.Check(bytes.NewReader(message), []byte(good))
+			if err != nil || f != nil && f.Code != c.code || f == nil && c.code != "" {
+				t.Errorf("%s is revoked: %v %v", name, f, err)
+			}
+		}
+	}
 	broken := errors.New("disk")
 	if f, _, err := rules.Check(iotest.ErrReader(broken), []byte(good)); !errors.Is(err, broken) || f != nil {
 		t.Errorf("a file that cannot be read: %v %v", f, err)

@@ -80,11 +80,9 @@ func (t *Trust) Signers() (*sshsign.Signers, *sshsign.Revocations, error) {
 	return t.s, t.r, t.err
 }
 
-// File returns the signers file as it is. Whether it can be used, Signers says.
-func (t *Trust) File() ([]byte, error) {
-	data, _, err := t.read()
-	return data, err
-}
+// Files returns the signers file and the revocation files as they are. Whether they can
+// be used, Signers says.
+func (t *Trust) Files() (signers []byte, revoked []RevocationFile, err error) { return t.read() }
 
 // Digests returns the SHA-256 of the signers file and of each revocation file, ""
 // for a signers file that is missing or cannot be read.

@@ -24,7 +24,7 @@ import (
 // Worker is the name by which a program is called that answers one question: from
 // standard input, to standard output, and with exit code 0 if there is an answer. Its
 // number says what the two tell each other and mean by it; who changes that raises it.
-const Worker = "rig-hook bundles 1"
+const Worker = "rig-hook bundles 2"
 
 // A Question is whether the bundles of a range may be as they are.
 type Question struct {
@@ -120,7 +120,8 @@ type question struct {
 	Bundles []policy.Bundle
 	Levels  map[string]finding.Severity
 	Allow   []string
-	Signers []byte // the file; nil where no bundle needs one, or it cannot be used
+	Signers []byte   // the file; nil where no bundle needs one, or it cannot be used
+	Revoked [][]byte // the revocation files, which can be used
 }
 
 // marshal returns the question as bytes. unusable is why there are no signers, where a
@@ -134,7 +135,11 @@ func (q Question) marshal() (data []byte, unusable, err error) {
 	for _, b := range p.Bundles {
 		if b.Signer != "" && b.Format != "rye" {
 			if _, _, unusable = r.Trust.Signers(); unusable == nil {
-				w.Signers, unusable = r.Trust.File()
+				var revoked []policy.RevocationFile
+				w.Signers, revoked, unusable = r.Trust.Files()
+				for _, f := range revoked {
+					w.Revoked = append(w.Revoked, f.Data)
+				}
 			}
 			break
 		}
@@ -157,7 +162,10 @@ func (w question) read() Question {
 				if w.Signers == nil {
 					return nil, nil, errSigners
 				}
-				return w.Signers, nil, nil
+				for _, data := range w.Revoked {
+					revoked = append(revoked, policy.RevocationFile{Data: data})
+				}
+				return w.Signers, revoked, nil
 			}),
 		},
 		Now: w.Now, All: w.All, Trusted: w.Trusted,

@@ -56,7 +56,8 @@ func asked(signer string, trust *policy.Trust) Question {
 func TestQuestion(t *testing.T) {
 	repo := open(t)
 	signers := []byte("op@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f\n")
-	trust := policy.NewTrust("here", func() ([]byte, []policy.RevocationFile, error) { return signers, nil, nil })
+	revoked := []policy.RevocationFile{{Source: "one", Data: []byte("# nobody\n")}, {Source: "two", Data: []byte("# nobody else\n")}}
+	trust := policy.NewTrust("here", func() ([]byte, []policy.RevocationFile, error) { return signers, revoked, nil })
 	q := asked("op@example.com", trust)
 	want := Answer{
 		Bundles: []report.Bundle{{Name: "a\xc3", Format: "agent", Drift: true, Image: &report.Image{Why: "ü"},
@@ -69,8 +70,9 @@ func TestQuestion(t *testing.T) {
 			t.Errorf("another repository: %s", there.GitDir())
 		}
 		a, b := arrived.Range, q.Range
-		if data, err := a.Trust.File(); err != nil || !bytes.Equal(data, signers) {
-			t.Errorf("signers %q, %v", data, err)
+		data, lists, err := a.Trust.Files()
+		if err != nil || !bytes.Equal(data, signers) || len(lists) != 2 || !bytes.Equal(lists[1].Data, revoked[1].Data) {
+			t.Errorf("signers %q, revoked %q, %v", data, lists, err)
 		}
 		fields := func(p *policy.Policy) []any { return []any{p.Bundles, p.Levels, p.Allow} }
 		if !reflect.DeepEqual(fields(a.Policy), fields(b.Policy)) {

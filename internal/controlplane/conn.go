@@ -25,7 +25,7 @@ import (
 )
 
 // A conn is one connection. Statements number their parameters $1, $2 …,
-// which both systems know, or take them from values and list.
+// which both systems know, or take them from values and among.
 type conn interface {
 	exec(ctx context.Context, statement string, args ...any) error
 	query(ctx context.Context, statement string, args ...any) (rows, error)
@@ -131,16 +131,17 @@ func typeOf(table, column string) string {
 	return "text"
 }
 
-// list is the set of the texts or keys in parameter $n, which is what listed
-// makes of them: a statement is the same for a list of any length.
-func list(c conn, n int, typ string) string {
+// among is the condition that a column is one of the texts or keys in parameter $n, which is what
+// listed makes of them: a statement is the same for any number. PostgreSQL goes along an index
+// for each of an array; a table of them it may hold against all rows of another.
+func among(c conn, n int, typ string) string {
 	if c.postgres() {
-		return "(SELECT value::" + typ + " FROM jsonb_array_elements_text($" + itoa(n) + "::jsonb))"
+		return "= ANY (ARRAY(SELECT value::" + typ + " FROM jsonb_array_elements_text($" + itoa(n) + "::jsonb)))"
 	}
-	return "(SELECT value FROM json_each($" + itoa(n) + "))"
+	return "IN (SELECT value FROM json_each($" + itoa(n) + "))"
 }
 
-// listed is the value of a parameter for list.
+// listed is the value of a parameter for among.
 func listed[T string | int64](all []T) (string, error) {
 	data, err := json.Marshal(all)
 	return string(data), err

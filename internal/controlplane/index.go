@@ -927,7 +927,7 @@ func (x *Indexer) writeEvents(ctx context.Context, d *deriver) error {
 		if err != nil {
 			return err
 		}
-		statement := "UPDATE bridge_messages SET lifecycle_state = '" + state + "' WHERE repo_id = $1 AND lifecycle_state IN (" + lower + ") AND id IN " + list(x.DB.conn, 2, "bigint")
+		statement := "UPDATE bridge_messages SET lifecycle_state = '" + state + "' WHERE repo_id = $1 AND lifecycle_state IN (" + lower + ") AND id " + among(x.DB.conn, 2, "bigint")
 		x.DB.conn.keep(statement)
 		if err := x.DB.conn.exec(ctx, statement, x.id, keys); err != nil {
 			return err

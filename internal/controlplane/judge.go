@@ -168,7 +168,7 @@ func (x *Indexer) used(ctx context.Context, nonces []string) (map[string][]histo
 		if err != nil {
 			return nil, err
 		}
-		err = each(ctx, x.DB.conn, "SELECT DISTINCT nonce, path, blob, commit_sha, commit_time FROM bridge_messages WHERE repo_id = $1 AND nonce IN "+list(x.DB.conn, 2, "text")+
+		err = each(ctx, x.DB.conn, "SELECT DISTINCT nonce, path, blob, commit_sha, commit_time FROM bridge_messages WHERE repo_id = $1 AND nonce "+among(x.DB.conn, 2, "text")+
 			" AND lifecycle_state <> 'superseded' ORDER BY commit_time, commit_sha, path", []any{x.id, keys}, func(r rows) error {
 			var nonce, at string
 			var hit history.Hit
@@ -239,7 +239,7 @@ func (x *Indexer) writeRefused(ctx context.Context, s *span, c *court) error {
 		if err != nil {
 			return err
 		}
-		if err := db.exec(ctx, "DELETE FROM rigward_refused WHERE repo_id = $1 AND commit_sha IN "+list(db, 2, "text"), x.id, keys); err != nil {
+		if err := db.exec(ctx, "DELETE FROM rigward_refused WHERE repo_id = $1 AND commit_sha "+among(db, 2, "text"), x.id, keys); err != nil {
 			return err
 		}
 	}

@@ -20,7 +20,7 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 			return err
 		}
 		args := []any{x.id, threads}
-		in := "repo_id = $1 AND thread IN " + list(c, 2, "text") + " AND lifecycle_state <> 'superseded' " + also
+		in := "repo_id = $1 AND thread " + among(c, 2, "text") + " AND lifecycle_state <> 'superseded' " + also
 		type key struct{ thread, commit, file string }
 		facts := map[key]*fact{}
 		err = each(ctx, c, "SELECT id, thread, commit_sha, filename, message_type, from_rig, to_rig, body_hash, coalesce(in_reply_to, ''), coalesce(parent_refs, ''), commit_time FROM bridge_messages WHERE "+in+" ORDER BY id",
@@ -64,7 +64,7 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 		if err != nil {
 			return err
 		}
-		err = each(ctx, c, "SELECT e.message_id, e.rig, e.commit_sha FROM bridge_message_events e WHERE e.repo_id = $1 AND e.message_id IN "+list(c, 2, "bigint")+" AND e.event_type = 'acked' AND "+stands("$1", "e"),
+		err = each(ctx, c, "SELECT e.message_id, e.rig, e.commit_sha FROM bridge_message_events e WHERE e.repo_id = $1 AND e.message_id "+among(c, 2, "bigint")+" AND e.event_type = 'acked' AND "+stands("$1", "e"),
 			[]any{x.id, keys}, func(r rows) error {
 				var id int64
 				var rig, commit string
@@ -106,7 +106,7 @@ func (x *Indexer) supersede(ctx context.Context, commits []string) error {
 			return err
 		}
 		args := []any{x.id, lost}
-		in := "repo_id = $1 AND commit_sha IN " + list(c, 2, "text")
+		in := "repo_id = $1 AND commit_sha " + among(c, 2, "text")
 		for _, statement := range []string{
 			"INSERT INTO bridge_message_events (repo_id, id, message_id, event_type, rig, created_at, commit_sha) SELECT repo_id, (SELECT coalesce(max(id), 0) FROM bridge_message_events" + of + ") + row_number() OVER (ORDER BY id), id, 'superseded', from_rig, commit_time, commit_sha FROM bridge_messages WHERE " + in + " ON CONFLICT DO NOTHING",
 			"UPDATE bridge_messages SET lifecycle_state = 'superseded', words = NULL WHERE " + in,

@@ -51,7 +51,7 @@ func settle(ctx context.Context, c conn, id int64, pushes []string) error {
 		return err
 	}
 	change := pushTallies{}
-	of := "repo_id = $1 AND push IN " + list(c, 2, "text")
+	of := "repo_id = $1 AND push " + among(c, 2, "text")
 	count := func(sign int64) error {
 		return each(ctx, c, "SELECT substr(at, 1, 10), coalesce(pushed_by, ''), outcome, coalesce(duration_ms, -1) FROM rigward_pushes WHERE "+of+" AND outcome <> ''", []any{id, keys}, func(r rows) error {
 			var day, who, outcome string
@@ -95,7 +95,7 @@ WHERE `+of, id, keys)
 	if keys, err = listed(slices.Compact(days)); err != nil || len(days) == 0 {
 		return err
 	}
-	err = each(ctx, c, "SELECT day, pusher, pushes, refused, undecided, took FROM rigward_push_days WHERE repo_id = $1 AND day IN "+list(c, 2, "text"), []any{id, keys}, func(r rows) error {
+	err = each(ctx, c, "SELECT day, pusher, pushes, refused, undecided, took FROM rigward_push_days WHERE repo_id = $1 AND day "+among(c, 2, "text"), []any{id, keys}, func(r rows) error {
 		var key dayRig
 		var took string
 		had := &pushTally{}
@@ -118,7 +118,7 @@ WHERE `+of, id, keys)
 	if err != nil {
 		return err
 	}
-	return c.exec(ctx, "DELETE FROM rigward_push_days WHERE repo_id = $1 AND pushes = 0 AND day IN "+list(c, 2, "text"), id, keys)
+	return c.exec(ctx, "DELETE FROM rigward_push_days WHERE repo_id = $1 AND pushes = 0 AND day "+among(c, 2, "text"), id, keys)
 }
 
 // settleOlder settles pushes that an earlier version wrote.

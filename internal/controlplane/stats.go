@@ -175,7 +175,7 @@ func (x *Indexer) writeTallies(ctx context.Context, had, have []tallies) error {
 	if err != nil || len(days) == 0 {
 		return err
 	}
-	err = each(ctx, c, "SELECT day, rig, received, sent, refused, took FROM rigward_days WHERE repo_id = $1 AND day IN "+list(c, 2, "text"), []any{x.id, keys}, func(r rows) error {
+	err = each(ctx, c, "SELECT day, rig, received, sent, refused, took FROM rigward_days WHERE repo_id = $1 AND day "+among(c, 2, "text"), []any{x.id, keys}, func(r rows) error {
 		var key dayRig
 		var v tally
 		var took string
@@ -203,7 +203,7 @@ func (x *Indexer) writeTallies(ctx context.Context, had, have []tallies) error {
 	if err != nil {
 		return err
 	}
-	return c.exec(ctx, "DELETE FROM rigward_days WHERE repo_id = $1 AND received = 0 AND sent = 0 AND day IN "+list(c, 2, "text"), x.id, keys)
+	return c.exec(ctx, "DELETE FROM rigward_days WHERE repo_id = $1 AND received = 0 AND sent = 0 AND day "+among(c, 2, "text"), x.id, keys)
 }
 
 // stats tell of each rig how soon it answers.

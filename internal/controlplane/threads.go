@@ -45,7 +45,7 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 		words := map[string][]*word{}
 		seen := map[[3]string]*word{}
 		err = each(ctx, c, `SELECT m.id, m.thread, m.filename, m.blob, m.commit_sha, m.message_type, m.envelope_date, m.body_hash, coalesce(m.in_reply_to, ''), m.commit_time, m.from_rig, m.to_rig,
-  m.verdict, coalesce(m.rules, ''), m.attested_by IS NOT NULL OR m.attested_at IS NOT NULL, `+lateColumns+` FROM bridge_messages m `+joinLate+` WHERE m.repo_id = $1 AND m.thread IN `+list(c, 2, "text")+
+  m.verdict, coalesce(m.rules, ''), m.attested_by IS NOT NULL OR m.attested_at IS NOT NULL, `+lateColumns+` FROM bridge_messages m `+joinLate+` WHERE m.repo_id = $1 AND m.thread `+among(c, 2, "text")+
 			" AND m.lifecycle_state <> 'superseded'", []any{x.id, keys}, func(r rows) error {
 			w := &word{}
 			var thread, commit, date, to, state, rules string
@@ -73,7 +73,7 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 			return err
 		}
 		var had, have []tallies
-		err = each(ctx, c, "SELECT counts FROM rigward_threads WHERE repo_id = $1 AND thread IN "+list(c, 2, "text"), []any{x.id, keys}, func(r rows) error {
+		err = each(ctx, c, "SELECT counts FROM rigward_threads WHERE repo_id = $1 AND thread "+among(c, 2, "text"), []any{x.id, keys}, func(r rows) error {
 			var counts string
 			err := r.Scan(&counts)
 			had = append(had, parseTallies(counts))
@@ -83,7 +83,7 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 			return err
 		}
 		for _, table := range []string{"rigward_threads", "rigward_open", "rigward_turns"} {
-			if err := c.exec(ctx, "DELETE FROM "+table+" WHERE repo_id = $1 AND thread IN "+list(c, 2, "text"), x.id, keys); err != nil {
+			if err := c.exec(ctx, "DELETE FROM "+table+" WHERE repo_id = $1 AND thread "+among(c, 2, "text"), x.id, keys); err != nil {
 				return err
 			}
 		}

@@ -179,6 +179,20 @@ func TestPushLog(t *testing.T) {
 	}
 }
 
+// TestDoctorNamesLocks: doctor names a lock that a git which died has left on a branch,
+// and not one that a push may hold.
+func TestDoctorNamesLocks(t *testing.T) {
+	bare := gittest.New(t, gittest.Options{Bare: true})
+	must(t, rig(bare, bare.Dir, "", "install", "--server", "."), 0)
+	lock := filepath.Join(bare.Dir, "refs", "heads", "main.lock")
+	write(t, lock, "")
+	must(t, rig(bare, bare.Dir, "", "doctor", "--server", "."), 0)
+	if old := time.Now().Add(-time.Hour); os.Chtimes(lock, old, old) != nil {
+		t.Fatal("the time cannot be set")
+	}
+	must(t, rig(bare, bare.Dir, "", "doctor", "--server", "."), 1, "refs/heads/main.lock is there since 2", "hint: rm ", "main.lock, if no git runs in the repository")
+}
+
 // TestDoctorAsksForFeeder: where a database is configured, doctor wants the hook
 // that tells of pushes, and what it told to have come there.
 func TestDoctorAsksForFeeder(t *testing.T) {

@@ -82,7 +82,7 @@ func TestSettings(t *testing.T) {
 		set("core.sharedRepository", "0640"), set("core.excludesFile", w.path("home/exclude")),
 		set("log.showSignature", "true"), set("log.follow", "true"), set("log.decorate", "full"), set("log.date", "relative"), set("log.showRoot", "false"), set("log.abbrevCommit", "true"), set("log.diffMerges", "off"),
 		set("color.ui", "always"), set("column.ui", "always"), set("format.pretty", "oneline"), set("format.useAutoBase", "true"),
-		set("diff.external", w.path("home/bad.sh")), set("diff.noprefix", "true"), set("diff.renames", "copies"), set("diff.orderFile", w.path("home/order")), set("diff.orderFile", w.path("home/none")).but("relay", "setting diff.orderFile"),
+		set("diff.external", w.path("home/bad.sh")), set("diff.noprefix", "true"), set("diff.renames", "copies"), set("diff.orderFile", w.path("home/order")), unpushed(set("diff.orderFile", w.path("home/none")), "setting diff.orderFile"),
 		set("diff.ignoreSubmodules", "all"), set("diff.relative", "true"), set("diff.algorithm", "patience"), set("diff.mnemonicPrefix", "true"), set("diff.submodule", "log"),
 		set("status.showUntrackedFiles", "no"), set("status.short", "true"), set("status.branch", "true"), set("status.renames", "copies"), set("status.relativePaths", "false"),
 		set("push.default", "nothing"), set("push.default", "matching"), set("push.default", "current"), set("push.followTags", "true"), set("push.gpgSign", "if-asked"), unpushed(set("push.gpgSign", "true"), "setting push.gpgSign", "then git push origin"),

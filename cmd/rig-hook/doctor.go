@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/cli"
@@ -51,6 +53,7 @@ func doctor(ctx context.Context, env *hooks.Env, f cli.Line) int {
 		if err := d.feeds(ctx, r, f, dir); err != nil {
 			return fail(env, "doctor", err)
 		}
+		d.locks(r)
 	}
 	judged, err := judgedBy(env, r, f.Has("--server"))
 	if err != nil {
@@ -113,6 +116,28 @@ func (d *diagnosis) feeds(ctx context.Context, r *gitrepo.Repo, f cli.Line, dir 
 		d.say(true, "control plane: %d bytes of the outbox wait", waiting)
 	}
 	return nil
+}
+
+// longLocked is how old a lock of a ref is that no push holds any more.
+const longLocked = time.Minute
+
+// locks names the locks of refs that a git has left which was killed: nobody can move
+// the ref until they are gone.
+func (d *diagnosis) locks(r *gitrepo.Repo) {
+	for _, name := range []string{"refs", "packed-refs.lock", "HEAD.lock"} {
+		_ = filepath.WalkDir(filepath.Join(r.CommonDir(), name), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() || !strings.HasSuffix(path, ".lock") {
+				return nil
+			}
+			info, err := e.Info()
+			if err != nil || d.env.Now().Sub(info.ModTime()) < longLocked {
+				return nil
+			}
+			d.say(false, "%s is there since %s: git refuses every push to what it locks", finding.Path(filepath.ToSlash(path)), info.ModTime().UTC().Format(time.RFC3339))
+			d.hint = "rm " + finding.Word(path) + ", if no git runs in the repository"
+			return nil
+		})
+	}
 }
 
 // lookPath finds a program as the shell of a hook does.

@@ -111,16 +111,21 @@ func (k *talker) see(o dict) error {
 
 // receivePack is the repository's server: in a session of its own, so that it
 // outlives a client that is killed, and itself killed with its hooks in every
-// third push or so, before or after a ref has moved.
+// third push or so, before or after a ref has moved. One that is killed while it moves
+// the branch leaves git's lock on it, by which every later push is refused: a lock that
+// is there for a second is removed, as by who looks after a server.
 const receivePack = `#!/bin/sh
 exec 3<&0
 setsid git-receive-pack "$@" <&3 &
+pid=$!
 n=$(od -An -N1 -tu1 /dev/urandom | tr -d ' ')
 if [ "$n" -lt 80 ]; then
   sleep "0.$(printf %03d "$n")"
-  kill -9 -$! 2>/dev/null && printf x >>"$0.killed"
+  kill -9 -$pid 2>/dev/null && printf x >>"$0.killed"
+  setsid sh -c 'cd "$1/refs/heads" && lock=$(stat -c "%i %y" main.lock) && sleep 1 && [ "$lock" = "$(stat -c "%i %y" main.lock)" ] && rm main.lock' - "$@" \
+    </dev/null >/dev/null 2>&1 3<&- &
 fi
-wait $!
+wait $pid
 `
 
 // TestAgents has agents talk through their servers, which are killed at random

@@ -261,7 +261,14 @@ func TestReadPush(t *testing.T) {
 		{1, "To x\n!\tabc:refs/heads/main\t[remote rejected] (pre-receive hook declined)\n", "remote: rigward: push refused: cannot decide\nremote:   the time was up\n", denied, `"rigward: push refused: cannot decide the time was up"`},
 		{1, "", "no way\nerror: failed to push some refs to 'x'\n", hookDenied, "no way"},
 		{1, "", "refs/heads/main: error: unsigned [commit-signed]\n  hint: sign it\npre-push: refused\nerror: failed to push some refs to 'x'\n", hookDenied, `"refs/heads/main: error: unsigned [commit-signed] hint: sign it"`},
+		{1, "To x\n!\tabc:refs/heads/main\t[remote rejected] (failed to update ref)\nDone\n",
+			"remote: error: cannot lock ref 'refs/heads/main': Unable to create '/s.git/./refs/heads/main.lock': File exists.        \nremote: \nremote: Another git process\n", locked,
+			`"error: cannot lock ref 'refs/heads/main': Unable to create '/s.git/./refs/heads/main.lock': File exists."`},
+		{1, "To x\n!\tabc:refs/heads/main\t[remote rejected] (failed to update ref)\nDone\n", "remote: error: cannot lock ref 'refs/heads/main': is at a but expected b\n", raced, "failed to update"},
 		{128, "", "fatal: Could not read from remote repository.\n", unreached, "Could not read"},
+		{128, "", "remote: fatal: out of memory, malloc failed\x1b[2J        \nsend-pack: unexpected disconnect while reading sideband packet\nfatal: the remote end hung up unexpectedly\n", unreached,
+			`"remote: fatal: out of memory, malloc failed\x1b[2J"`},
+		{128, "", "remote: hello\nfatal: the remote end hung up unexpectedly\n", unreached, `"fatal: the remote end hung up unexpectedly"`},
 	} {
 		got, why := readPush(gitrepo.Result{Code: c.code, Stdout: []byte(c.stdout), Stderr: []byte(c.stderr)})
 		if got != c.want || !strings.Contains(why, c.says) {

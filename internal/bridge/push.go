@@ -29,6 +29,7 @@ type pushAnswer int
 const (
 	accepted   pushAnswer = iota
 	raced                 // somebody else was faster
+	locked                // the branch over there is locked: somebody moves it, or died while doing so
 	denied                // the remote, or a pre-push hook, said no
 	hookDenied            // a pre-push hook said no, and the remote was not asked
 	unreached
@@ -44,7 +45,7 @@ func (r *delivery) push() error {
 		return r.unsent(p, codePush, "there is no remote to push to").
 			withHint("git remote add origin <url> && git push origin %s", finding.Word(t.short()))
 	}
-	start := r.env.Now()
+	start, lock := r.env.Now(), ""
 	own := r.takeTurn()
 	defer own.end()
 	for {
@@ -66,9 +67,19 @@ func (r *delivery) push() error {
 		case denied:
 			return r.unsent(p, codePush, "the push was refused: "+why)
 		case unreached:
+			if lock != "" { // which outlives this
+				why += "; at the try before: " + lock
+			}
 			return r.unsent(p, codeRuntime, "git push failed: "+why)
 		}
+		if lock = ""; answer == locked {
+			lock = why
+		}
 		if r.env.Now().Sub(start) > pushFor {
+			if lock != "" {
+				f := r.unsent(p, codePush, fmt.Sprintf("the branch over there is locked, also after %d tries: %s", p.retries+1, why))
+				return f.withHint("who looks after the server removes that file, if no git runs there; then %s", pushHint(t))
+			}
 			return r.unsent(p, codePush, fmt.Sprintf("others were faster %d times: %s", p.retries+1, why))
 		}
 		if !own.lasts() {
@@ -144,6 +155,9 @@ func readPush(res gitrepo.Result) (pushAnswer, string) {
 		_, summary, _ := strings.Cut(rest, "\t")
 		for _, race := range races {
 			if strings.Contains(summary, race) {
+				if lock := lockLine(res.Stderr); lock != "" {
+					return locked, finding.QuoteMax(lock, 200)
+				}
 				return raced, finding.QuoteMax(summary, 120)
 			}
 		}
@@ -167,6 +181,17 @@ func readPush(res gitrepo.Result) (pushAnswer, string) {
 var races = [...]string{
 	"(fetch first)", "(non-fast-forward)", "(stale info)", "cannot lock ref", "failed to lock", "failed to update ref",
 	"incorrect old value provided", "reference already exists",
+}
+
+// lockLine returns the line in which a remote's git says that the lock of a ref is
+// there.
+func lockLine(stderr []byte) string {
+	for line := range strings.Lines(string(stderr)) {
+		if said, ok := strings.CutPrefix(line, "remote: "); ok && strings.Contains(said, "nable to create '") && strings.Contains(said, ".lock'") {
+			return strings.TrimRight(said, " \r\n")
+		}
+	}
+	return ""
 }
 
 // remoteSaid returns the first line that the remote's hook printed; of a server

@@ -1,12 +1,15 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rigward/rigward/internal/test/gittest"
 )
@@ -98,5 +101,67 @@ func TestTurn(t *testing.T) {
 	git("-C", "a", "config", "remote.origin.pushurl", filepath.Join(dir, "elsewhere.git"))
 	if over(sender(t.Context(), "a", environ), second) {
 		t.Error("where others are pushed to tells of where we push")
+	}
+}
+
+// TestLockedBranch: where a server's git died while it moved the branch, its lock keeps
+// every push away. The sender is told so, also if the server dies once more; when the
+// lock is gone the same command sends the message.
+func TestLockedBranch(t *testing.T) {
+	gittest.NotShort(t)
+	dir := gittest.TempDir(t)
+	environ := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1"}
+	git := func(args ...string) {
+		cmd := exec.Command("git", args...)
+		cmd.Dir, cmd.Env = dir, environ
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	now := time.Now().Add(-time.Hour)
+	bridge := func(step time.Duration, args ...string) (code int, told string) {
+		var out bytes.Buffer
+		code = Main(t.Context(), Env{Args: args, Environ: environ, Dir: filepath.Join(dir, "a"), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Rand: rand.Reader,
+			Now: func() time.Time { now = now.Add(step); return now }})
+		return code, out.String()
+	}
+	git("init", "-q", "--bare", "-b", "main", "origin.git")
+	git("clone", "-q", "origin.git", "a")
+	git("-C", "a", "config", "user.name", "a")
+	git("-C", "a", "config", "user.email", "a@example.com")
+	git("-C", "a", "checkout", "-q", "-B", "main")
+	git("-C", "a", "commit", "-q", "--allow-empty", "-m", "one")
+	git("-C", "a", "push", "-q", "-u", "origin", "main")
+	if code, told := bridge(0, "init", "--rig-id", "rig-a", "--no-hooks"); code != 0 {
+		t.Fatal(told)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "a", "t-one"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	lock := filepath.Join(dir, "origin.git", "refs", "heads", "main.lock")
+	if err := os.WriteFile(lock, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	send := []string{"send", "ACK", "--thread", "t-one", "--to", "peer", "--key", "k"}
+	code, told := bridge(8*time.Second, send...)
+	if code != 1 || !strings.Contains(told, "the branch over there is locked, also after ") || !strings.Contains(told, "main.lock': File exists") ||
+		!strings.Contains(told, "is kept, do not send the message again") || !strings.Contains(told, "hint: who looks after the server removes that file, if no git runs there; then git push origin main:main") {
+		t.Errorf("exit %d\n%s", code, told)
+	}
+	// At the next push the server dies before it comes to the lock.
+	hook := filepath.Join(dir, "origin.git", "hooks", "update")
+	script := "#!/bin/sh\n[ -e again ] && kill -9 $PPID\n: >again\n"
+	if err := os.WriteFile(hook, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	code, told = bridge(0, send...)
+	if code != 2 || !strings.Contains(told, "hung up unexpectedly") || !strings.Contains(told, "at the try before: ") || !strings.Contains(told, "main.lock': File exists") {
+		t.Errorf("exit %d\n%s", code, told)
+	}
+	if os.Remove(hook) != nil || os.Remove(lock) != nil {
+		t.Fatal("the lock cannot be removed")
+	}
+	if code, told = bridge(0, send...); code != 0 || !strings.Contains(told, "repeated=true") {
+		t.Errorf("exit %d\n%s", code, told)
 	}
 }

@@ -257,12 +257,14 @@ func hintOf(stderr []byte, line string) string {
 	return finding.Clean(strings.TrimRight(hint, "\r "))
 }
 
-// tellingLine picks the line of git's messages that says most.
+// tellingLine picks the line of git's messages that says most: the first one in which
+// git is told to have failed, here or over there, where it is the cause of the rest.
 func tellingLine(stderr []byte) string {
 	first := ""
 	for line := range strings.Lines(string(stderr)) {
 		line = strings.TrimRight(line, "\r\n ")
-		if strings.HasPrefix(line, "fatal: ") || strings.HasPrefix(line, "error: ") {
+		said := strings.TrimPrefix(line, "remote: ")
+		if strings.HasPrefix(said, "fatal: ") || strings.HasPrefix(said, "error: ") {
 			return line
 		}
 		if first == "" && strings.TrimSpace(line) != "" && !strings.HasPrefix(line, "hint:") && !strings.HasPrefix(line, "warning:") {

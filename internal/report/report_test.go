@@ -199,6 +199,45 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
+// TestServerHintInOneLine: what a server's answer tells to paste is pasted as one
+// line, and nothing but a hint is longer than a terminal is wide.
+func TestServerHintInOneLine(t *testing.T) {
+	command := "git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' 0123456789ab"
+	body := "body_hash: " + strings.Repeat("0", 64)
+	words := strings.Repeat("word ", 40)
+	for _, r := range []*Report{
+		{Gate: "pre-receive", Problem: errors.New(words), Hint: command},
+		{Gate: "pre-receive", Findings: []finding.Finding{
+			{Rule: "commit-signed", Severity: finding.Error, Ref: "refs/heads/main", Message: words, Hint: "sign it: " + command},
+			{Rule: "body-hash", Severity: finding.Error, Path: "a/b.md", Message: words, Hint: body},
+			{Rule: "append-only", Severity: finding.Error, Path: "a/b.md", Message: words, Hint: strings.Repeat("x", 5000)}}},
+	} {
+		var b bytes.Buffer
+		if err := WriteServer(&b, r, 60, "GL-HOOK-ERR: "); err != nil {
+			t.Fatal(err)
+		}
+		long := 0
+		for line := range strings.Lines(b.String()) {
+			text := strings.TrimSuffix(line, "\n")
+			switch n := utf8.RuneCountInString(text); {
+			case n > hintColumns+len("GL-HOOK-ERR: "):
+				t.Errorf("%d columns: %q", n, text)
+			case n > serverColumns:
+				long++
+			}
+		}
+		if r.Problem != nil {
+			if !strings.HasSuffix(b.String(), "GL-HOOK-ERR:   hint: "+command+"\n") || long != 1 {
+				t.Errorf("%s", b.String())
+			}
+			continue
+		}
+		if !strings.Contains(b.String(), "  hint: sign it: "+command+"\n") || !strings.Contains(b.String(), "  hint: "+body+"\n") || long != 15 {
+			t.Errorf("%d long lines:\n%s", long, b.String())
+		}
+	}
+}
+
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("closed") }
@@ -238,7 +277,11 @@ func FuzzWriteServer(f *testing.F) {
 		for line := range strings.Lines(b.String()) {
 			count++
 			line = strings.TrimSuffix(line, "\n")
-			if !strings.HasPrefix(line, prefix) || utf8.RuneCountInString(line) > serverColumns || !utf8.ValidString(line) || strings.ContainsAny(line, "\r\x1b\u202e\u2028\u009b") {
+			columns := serverColumns
+			if strings.Contains(b.String(), "  hint: ") {
+				columns = hintColumns + len(prefix)
+			}
+			if !strings.HasPrefix(line, prefix) || utf8.RuneCountInString(line) > columns || !utf8.ValidString(line) || strings.ContainsAny(line, "\r\x1b\u202e\u2028\u009b") {
 				t.Fatalf("%q", line)
 			}
 		}

@@ -10,8 +10,13 @@ import (
 )
 
 // serverColumns is the most columns of a line that a server hook prints, its
-// prefix included: git puts "remote: " before it, and a terminal has 80.
-const serverColumns = 71
+// prefix included: git puts "remote: " before it, and a terminal has 80. A hint
+// goes beyond it, up to hintColumns: what it holds is pasted, and a command
+// that is broken over two lines is another one.
+const (
+	serverColumns = 71
+	hintColumns   = 400
+)
 
 // WriteServer renders r for the person who pushed: the verdict in the first
 // line, at most maxLines lines, no colour, worst findings first. prefix
@@ -29,7 +34,7 @@ func WriteServer(w io.Writer, r *Report, maxLines int, prefix string) error {
 	if r.Problem != nil {
 		lines = append(lines, wrap(finding.Clean(r.Problem.Error()), "  ", columns)...)
 		if r.Hint != "" {
-			lines = append(lines, wrap("hint: "+finding.Clean(r.Hint), "  ", columns)...)
+			lines = append(lines, hintLines(r.Hint)...)
 		}
 	}
 	if r.ExitCode() != ExitClean {
@@ -83,10 +88,13 @@ func findingLines(f finding.Finding, columns int) []string {
 	}
 	lines = append(lines, wrap(msg, "  ", columns)...)
 	if f.Hint != "" {
-		lines = append(lines, wrap("hint: "+finding.Clean(f.Hint), "  ", columns)...)
+		lines = append(lines, hintLines(f.Hint)...)
 	}
 	return lines
 }
+
+// hintLines is a hint in one line, if it has not more than hintColumns.
+func hintLines(hint string) []string { return wrap("hint: "+finding.Clean(hint), "  ", hintColumns) }
 
 // wrap breaks text at blanks into lines of at most that many columns, each
 // after indent; a longer word is cut hard.

@@ -90,6 +90,7 @@ type gate struct {
 	root   *knownRoot     // what is known of it; nil: there is none
 	source string         // of the ref updates, where a pre-push got no lines
 	report report.Report
+	told   bool     // of an update that is accepted: pre-receive has told what it warns of
 	log    *pushLog // of a server
 }
 
@@ -319,6 +320,9 @@ func (g *gate) through(ctx context.Context, d *Door, updates []change.RefUpdate,
 func (g *gate) tell(server bool) error {
 	if g.format != "text" {
 		return report.Write(g.env.Stdout, &g.report, g.format)
+	}
+	if server && g.told {
+		return nil
 	}
 	if server {
 		lines, prefix := policy.Default().MaxLines, ""

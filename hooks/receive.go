@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/rigward/rigward/internal/change"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/rules"
 	"github.com/rigward/rigward/pkg/sshsign"
@@ -38,7 +40,26 @@ func (g *gate) update(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return g.receive(ctx, []change.RefUpdate{u})
+	if err := g.receive(ctx, []change.RefUpdate{u}); err != nil {
+		return err
+	}
+	g.told = g.accepted() && len(g.judge.Findings) > 0 && preReceives(ctx, g.repo)
+	return nil
+}
+
+// preReceives reports whether our pre-receive runs before update, and has told
+// of the same push already.
+func preReceives(ctx context.Context, repo *gitrepo.Repo) bool {
+	dir, err := repo.HooksPath(ctx)
+	if err != nil {
+		return false
+	}
+	file := filepath.Join(dir, "pre-receive")
+	if !Executable(file) {
+		return false
+	}
+	data, err := os.ReadFile(file)
+	return err == nil && bytes.Contains(data, []byte("rig-hook")) && bytes.Contains(data, []byte("pre-receive"))
 }
 
 // receive judges ref updates at a server.

@@ -218,7 +218,7 @@ func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(rules.
 				return err
 			} else if types[0] == "" {
 				d.Judge.Findings = append(d.Judge.Findings, finding.Finding{Rule: "fast-forward", Severity: d.Policy.Level("fast-forward"), Ref: u.Ref,
-					Message: "the remote has commits that this clone lacks, so the push cannot be a fast-forward", Hint: "git fetch, then git rebase onto what came"})
+					Message: "the remote has commits that this clone lacks, so the push cannot be a fast-forward", Hint: "git pull --rebase"})
 				return nil
 			}
 		}

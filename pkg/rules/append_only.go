@@ -23,7 +23,7 @@ func (ps *pass) appendOnly(ctx context.Context, c *commit) error {
 				continue
 			}
 			stone := c.burials[ch.Path]
-			hint := "write a new envelope instead; to take the change back: git rebase --interactive " + finding.Short(d.Parent)
+			hint := "write a new envelope instead; to take the change back: " + without(c, d.Parent)
 			if c.obj == nil {
 				source, err := ps.publishedIn(c, ch)
 				if err != nil {
@@ -58,6 +58,15 @@ func (ps *pass) appendOnly(ctx context.Context, c *commit) error {
 		}
 	}
 	return nil
+}
+
+// without is the command that takes a commit out of a branch, if it changes one
+// path only, else the one that lets a person do it.
+func without(c *commit, parent string) string {
+	if len(c.parents) == 1 && len(c.diffs[0].Changes) == 1 {
+		return "git rebase --onto " + finding.Short(c.id) + "~1 " + finding.Short(c.id)
+	}
+	return "git rebase --interactive " + finding.Short(parent)
 }
 
 // publishedIn returns a published commit that has an accepted envelope at the

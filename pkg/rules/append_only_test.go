@@ -13,7 +13,7 @@ var appendOnlyPlays = []play{
 		w.commit("c", put(request, turn("rig-a", "REQUEST", "Or not?\n")))
 	}, want: []string{
 		"error append-only t-one/REQUEST.md @c: an accepted envelope is changed in place | write a new envelope " +
-			"instead; to take the change back: git rebase --interactive <base>",
+			"instead; to take the change back: git rebase --onto <c>~1 <c>",
 	}},
 	{name: "deleted", make: func(w *world) { w.commit("c", del(request)) }, want: []string{
 		"error append-only t-one/REQUEST.md @c: an accepted envelope is deleted",

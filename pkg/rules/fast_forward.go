@@ -31,7 +31,7 @@ func (ps *pass) fastForward(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			add(ps.rng.New, "a protected ref moves from "+finding.Short(ps.rng.Old)+" to a commit that does not contain it"+lost, "git fetch, then git rebase onto the ref's new tip, then push without --force")
+			add(ps.rng.New, "a protected ref moves from "+finding.Short(ps.rng.Old)+" to a commit that does not contain it"+lost, "git pull --rebase, then git push without --force")
 		}
 	}
 	roots := 0

@@ -13,7 +13,7 @@ var fastForwardPlays = []play{
 		w.commit("c", on(old), put("README.md", "x\n"))
 	}, want: []string{
 		`error fast-forward - @c: a protected ref moves from <b> to a commit that does not contain it; it would ` +
-			`lose "t-one/a.md" | git fetch, then git rebase onto the ref's new tip, then push without --force`,
+			`lose "t-one/a.md" | git pull --rebase, then git push without --force`,
 	}},
 	{name: "back", make: func(w *world) {
 		old := w.base

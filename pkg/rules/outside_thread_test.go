@@ -53,7 +53,7 @@ var outsidePlays = []play{
 		w.commit("c", del(request))
 	}, want: []string{
 		"error append-only t-one/REQUEST.md @c: an accepted envelope is deleted | write a new envelope instead; " +
-			"to take the change back: git rebase --interactive <base>",
+			"to take the change back: git rebase --onto <c>~1 <c>",
 	}},
 	{name: "an envelope", make: func(w *world) {
 		w.policy = deny

@@ -282,7 +282,8 @@ var quorumPlays = []play{
 	{name: "one who took an hour", make: func(w *world) {
 		w.commit("c", append(w.theDecision(), takes(20*time.Minute))...)
 	}, want: []string{"error relay-clock t-one/RELAY-" + nonce1 + ".md:10:14 @c: attested_at is 1200 s (20m0s) before the committer date " +
-		"2026-01-05T09:22:00Z, at most 600 s (10m0s) apart are allowed | relay again: rig-bridge relay"}},
+		"2026-01-05T09:22:00Z, at most 600 s (10m0s) apart are allowed | relay again: git rebase " +
+		"--onto <c>~1 <c> && rig-bridge relay TYPE --thread t-one --in-reply-to FILE --tldr TEXT"}},
 	{name: "one stands for a relay", make: func(w *world) {
 		w.policy = twoForRelay
 		w.commit("c", w.theDecision()...)

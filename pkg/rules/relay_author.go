@@ -18,7 +18,7 @@ func (ps *pass) relayAuthor(_ context.Context, c *commit, e *entry) error {
 	why := relay.Author(who(c.obj.Author), who(c.obj.Committer), c.verdict.Speaks, c.policy.DeniedAuthors)
 	if why != "" {
 		ps.tellAt(c, e, "from", finding.Finding{Rule: "relay-author", Message: why,
-			Hint: "the operator commits it under their own name: rig-bridge relay"})
+			Hint: "the operator commits it under their own name: " + ps.asAuthor(c)})
 	}
 	return nil
 }

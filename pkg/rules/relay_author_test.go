@@ -7,7 +7,7 @@ var relayAuthorPlays = []play{
 	{name: "another author", make: func(w *world) { w.relays("c", author(bob)) }, want: []string{
 		`error relay-author t-one/RELAY-01KE6X0000AAAAAAAAAAAAAAA1.md:2:7 @c: the author is "bob@example.com", ` +
 			`the committer "op@example.com"; a relay's author is its committer | the operator commits it under their ` +
-			`own name: rig-bridge relay`,
+			`own name: git commit --amend --no-edit --reset-author -S`,
 	}},
 	{name: "another name", make: func(w *world) { w.relays("c", author("Opa <op@example.com>")) }, want: []string{
 		`error relay-author t-one/RELAY-01KE6X0000AAAAAAAAAAAAAAA1.md:2:7 @c: the author's name is "Opa", the ` +

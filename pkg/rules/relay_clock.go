@@ -25,7 +25,7 @@ func (ps *pass) relayClock(_ context.Context, c *commit, e *entry) error {
 		made = author
 	}
 	if why := relay.Clock(at, made, c.policy.RelayClock); why != "" {
-		ps.tellAt(c, e, "attested_at", finding.Finding{Rule: "relay-clock", Message: why, Hint: "relay again: rig-bridge relay"})
+		ps.tellAt(c, e, "attested_at", finding.Finding{Rule: "relay-clock", Message: why, Hint: anew(c.id, len(c.parents), e.path)})
 	}
 	return nil
 }

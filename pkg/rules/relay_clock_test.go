@@ -17,7 +17,7 @@ var relayClockPlays = []play{
 	}, want: []string{
 		"error relay-clock t-one/RELAY-01KE6X0000AAAAAAAAAAAAAAA1.md:10:14 @c: attested_at is 660 s (11m0s) " +
 			"before the committer date 2026-01-05T09:02:00Z, at most 600 s (10m0s) apart are allowed | relay again: " +
-			"rig-bridge relay",
+			"git rebase --onto <c>~1 <c> && rig-bridge relay TYPE --thread t-one --in-reply-to FILE --tldr TEXT",
 	}},
 	{name: "afterwards", make: func(w *world) {
 		w.commit("c", signed(keyOp), put(relayAt, decision(nonce1, w.next()+11*time.Minute)))

@@ -3,9 +3,21 @@ package rules
 import (
 	"context"
 	"fmt"
+	"path"
 
 	"github.com/rigward/rigward/pkg/finding"
 )
+
+// anew is the hint to make a relay of a commit again, with a nonce and a time of
+// its own. The commit goes out of the branch, for no gate would take it; parents
+// is how many it has.
+func anew(id string, parents int, file string) string {
+	hint := "relay again: "
+	if parents == 1 {
+		hint += "git rebase --onto " + finding.Short(id) + "~1 " + finding.Short(id) + " && "
+	}
+	return hint + "rig-bridge relay TYPE --thread " + finding.Word(path.Base(path.Dir(file))) + " --in-reply-to FILE --tldr TEXT"
+}
 
 // relayCommit judges that a relay's commit adds exactly its own path and is no
 // merge (docs/spec/relay.md#commit).

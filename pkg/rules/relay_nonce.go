@@ -86,7 +86,7 @@ func (ps *pass) tellUsed(u nonceUse, path, commit string) {
 		where += " of commit " + finding.Short(commit)
 	}
 	ps.add(u.policy, finding.Finding{Rule: "relay-nonce", Path: u.path, Line: int(u.line), Col: int(u.col), Commit: ps.walk.id(u.commit), Ref: ps.rng.Ref,
-		Message: "the nonce was used before, by " + where, Hint: "relay again with a fresh nonce: rig-bridge relay"})
+		Message: "the nonce was used before, by " + where, Hint: anew(ps.walk.id(u.commit), len(ps.walk.parents(u.commit)), u.path)})
 }
 
 // usedTwice tells of nonces that the range uses more than once, and returns all
@@ -167,7 +167,7 @@ func (j *Judge) Claim(dir string, pending func(ref, old string) bool) error {
 	for _, h := range taken {
 		c := of[h]
 		j.add(c.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: c.path, Line: int(c.line), Col: int(c.col), Commit: c.id, Ref: c.ref,
-			Message: "another push uses the nonce at this moment, for another envelope", Hint: "relay again with a fresh nonce: rig-bridge relay"})
+			Message: "another push uses the nonce at this moment, for another envelope", Hint: anew("", 0, c.path)})
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ var relayNoncePlays = []play{
 		w.commit("c", signed(keyOp), put("t-one/again.md", decision(nonce1, w.next())))
 	}, want: []string{
 		`error relay-nonce t-one/again.md:11:8 @c: the nonce was used before, by ` +
-			`"t-one/RELAY-01KE6X0000AAAAAAAAAAAAAAA1.md" of commit <b> | relay again with a fresh nonce: rig-bridge ` +
-			`relay`,
+			`"t-one/RELAY-01KE6X0000AAAAAAAAAAAAAAA1.md" of commit <b> | relay again: git rebase --onto <c>~1 <c> && ` +
+			`rig-bridge relay TYPE --thread t-one --in-reply-to FILE --tldr TEXT`,
 	}},
 	{name: "used on two sides", make: func(w *world) {
 		w.policy = "rules: {divergence: off}\n"
@@ -95,7 +95,7 @@ func TestClaim(t *testing.T) {
 		{"refs/heads/main", relayAt, nil},
 		{"refs/heads/release", "t-one/other.md", []string{
 			"error relay-nonce t-one/other.md:11:8 @c: another push uses the nonce at this moment, for another envelope | " +
-				"relay again with a fresh nonce: rig-bridge relay",
+				"relay again: rig-bridge relay TYPE --thread t-one --in-reply-to FILE --tldr TEXT",
 		}},
 		{"refs/heads/release", relayAt, nil}, // the same envelope
 	} {

@@ -14,24 +14,43 @@ func (ps *pass) signerIdentity(_ context.Context, c *commit) error {
 		return nil
 	}
 	committer, author := c.obj.Committer, c.obj.Author
-	// Only the last commit can be amended as it is.
-	asCommitter, asAuthor := "amend", "git commit --amend --no-edit --reset-author -S"
-	if c.id != ps.rng.New {
-		asCommitter = "git rebase --no-ff --gpg-sign " + onto(c)
-		asAuthor = "git rebase --interactive --gpg-sign " + onto(c) +
-			", with edit before this commit; then " + asAuthor + "; then git rebase --continue"
-	}
 	switch {
 	case !c.speaks.Speaks(committer.Email):
 		ps.tell(c, finding.Finding{Rule: "signer-identity",
 			Message: fmt.Sprintf("the committer %s is not a principal of the key %s that signed",
 				finding.QuoteMax(committer.Email, 80), c.speaks.Fingerprint),
-			Hint: "git config user.email to the address that the signers file lists for this key, then " + asCommitter})
+			Hint: ps.asCommitter(c)})
 	case c.attested == 0 && author.Email != committer.Email && len(c.policy.Forge.Keys) == 0:
 		ps.tell(c, finding.Finding{Rule: "signer-identity",
 			Message: fmt.Sprintf("the author %s is not the committer %s",
 				finding.QuoteMax(author.Email, 80), finding.QuoteMax(committer.Email, 80)),
-			Hint: asAuthor})
+			Hint: ps.asAuthor(c)})
 	}
 	return nil
+}
+
+// asAuthor is the command that makes who runs it the author of a commit. Only the
+// last one can be amended as it is.
+func (ps *pass) asAuthor(c *commit) string {
+	amend := "git commit --amend --no-edit --reset-author -S"
+	if c.id == ps.rng.New {
+		return amend
+	}
+	return "git rebase --interactive --gpg-sign " + onto(c) + ", with edit before this commit; then " + amend + "; then git rebase --continue"
+}
+
+// asCommitter is the hint to commit again as whom the signers file lists for the
+// key of a commit; as its author, too, if that is nobody whom it lists.
+func (ps *pass) asCommitter(c *commit) string {
+	hint := "git config user.email to the address that the signers file lists for this key, then "
+	if address := c.speaks.Address(); address != "" {
+		hint = "git config user.email " + finding.Word(address) + " && "
+	}
+	switch {
+	case !c.speaks.Speaks(c.obj.Author.Email):
+		return hint + ps.asAuthor(c)
+	case c.id == ps.rng.New:
+		return hint + "git commit --amend --no-edit -S"
+	}
+	return hint + "git rebase --no-ff --gpg-sign " + onto(c)
 }

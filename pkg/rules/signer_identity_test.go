@@ -8,16 +8,32 @@ var signerIdentityPlays = []play{
 		w.commit("c", signed(keyOp), by(bob), put("README.md", "x\n"))
 	}, want: []string{
 		`error signer-identity - @c: the committer "bob@example.com" is not a principal of the key ` +
-			`SHA256:gavf3RntXxOoNbog14sWRbTWHbkMr3wl1opnKbrbdl4 that signed | git config user.email to the address ` +
-			`that the signers file lists for this key, then amend`,
+			`SHA256:gavf3RntXxOoNbog14sWRbTWHbkMr3wl1opnKbrbdl4 that signed | git config user.email op@example.com && ` +
+			`git commit --amend --no-edit --reset-author -S`,
 	}},
 	{name: "another committer, not in the last commit", make: func(w *world) {
 		w.commit("b", signed(keyOp), by(bob), put("README.md", "x\n"))
 		w.commit("c", put("README.md", "y\n"))
 	}, want: []string{
 		`error signer-identity - @b: the committer "bob@example.com" is not a principal of the key ` +
-			`SHA256:gavf3RntXxOoNbog14sWRbTWHbkMr3wl1opnKbrbdl4 that signed | git config user.email to the address ` +
-			`that the signers file lists for this key, then git rebase --no-ff --gpg-sign <base>`,
+			`SHA256:gavf3RntXxOoNbog14sWRbTWHbkMr3wl1opnKbrbdl4 that signed | git config user.email op@example.com && ` +
+			`git rebase --interactive --gpg-sign <base>, with edit before this commit; then git commit --amend --no-edit ` +
+			`--reset-author -S; then git rebase --continue`,
+	}},
+	{name: "another committer of what the key's own author wrote", make: func(w *world) {
+		w.commit("c", signed(keyOp), by(bob), author(op), put("README.md", "x\n"))
+	}, want: []string{
+		`error signer-identity - @c: the committer "bob@example.com" is not a principal of the key ` +
+			`SHA256:gavf3RntXxOoNbog14sWRbTWHbkMr3wl1opnKbrbdl4 that signed | git config user.email op@example.com && ` +
+			`git commit --amend --no-edit -S`,
+	}},
+	{name: "the same, not in the last commit", make: func(w *world) {
+		w.commit("b", signed(keyOp), by(bob), author(op), put("README.md", "x\n"))
+		w.commit("c", put("README.md", "y\n"))
+	}, want: []string{
+		`error signer-identity - @b: the committer "bob@example.com" is not a principal of the key ` +
+			`SHA256:gavf3RntXxOoNbog14sWRbTWHbkMr3wl1opnKbrbdl4 that signed | git config user.email op@example.com && ` +
+			`git rebase --no-ff --gpg-sign <base>`,
 	}},
 	{name: "another author", make: func(w *world) {
 		w.commit("c", signed(keyOp), author(bob), put("README.md", "x\n"))

@@ -32,8 +32,8 @@ var signersChangePlays = []play{
 		w.commit("c", signed(keyBob), put(signersFile, signers+"# more\n"))
 	}, want: []string{
 		`error signer-identity - @c: the committer "op@example.com" is not a principal of the key ` +
-			`SHA256:Ce6FgBcjj8E6yrJnBBrWa/sDAIRQ7gzusCdAq2Taze0 that signed | git config user.email to the address ` +
-			`that the signers file lists for this key, then amend`,
+			`SHA256:Ce6FgBcjj8E6yrJnBBrWa/sDAIRQ7gzusCdAq2Taze0 that signed | git config user.email bob@example.com ` +
+			`&& git commit --amend --no-edit --reset-author -S`,
 	}},
 	{name: "the signers file is deleted", make: func(w *world) { w.commit("c", del(signersFile)) }, want: []string{
 		"error commit-signed - @c: unsigned: the commit has no signature, expected that of an allowed signer",

@@ -255,3 +255,24 @@ func ExampleVerifyCommit() {
 	// good SHA256:gavf3RntXxOoNbog14sWRbTWHbkMr3wl1opnKbrbdl4
 	// true false
 }
+
+// TestAddress: a key speaks for one address, or which one is not known.
+func TestAddress(t *testing.T) {
+	for lists, want := range map[string]string{
+		"op@example.com,op-relay":                  "op@example.com",
+		"op-relay,rig-a":                           "",
+		"*@example.com":                            "",
+		"op@example.com,second@example.com":        "",
+		"op@example.com;op@example.com,op-relay":   "op@example.com",
+		"op@example.com,!op@example.com,op-relay":  "",
+		"op@example.com,!*@other.example,op-relay": "",
+	} {
+		v := Verdict{Reason: Good, Principals: strings.Split(lists, ";")}
+		if got := v.Address(); got != want {
+			t.Errorf("%s: %q, expected %q", lists, got, want)
+		}
+	}
+	if got := (Verdict{Reason: Expired, Principals: []string{"op@example.com"}}).Address(); got != "" {
+		t.Errorf("a bad signature is good for %q", got)
+	}
+}

@@ -25,6 +25,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/hiddeco/sshsig"
@@ -117,6 +118,27 @@ func (v Verdict) Speaks(name string) bool {
 		}
 	}
 	return false
+}
+
+// Address returns the e-mail address that v is good for, "" if there is not just
+// one.
+func (v Verdict) Address() string {
+	address := ""
+	for _, list := range v.Principals {
+		for name := range strings.SplitSeq(list, ",") {
+			switch {
+			case !strings.Contains(name, "@") || name == address:
+			case address != "" || !v.Speaks(name):
+				return ""
+			default:
+				address = name
+			}
+		}
+	}
+	if strings.ContainsAny(address, "*?!") {
+		return ""
+	}
+	return address
 }
 
 // VerifyCommit judges the signature of a commit. raw is the content of the

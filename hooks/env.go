@@ -38,9 +38,9 @@ type Env struct {
 	// HandOver lets rig-control do the rest, and returns its exit code if it
 	// does not take this process's place. Nil: there is no control plane.
 	HandOver func(args []string) (code int, err error)
-	// Ship starts rig-control to take the outbox further, and does not wait for
-	// it. Nil: there is no control plane.
-	Ship func() error
+	// Ship starts rig-control, in this environment, to take the outbox further, and
+	// does not wait for it. Nil: there is no control plane.
+	Ship func(environ []string) error
 	// Attest starts this program to sign what the gates have accepted, and does
 	// not wait for it. Nil: nobody signs.
 	Attest func() error

@@ -65,6 +65,10 @@ func Run(ctx context.Context, name string, env *Env) int {
 	}
 	if server {
 		g.log.judged(code, &g.report)
+		if dir := g.log.place(); dir != "" && code != report.ExitClean {
+			// No post-receive comes. What cannot be started is told to the next one.
+			_ = ship(env, dir)
+		}
 	}
 	return code
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/rigward/rigward/internal/change"
 	"github.com/rigward/rigward/internal/files"
@@ -56,7 +58,9 @@ func postReceive(ctx context.Context, env *Env) int {
 	return report.ExitClean
 }
 
-// ship starts what takes the outbox further, unless something else does.
+// ship starts what takes the outbox further, unless something else does. It goes on
+// when the objects of this push, which git holds apart until they are accepted, are
+// gone.
 func ship(env *Env, dir string) error {
 	if env.Ship == nil {
 		return nil
@@ -68,5 +72,17 @@ func ship(env *Env, dir string) error {
 	if err == nil {
 		lock.Close()
 	}
-	return env.Ship()
+	return env.Ship(outlives(env.Environ))
+}
+
+// outlives returns an environment without what names the objects that git holds
+// apart for a hook.
+func outlives(environ []string) []string {
+	apart := func(v string) bool { return strings.HasPrefix(v, "GIT_QUARANTINE_PATH=") }
+	if !slices.ContainsFunc(environ, apart) {
+		return environ
+	}
+	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+		return apart(v) || strings.HasPrefix(v, "GIT_OBJECT_DIRECTORY=") || strings.HasPrefix(v, "GIT_ALTERNATE_OBJECT_DIRECTORIES=")
+	})
 }

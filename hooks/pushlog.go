@@ -75,6 +75,13 @@ func (l *pushLog) open(repo *gitrepo.Repo, hook string) {
 	}
 }
 
+// place is the outbox, "" where there is none.
+func (l *pushLog) place() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dir
+}
+
 // clip makes a text one that a record holds.
 func clip(s string) string {
 	s = strings.ToValidUTF8(s, "\ufffd")

@@ -6,7 +6,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,8 +46,9 @@ func TestMain(m *testing.M) {
 		env := &hooks.Env{Args: append([]string{"rig-hook"}, os.Args[1:]...), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Dir: dir, Now: time.Now}
 		if len(os.Args) > 1 && slices.Contains(hooks.Names(), os.Args[1]) {
 			env.Args = os.Args[2:]
-			env.Ship = func() error { // as rig-hook does, but waited for
+			env.Ship = func(environ []string) error { // as rig-hook does, but waited for
 				cmd := exec.Command(os.Args[0], "ship", "--once")
+				cmd.Env = environ
 				var exit *exec.ExitError
 				if err := cmd.Run(); !errors.As(err, &exit) {
 					return err
@@ -454,6 +458,66 @@ func TestQuery(t *testing.T) {
 		if got.code != 1 || !strings.Contains(got.err, want) || got.out != "" {
 			t.Errorf("%v: exit %d, %q: %s", args, got.code, got.out, got.err)
 		}
+	}
+	// A hint names the program that was asked, and what it can do here.
+	for hint, args := range map[string][]string{
+		"rig-hook query --help": {"nobody"}, "rig-hook query turn --to rig-b": {"turn", "rig-b"}, "rig-hook query messages lists": {"message", "abc"},
+		"": {"open", "--since", "2026-02-01", "--until", "2026-01-01"},
+	} {
+		if got := control(bare, append([]string{"query"}, args...)...); got.code != 1 || hint != "" && !strings.Contains(got.err, "\nhint: "+hint) {
+			t.Errorf("%v: exit %d: %s", args, got.code, got.err)
+		}
+	}
+	must(t, bare, "query", "stats", "--until", "2026-01-01") // control: --since was not said
+}
+
+// TestRoles: a role that may not do what is asked is told as such.
+func TestRoles(t *testing.T) {
+	database := pgtest.Database(t)
+	bare, _ := server(t, "team", database)
+	must(t, bare, "index")
+	role := "reader_" + filepath.Base(strings.Split(database, "?")[0])
+	pgtest.Query(t, database, "CREATE ROLE "+role+" LOGIN; GRANT SELECT ON ALL TABLES IN SCHEMA public TO "+role)
+	t.Cleanup(func() { pgtest.Query(t, database, "DROP OWNED BY "+role+"; DROP ROLE "+role) })
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.User(role)
+	q := u.Query()
+	q.Set("user", role)
+	u.RawQuery = q.Encode()
+	bare.Run("config", "rigward.controlPlane", u.String())
+	must(t, bare, "query", "turn") // control: it may read
+	if got := control(bare, "index", "--all"); got.code != 2 || !strings.Contains(got.err, "refused the role this: \"permission denied for table") || !strings.Contains(got.err, "\nhint: as the owner of the tables: GRANT ") {
+		t.Errorf("exit %d: %s", got.code, got.err)
+	}
+}
+
+// TestNoTLS: why a server takes no connection is told without the user.
+func TestNoTLS(t *testing.T) {
+	bare, _ := server(t, "team", "")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			var ask [8]byte
+			if _, err := io.ReadFull(c, ask[:]); err == nil {
+				_, _ = c.Write([]byte("N"))
+			}
+			c.Close()
+		}
+	}()
+	bare.Run("config", "rigward.controlPlane", "postgres://somebody:secret@"+l.Addr().String()+"/x?sslmode=require")
+	if got := control(bare, "query", "turn"); got.code != 2 || !strings.Contains(got.err, "cannot be reached: ") || !strings.Contains(got.err, "refused TLS") || strings.Contains(got.err, "somebody") || strings.Contains(got.err, "secret") {
+		t.Errorf("exit %d: %s", got.code, got.err)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/rigward/rigward/internal/bridge"
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/controlplane"
+	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
@@ -81,7 +82,7 @@ var head = object{"1.0", "query"}
 func (a *app) query(ctx context.Context, line cli.Line, err error) int {
 	q := question{json: line.Has("--json"), sql: line.Has("--sql")}
 	if err == nil {
-		err = q.read(line, a.env.Now())
+		err = q.read(line, a.program, a.env.Now())
 	}
 	if err != nil {
 		return a.refuse(q, "usage", 1, err)
@@ -121,7 +122,7 @@ func (a *app) query(ctx context.Context, line cli.Line, err error) int {
 		}
 		for _, name := range q.repos {
 			if !slices.Contains(known, name) {
-				return a.refuse(q, "usage", 1, &cli.Error{Message: "the control plane has no repository " + finding.QuoteMax(name, 60), Hint: "rig-control query open --all --json lists them"})
+				return a.refuse(q, "usage", 1, &cli.Error{Message: "the control plane has no repository " + finding.QuoteMax(name, 60), Hint: a.program + " query open --all --json lists them"})
 			}
 		}
 		if q.p.Repos = known; !q.all {
@@ -143,10 +144,21 @@ func (a *app) query(ctx context.Context, line cli.Line, err error) int {
 		}
 		of = append(of, asOf{repo, one})
 	}
+	if strings.Contains(q.query.Name, "push") {
+		a.waiting(p)
+	}
 	if q.csv {
 		return a.csv(q, found)
 	}
 	return a.print(a.answer(q, found, of))
+}
+
+// waiting says that pushes are told of which the database does not have yet.
+func (a *app) waiting(p *place) {
+	box := outbox.Dir(p.repo.CommonDir())
+	if n, err := outbox.Waiting(box, outbox.Shipped(box)); p.server && err == nil && n > 0 {
+		fmt.Fprintf(a.env.Stderr, "%s: %s: %d bytes of the push log are not in the database yet\nhint: rig-control ship --once\n", a.program, a.command, n)
+	}
 }
 
 // questions lists what can be asked.
@@ -159,14 +171,19 @@ func questions() string {
 	return b.String()
 }
 
-// read takes the question from a command line.
-func (q *question) read(line cli.Line, now time.Time) error {
+// read takes the question from a command line of that program.
+func (q *question) read(line cli.Line, program string, now time.Time) error {
 	q.p.Now, q.p.Limit = now, 100
 	q.csv, q.repos, q.all, q.p.Refused = line.Has("--csv"), line.All("--repo"), line.Has("--all"), line.Has("--refused")
-	fail := func(message, hint string) error { return &cli.Error{Message: message, Hint: hint} }
+	fail := func(message, hint string) error {
+		if strings.HasPrefix(hint, "query ") {
+			hint = program + " " + hint
+		}
+		return &cli.Error{Message: message, Hint: hint}
+	}
 	var known bool
 	if q.query, known = controlplane.Question(line.Word(0)); !known {
-		return fail("no question is called "+finding.QuoteMax(line.Word(0), 40), "rig-bridge query --help")
+		return fail("no question is called "+finding.QuoteMax(line.Word(0), 40), "query --help")
 	}
 	for _, pair := range [][2]string{{"--csv", "--json"}, {"--all", "--repo"}, {"--follow", "--csv"}, {"--follow", "--sql"}} {
 		if line.Has(pair[0]) && line.Has(pair[1]) {
@@ -178,7 +195,7 @@ func (q *question) read(line cli.Line, now time.Time) error {
 	}
 	for flag, name := range map[string]string{"--to": "to", "--from": "from", "--type": "type", "--since": "since", "--until": "until", "--refused": "refused"} {
 		if line.Has(flag) && !q.query.Asks(name) {
-			return fail(flag+" says nothing to the question "+q.query.Name, "rig-bridge query --help")
+			return fail(flag+" says nothing to the question "+q.query.Name, "query --help")
 		}
 	}
 	for flag, into := range map[string]*string{"--to": &q.p.To, "--from": &q.p.From} {
@@ -220,6 +237,9 @@ func (q *question) read(line cli.Line, now time.Time) error {
 			}
 		}
 	}
+	if line.Has("--since") && line.Has("--until") && q.p.Until.Before(q.p.Since) {
+		return fail("--until lies before --since, so nothing can be between them", "")
+	}
 	ok := true
 	if after := line.Get("--after"); line.Has("--after") && q.feed != nil {
 		q.feed.place, ok = controlplane.ParsePlace(after)
@@ -237,31 +257,35 @@ func (q *question) operand(line cli.Line, fail func(message, hint string) error)
 	words := line.Words[1:]
 	if line.Has("--follow") {
 		if q.query.Name != "events" || len(words) > 0 {
-			return fail("--follow is for the question events, without a hash", "rig-bridge query events --follow")
+			return fail("--follow is for the question events, without a hash", "query events --follow")
 		}
 		q.feed = &feed{once: line.Has("--once")}
 		return nil
 	}
 	if line.Has("--once") {
-		return fail("--once is for --follow", "rig-bridge query events --follow --once")
+		return fail("--once is for --follow", "query events --follow --once")
 	}
 	switch {
 	case q.query.Takes == controlplane.Words:
 		if q.p.Words = controlplane.ParseWords(words); len(q.p.Words) == 0 {
-			return fail("there is no word to search for", "rig-bridge query search WORD...")
+			return fail("there is no word to search for", "query search WORD...")
 		}
 		return nil
 	case q.query.Takes == controlplane.Nothing && len(words) > 0:
-		return fail("unexpected argument "+finding.QuoteMax(words[0], 60), "")
+		hint := "query --help"
+		if id, err := envelope.NormalizeRigID(words[0]); err == nil && q.query.Asks("to") && !line.Has("--to") {
+			hint = "query " + q.query.Name + " --to " + id
+		}
+		return fail("unexpected argument "+finding.QuoteMax(words[0], 60), hint)
 	case q.query.Takes == controlplane.Nothing:
 		return nil
 	case len(words) == 0:
-		return fail("<hash> is missing", "rig-bridge thread <thread-id> --json lists the hashes")
+		return fail("<hash> is missing", "query messages lists them as body_hash")
 	case len(words) > 1:
 		return fail("unexpected argument "+finding.QuoteMax(words[1], 60), "")
 	}
 	if q.p.Hash = words[0]; len(q.p.Hash) != 64 || strings.Trim(q.p.Hash, "0123456789abcdef") != "" {
-		return fail("<hash> is "+finding.QuoteMax(q.p.Hash, 70)+", expected a body_hash of 64 hexadecimal digits", "")
+		return fail("<hash> is "+finding.QuoteMax(q.p.Hash, 70)+", expected a body_hash of 64 hexadecimal digits", "query messages lists them")
 	}
 	return nil
 }

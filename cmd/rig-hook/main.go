@@ -40,7 +40,7 @@ func main() {
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ: environ, Dir: dir, Executable: exe, Now: time.Now, Rand: rand.Reader,
 		StdinTTY: term.IsTerminal(int(os.Stdin.Fd())), StderrTTY: term.IsTerminal(int(os.Stderr.Fd())),
-		Ship: func() error {
+		Ship: func(environ []string) error {
 			return handover.Start(handover.Control, exe, "rig-control", dir, []string{"ship", "--once"}, environ)
 		},
 		Bundles:  bundleJudge(exe),

@@ -542,6 +542,7 @@ func told(ctx context.Context, t Target, err error) error {
 	var pg *pgconn.PgError
 	var lite *sqlite.Error
 	var network *net.OpError
+	var connect *pgconn.ConnectError
 	switch {
 	case errors.As(err, &pg) && pg.Code == "25006":
 		u.Message += "is read-only"
@@ -553,6 +554,9 @@ func told(ctx context.Context, t Target, err error) error {
 	case errors.As(err, &pg) && pg.Code == "3D000":
 		u.Message += "has no such database"
 		u.Hint = "createdb " + finding.Path(strings.TrimPrefix(t.name[strings.LastIndexByte(t.name, '/'):], "/"))
+	case errors.As(err, &pg) && pg.Code == "42501":
+		u.Message += "refused the role this: " + finding.QuoteMax(pg.Message, 160)
+		u.Hint = "as the owner of the tables: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO ROLE"
 	case errors.As(err, &pg) && pg.Code == "55P03":
 		u.Message += liteProblem(5)
 	case errors.As(err, &pg):
@@ -571,6 +575,8 @@ func told(ctx context.Context, t Target, err error) error {
 		}
 	case errors.As(err, &network):
 		u.Message += "cannot be reached: " + finding.QuoteMax(network.Err.Error(), 120)
+	case errors.As(err, &connect):
+		u.Message += "cannot be reached: " + finding.QuoteMax(connect.Unwrap().Error(), 160)
 	default:
 		u.Message += "lost the connection"
 		if t.path != "" {

@@ -20,7 +20,7 @@ func TestHiddenText(t *testing.T) {
 	refused := func(dir string, args ...string) {
 		t.Helper()
 		o := w.run(dir, args...)
-		if o.code != 1 || !strings.Contains(o.stderr, "[hidden-text]") || strings.ContainsRune(o.stdout+o.stderr, 0xe004f) {
+		if o.code != 1 || !strings.Contains(o.stderr, "[hidden-text]") || !strings.Contains(o.stderr, "\nhint: say it without that character") || strings.ContainsRune(o.stdout+o.stderr, 0xe004f) {
 			t.Errorf("rig-bridge %s: exit %d\n%s%s", strings.Join(args, " "), o.code, o.stdout, o.stderr)
 		}
 	}

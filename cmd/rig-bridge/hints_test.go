@@ -177,7 +177,7 @@ func TestHintSigned(t *testing.T) {
 	os.Mkdir(w.path("op/t-one"), 0o755)
 	send := []string{"send", "STATE", "--thread", "t-one", "--to", "peer"}
 	o := w.run("op", send...)
-	o.keeps(t, 1, "unsigned", "hint: git config gpg.format ssh && git config commit.gpgsign true, then")
+	o.keeps(t, 1, "unsigned", "hint: git config commit.gpgsign true, then")
 	_, hint, _ := strings.Cut(o.stderr, "hint: ")
 	command, _, _ := strings.Cut(hint, ",")
 	w.shell("op", command)

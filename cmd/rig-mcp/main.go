@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -76,6 +77,9 @@ func run(ctx context.Context) int {
 	if err != nil {
 		return refuse(err)
 	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return refuse(&cli.Error{Message: "there is no directory " + finding.Quote(dir), Hint: bridge.StartHint})
+	}
 	self, _ := os.Executable()
 	environ := os.Environ()
 	s := &server{env: bridge.Env{
@@ -105,5 +109,9 @@ const maxRequest = 50 << 20
 
 func refuse(err error) int {
 	fmt.Fprintf(os.Stderr, "rig-mcp: %s\n", finding.Clean(err.Error()))
+	var usage *cli.Error
+	if errors.As(err, &usage) && usage.Hint != "" {
+		fmt.Fprintf(os.Stderr, "hint: %s\n", finding.Clean(usage.Hint))
+	}
 	return 2
 }

@@ -460,10 +460,11 @@ func TestVersions(t *testing.T) {
 // TestNoClone: a server that cannot serve says why, and how to go on.
 func TestNoClone(t *testing.T) {
 	w := newWorld(t)
-	for dir, says := range map[string]string{".": "is not inside a git repository", "seed": "rig-bridge init --rig-id"} {
-		cmd := w.command(dir, "rig-bridge", "mcp")
+	for dir, says := range map[string]string{".": "is not inside a git repository", "seed": "rig-bridge init --rig-id", "nowhere": "there is no directory"} {
+		cmd := w.command(".", "rig-bridge", "mcp", "--clone", dir)
 		out, _ := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), says) || !strings.Contains(string(out), "hint: ") {
+		if cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), says) || !strings.Contains(string(out), "hint: ") ||
+			dir != "seed" && !strings.Contains(string(out), "hint: rig-bridge mcp --clone DIR") {
 			t.Errorf("%d %s", cmd.ProcessState.ExitCode(), out)
 		}
 	}

@@ -26,19 +26,22 @@ type work struct {
 	killed atomic.Bool // a git of this run was killed, and may have left its locks
 }
 
+// StartHint is for whoever starts a server for agents in another place.
+const StartHint = "rig-bridge mcp --clone DIR, with the path of the rig's clone"
+
 // open finds the repository around the current directory. A repository without
 // a work tree is none for the client.
 func (r *run) open() (*work, error) {
 	repo, err := r.repository()
 	if errors.Is(err, gitrepo.ErrNotRepository) {
-		return nil, fail(codeNoRepo, "%s is not inside a git repository", quote(r.env.Dir)).withHint("git init")
+		return nil, fail(codeNoRepo, "%s is not inside a git repository", quote(r.env.Dir)).withHint("git init").orTool("%s", StartHint)
 	}
 	if err != nil {
 		return nil, gitProblem(err)
 	}
 	if repo.Bare() || repo.WorkTree() == "" {
 		repo.Close()
-		return nil, fail(codeNoRepo, "the git repository at %s has no work tree", quote(repo.GitDir()))
+		return nil, fail(codeNoRepo, "the git repository at %s has no work tree", quote(repo.GitDir())).orTool("%s", StartHint)
 	}
 	r.root = repo.WorkTree()
 	if r.writes || r.cmd.Name == "thread" {

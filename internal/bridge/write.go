@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rigward/rigward/internal/files"
@@ -21,6 +22,7 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/screen"
 )
 
 // A draft is a message that is about to be written.
@@ -207,8 +209,15 @@ func (r *run) refuseInvalid(w *work, path string, data []byte) (*envelope.Envelo
 	if err != nil {
 		return e, fs, err
 	}
+	_, none := os.Lstat(filepath.Join(w.root, filepath.FromSlash(path)))
 	for i := range fs {
 		fs[i].Path = path
+		if fs[i].Rule == screen.RuleHidden && none != nil { // the file that the hint would edit is not written
+			_, allow, except := strings.Cut(fs[i].Hint, "; ")
+			if fs[i].Hint = "say it without that character"; except {
+				fs[i].Hint += "; " + allow
+			}
+		}
 	}
 	if finding.Worst(fs) == finding.Error {
 		return e, fs, invalid(fs)
@@ -558,7 +567,11 @@ func (r *delivery) judgeOwn(commit string) error {
 			return takeBack(gitProblem(err))
 		}
 		f := invalid(fs)
-		f.hint = anew(f, isSigned(c), p.target.remote)
+		toSign, err := w.signing()
+		if err != nil {
+			return takeBack(err)
+		}
+		f.hint = anew(f, isSigned(c), toSign, p.target.remote)
 		return takeBack(f)
 	}
 	p.notes = fs // the content's warnings are among them
@@ -566,15 +579,16 @@ func (r *delivery) judgeOwn(commit string) error {
 }
 
 // anew is the hint of a failure whose commit is taken back. The gates' own hints
-// change the commit that was judged, which is another one then.
-func anew(f *failure, signed bool, remote string) string {
+// change the commit that was judged, which is another one then. toSign are the
+// commands that make git sign.
+func anew(f *failure, signed bool, toSign, remote string) string {
 	first := slices.IndexFunc(f.findings, func(x finding.Finding) bool { return x.Severity == finding.Error })
 	if first < 0 {
 		return f.hint
 	}
 	switch x := f.findings[first]; {
 	case x.Rule == "commit-signed" && !signed:
-		return "git config gpg.format ssh && git config commit.gpgsign true, then send it again"
+		return cmp.Or(toSign, "git config commit.gpgsign true") + ", then send it again"
 	case x.Rule == "commit-signed":
 		return "git config user.signingkey <a key that the signers file lists>, then send it again"
 	case x.Rule == "signer-identity":

@@ -231,6 +231,10 @@ func (k *keyring) add() error {
 	if len(old) > 0 && !bytes.HasSuffix(old, []byte("\n")) {
 		old = append(old, '\n')
 	}
+	if bytes.HasPrefix(old, []byte(line)) || bytes.Contains(old, []byte("\n"+line)) {
+		fmt.Fprintf(k.env.Stdout, "already listed: %s\n", ssh.FingerprintSHA256(key))
+		return nil
+	}
 	revoked, err := k.revocations()
 	if err != nil {
 		return err

@@ -73,7 +73,11 @@ func Find(name string) (System, error) {
 			return s, nil
 		}
 	}
-	return System{}, &policy.Undecided{Message: "no CI system is known as " + finding.QuoteMax(name, 40) + ", expected one of " + strings.Join(Names(), ", ")}
+	u := &policy.Undecided{Message: "no CI system is known as " + finding.QuoteMax(name, 40) + ", expected one of " + strings.Join(Names(), ", ")}
+	if name == "gitea" || name == "forgejo" {
+		u.Hint = "its runners set the variables of GitHub's: --ci github"
+	}
+	return System{}, u
 }
 
 // Span reads the event out of the variables of the process. branch is the

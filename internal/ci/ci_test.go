@@ -121,7 +121,10 @@ func TestBranch(t *testing.T) {
 			t.Errorf("%+v: %+v, %v, %s", c, s, err, hint)
 		}
 	}
-	if _, err := Find("travis"); err == nil || !strings.Contains(err.Error(), "expected one of github, gitlab, bitbucket, jenkins") {
+	if _, err := Find("gitea"); !strings.HasSuffix(policy.HintOf(err), "--ci github") {
+		t.Errorf("%v", err)
+	}
+	if _, err := Find("travis"); err == nil || policy.HintOf(err) != "" || !strings.Contains(err.Error(), "expected one of github, gitlab, bitbucket, jenkins") {
 		t.Error(err)
 	}
 }

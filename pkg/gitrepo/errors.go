@@ -86,7 +86,8 @@ func failure(ctx context.Context, what string, stderr []byte, waitErr error) err
 		return e
 	}
 	if strings.Contains(text, "not a git repository") {
-		return &Error{Kind: ErrNotRepository, Message: "no git repository here, or one that git does not read: " + lastLine(text)}
+		return &Error{Kind: ErrNotRepository, Message: "no git repository here, or one that git does not read: " + lastLine(text),
+			Hint: "go into the repository first: cd DIR"}
 	}
 	if id := promised(text); id != "" {
 		e := missing(id).(*Error)

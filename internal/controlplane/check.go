@@ -37,7 +37,7 @@ func (x *Indexer) Check(ctx context.Context, limit int) (found []Difference, n i
 	}
 	defer c.close()
 	if err = migrate(ctx, c, own, migrations); err == nil {
-		err = c.exec(ctx, unsearched)
+		err = strip(ctx, c)
 	}
 	if err != nil {
 		return nil, 0, told(ctx, own, err)
@@ -73,6 +73,25 @@ func (x *Indexer) Check(ctx context.Context, limit int) (found []Difference, n i
 		err = x.lostWords(ctx, add)
 	}
 	return found, n, told(ctx, x.DB.target, err)
+}
+
+// strip takes from a database of SQLite that nobody else sees what the writing of it does not
+// need: the index of words, those of questions, and what guards events.
+func strip(ctx context.Context, c conn) error {
+	var drop []string
+	err := each(ctx, c, `SELECT type, name FROM sqlite_master WHERE type IN ('index', 'trigger') AND sql IS NOT NULL
+AND name NOT IN ('bridge_messages_thread', 'bridge_messages_body_hash', 'bridge_messages_nonce', 'bridge_message_events_no_delete')`, nil, func(r rows) error {
+		var kind, name string
+		err := r.Scan(&kind, &name)
+		drop = append(drop, "DROP "+kind+" "+name)
+		return err
+	})
+	for _, statement := range drop {
+		if err == nil {
+			err = c.exec(ctx, statement)
+		}
+	}
+	return err
 }
 
 // lostWords finds the messages that SQLite's table of words has lost. In PostgreSQL it is an

@@ -59,6 +59,8 @@ type Indexer struct {
 	digests bool                        // of words are written, in place of them
 	kept    map[string]*gitrepo.Scanned // what the judge has read of commits
 	first   bool                        // all rows of the repository were written by this run, each commit's once
+	left    *span                       // of a run, what is still to be done after a part
+	from    map[string][]string         // and what was recorded then
 	rules   map[string]ruleSet          // that the trees of commits hold
 	trees   map[string]string           // of the latest commits of the range
 	clock   *order.Clock                // of the range
@@ -149,7 +151,7 @@ func (x *Indexer) run(ctx context.Context) (total Result, err error) {
 		x.bulky = false
 	}()
 	piece := cmp.Or(x.piece, firstPiece)
-	x.first = false
+	x.first, x.left = false, nil
 	for {
 		began := x.Now()
 		r, more, err := x.once(ctx, piece)
@@ -259,13 +261,27 @@ type span struct {
 	// carried are, of a part, recorded commits that its tips do not stand for: of refs that are
 	// gone, or of a range that was not finished.
 	carried []string
+	// after is, where the span is what an earlier one of the same run has left, the commit of
+	// the main ref's line up to which that one went.
+	after string
+	whole *span // that a part was cut from; nil: it is none
+}
+
+// rest is what remains of a span when a part of it is recorded.
+func (s *span) rest(main string, recorded map[string][]string) *span {
+	done := map[string]bool{}
+	for _, rev := range s.revs {
+		done[rev.ID] = true
+	}
+	return &span{tips: s.whole.tips, known: ids(recorded), after: s.tips[main],
+		revs: slices.DeleteFunc(s.whole.revs, func(rev gitrepo.Rev) bool { return done[rev.ID] })}
 }
 
 // cut makes a long span one that ends earlier: at a commit of the main ref's
 // line, about so many commits from its beginning. All other refs come at the end.
 func (x *Indexer) cut(s *span, recorded map[string][]string, piece int) {
 	if x.piece == 0 {
-		piece = max(piece, len(s.revs)/8) // each piece looks at all that is left
+		piece = max(piece, len(s.revs)/64) // each piece looks at all that is left
 	}
 	at := map[string]int{}
 	for i, rev := range s.revs {
@@ -306,7 +322,8 @@ func (x *Indexer) cut(s *span, recorded map[string][]string, piece int) {
 		}
 	}
 	slices.Reverse(revs)
-	s.tips, s.revs, s.part = tips, revs, true
+	whole := *s
+	s.tips, s.revs, s.part, s.whole = tips, revs, true, &whole
 }
 
 func (x *Indexer) span(ctx context.Context, recorded map[string][]string) (*span, error) {
@@ -444,8 +461,11 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 	// writers the first does it all.
 	err = x.locked(ctx, func(recorded map[string][]string) (err error) {
 		expected = recorded
-		if s, err = x.span(ctx, recorded); err != nil {
-			return err
+		s, x.left = x.left, nil
+		if s == nil || !equalRecord(recorded, x.from) {
+			if s, err = x.span(ctx, recorded); err != nil {
+				return err
+			}
 		}
 		if err := x.identify(ctx, s); err != nil {
 			return err
@@ -506,6 +526,9 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 		if err = step(nil, len(s.revs)); err == nil {
 			res.Superseded = len(s.lost)
 		}
+	}
+	if err == nil && s.part && (!s.fresh || x.first) { // else what was recorded may not be there
+		x.left, x.from = s.rest(x.Main, expected), expected
 	}
 	return res, s.part, err
 }

@@ -47,7 +47,7 @@ var errStrayed = errors.New("the history follows another line than before")
 func (x *Indexer) judge(ctx context.Context, s *span, from judged) (*court, error) {
 	c := &court{state: from, paths: map[string]map[string]*rules.Verdict{}, refused: map[string]map[string][]string{}, gone: map[string]string{}}
 	main := s.tips[x.Main]
-	if from.Tip != "" {
+	if from.Tip != "" && from.Tip != s.after {
 		known := false
 		if types, err := x.Repo.Has([]string{from.Tip}); err != nil {
 			return nil, err
@@ -67,7 +67,7 @@ func (x *Indexer) judge(ctx context.Context, s *span, from judged) (*court, erro
 		if from.Tip != "" {
 			r.Exclude = []string{from.Tip}
 		}
-		j, err := x.try(ctx, c, r, from.Eras)
+		j, err := x.try(ctx, c, r, from)
 		if err != nil || j == nil {
 			return c, err
 		}
@@ -84,7 +84,7 @@ func (x *Indexer) judge(ctx context.Context, s *span, from judged) (*court, erro
 		if main != "" {
 			r.Exclude = []string{main}
 		}
-		if _, err := x.try(ctx, c, r, c.state.Eras); err != nil {
+		if _, err := x.try(ctx, c, r, c.state); err != nil {
 			return nil, err
 		}
 	}
@@ -120,8 +120,8 @@ func (k *keeper) ScanCommits(ctx context.Context, walk iter.Seq2[gitrepo.Rev, er
 }
 
 // try judges one range; nil if it cannot be decided.
-func (x *Indexer) try(ctx context.Context, c *court, r rules.Range, eras []rules.Era) (*rules.Judge, error) {
-	j := &rules.Judge{Repo: &keeper{Repo: x.Repo, kept: x.kept}, Gate: rules.Check, OfTheTime: x.Accepted, Eras: eras}
+func (x *Indexer) try(ctx context.Context, c *court, r rules.Range, from judged) (*rules.Judge, error) {
+	j := &rules.Judge{Repo: &keeper{Repo: x.Repo, kept: x.kept}, Gate: rules.Check, OfTheTime: x.Accepted, Eras: from.Eras, Held: from.Now}
 	j.Used = func(nonces []string) (map[string][]history.Hit, error) { return x.used(ctx, nonces) }
 	j.Said = func(dir, hash string) ([]string, error) { return x.said(ctx, dir, hash) }
 	var told []*rules.Verdict

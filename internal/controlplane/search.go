@@ -16,7 +16,11 @@ const maxWord = 60
 // and digits that stand together, without case and in the form of NFKC. A
 // character of a writing without spaces is a word of its own.
 func splitWords(text string, word func(string)) {
-	text = norm.NFKC.String(cases.Fold().String(norm.NFKC.String(text)))
+	if plain := strings.IndexFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) < 0; plain {
+		text = strings.ToLower(text)
+	} else {
+		text = norm.NFKC.String(cases.Fold().String(norm.NFKC.String(text)))
+	}
 	start := -1
 	end := func(i int) {
 		if start >= 0 {
@@ -26,6 +30,14 @@ func splitWords(text string, word func(string)) {
 	}
 	for i, r := range text {
 		switch {
+		case r <= unicode.MaxASCII:
+			if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' {
+				if start < 0 {
+					start = i
+				}
+			} else {
+				end(i)
+			}
 		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
 			end(i)
 			word(string(r))
@@ -102,10 +114,6 @@ func match(postgres bool, words []Word) string {
 // vector is the expression that PostgreSQL indexes: the words as they are, without
 // a parser that would read addresses and numbers out of them.
 func vector(column string) string { return "array_to_tsvector(string_to_array(" + column + ", ' '))" }
-
-// unsearched takes the index of words, those of questions, and what guards events, from a
-// database that nobody else sees.
-const unsearched = "DROP INDEX bridge_messages_time; DROP INDEX bridge_messages_to; DROP INDEX bridge_messages_unverified; DROP INDEX bridge_messages_relays; DROP TRIGGER bridge_messages_words_new; DROP TRIGGER bridge_messages_words_changed; DROP TRIGGER bridge_messages_words_gone; DROP TRIGGER bridge_message_events_no_replace"
 
 // searchSchema makes the index of the words of messages.
 func searchSchema(postgres bool) string {

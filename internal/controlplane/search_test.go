@@ -218,12 +218,17 @@ func FuzzWords(f *testing.F) {
 	for _, s := range bodies {
 		f.Add(s)
 	}
+	f.Add("ABC def_9 x-Y.z@Q\x00\x7fK")
 	f.Add("\x00\xff\u202e\U000e0041' OR 1=1 --")
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, w := range strings.Fields(wordsOf(s)) {
 			if strings.ContainsAny(w, "'\"\\&|!():*<>-^{}\x00\n\t") || len(w) > maxWord {
 				t.Errorf("%q has the word %q", s, w)
 			}
+		}
+		// What is read quickly where a text is ASCII alone gives the same words beside others.
+		if alone := strings.Fields(wordsOf(s)); !slices.Equal(slices.DeleteFunc(strings.Fields(wordsOf(s+" \u03a9")), func(w string) bool { return w == "\u03c9" }), slices.DeleteFunc(alone, func(w string) bool { return w == "\u03c9" })) {
+			t.Errorf("%q has the words %q, and others beside a word that is not ASCII", s, alone)
 		}
 		for _, w := range ParseWords([]string{s}) {
 			if w.text == "" || !slices.Contains(strings.Fields(wordsOf(s)), w.text) {

@@ -126,7 +126,7 @@ func (a *Audit) Prepare(j *rules.Judge) {
 		a.fresh = append(a.fresh, record{key: "\x00" + nonce, name: hit.Path, blob: hit.Blob, commit: hit.Commit})
 	}
 	if a.store.Tip != "" {
-		j.Eras, j.Used = a.store.Eras, a.used
+		j.Eras, j.Held, j.Used = a.store.Eras, a.store.Now, a.used
 	}
 	j.Waiting = map[string]bool{}
 	for _, dir := range a.store.Audited.Waiting {

@@ -194,7 +194,7 @@ func (b *Book) base(ctx context.Context) error {
 	}
 	var out []record
 	j := b.judge(&out)
-	j.OfTheTime, j.Eras = b.o.Loader.Accepted, s.Eras
+	j.OfTheTime, j.Eras, j.Held = b.o.Loader.Accepted, s.Eras, s.Now
 	j.Told = func(v rules.Verdict) { out = b.add(out, v) }
 	if err := j.Range(ctx, r); err != nil {
 		return err

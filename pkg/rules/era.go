@@ -63,6 +63,10 @@ func (ps *pass) beginEras(ctx context.Context) error {
 	e.of, e.main, e.torn = make([]int32, ps.walk.len()), make([]int32, ps.walk.len()), map[int32]bool{}
 	e.bounds = make([]int32, len(ps.walk.bounds))
 	for i, b := range ps.walk.bounds {
+		if len(ps.rng.Exclude) == 1 && b.id == ps.rng.Exclude[0] && ps.Held > 0 && ps.Held < len(e.list) {
+			e.bounds[i] = int32(ps.Held)
+			continue
+		}
 		for n := len(e.list) - 1; n > 0; n-- {
 			within := e.list[n].Commit == b.id
 			if !within {

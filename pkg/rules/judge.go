@@ -63,6 +63,9 @@ type Judge struct {
 	// first, where OfTheTime is set and the range excludes one commit whose
 	// history was judged before; Range adds those of the range.
 	Eras []Era
+	// Held, if set, is which of Eras holds after the commit that the range excludes, as
+	// Latest told of it; else that is found in the history.
+	Held int
 	// Told, if set, is called at the end of Range with what is to be said of
 	// each envelope that the commits of the range bring, change or delete,
 	// parents first. Signatures that no rule asks for are then judged as well,

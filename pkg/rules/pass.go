@@ -309,6 +309,9 @@ func (ps *pass) commit(ctx context.Context, c *commit) error {
 	if err := ps.passed(c); err != nil {
 		return err
 	}
+	if err := ps.takeOver(c); err != nil {
+		return err
+	}
 	if ps.Told != nil {
 		if err := ps.record(c, ps.Findings[before:]); err != nil {
 			return err

@@ -17,6 +17,7 @@ type nonceUse struct {
 	line, col         int32
 	policy            *policy.Policy
 	told              bool // that the nonce was used before
+	taken             bool // over, and not to be judged
 }
 
 // maxSameNonce is with how many others of the range each use of a nonce is
@@ -66,6 +67,9 @@ func (ps *pass) nonces(ctx context.Context) error {
 			return err
 		}
 		for _, u := range ps.uses {
+			if u.taken {
+				continue
+			}
 			for _, hit := range found[u.nonce] {
 				if hit.Path != u.path || hit.Blob != u.blob {
 					ps.tellUsed(u, hit.Path, hit.Commit)
@@ -94,7 +98,7 @@ func (ps *pass) tellUsed(u nonceUse, path, commit string) {
 func (ps *pass) usedTwice() []string {
 	byNonce := map[string][]*nonceUse{}
 	tell := func(u, other *nonceUse) {
-		if !u.told { // once, however many others there are
+		if !u.told && !u.taken { // once, however many others there are
 			u.told = true
 			ps.tellUsed(*u, other.path, ps.walk.id(other.commit))
 		}

@@ -3,7 +3,9 @@ package attack
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rigward/rigward/hooks"
@@ -73,4 +75,34 @@ func (p *player) audit(head string, step int) (rep report.Report, err error) {
 		c.Tell()
 	}
 	return rep, err
+}
+
+// readers says which messages that a push has brought to main a reader is told are
+// refused, though the server has accepted them.
+func (p *player) readers(updates []mupdate) string {
+	ctx := context.Background()
+	var out []string
+	for _, u := range updates {
+		if u.ref != "refs/heads/main" || p.trees[u.new] == nil {
+			continue
+		}
+		repo, err := gitrepo.Open(ctx, gitrepo.Env{Environ: append([]string{"GIT_DIR=."}, p.env...), Dir: p.server})
+		if err != nil {
+			return err.Error()
+		}
+		book, err := kept.Open(ctx, kept.Options{Repo: repo, Loader: hooks.NewLoader(repo), Now: time.Unix(p.now, 0)}, kept.View{Accepted: u.new, Head: u.new})
+		for q, e := range p.trees[u.new] {
+			if err != nil || p.trees[u.old][q] == e {
+				continue
+			}
+			if v := book.Thread(path.Dir(q)).Of(path.Base(q), e.id); v.State == kept.Refused {
+				out = append(out, fmt.Sprintf("a reader is told that %s is refused: %q", q, v.Rules))
+			}
+		}
+		repo.Close()
+		if err != nil {
+			return err.Error()
+		}
+	}
+	return strings.Join(out, "\n")
 }

@@ -24,7 +24,7 @@ import (
 // Of the pushes of all sequences, one of realSequence is a git push to a server
 // with real hooks, and of what passes one of updateEvery is also judged ref by
 // ref, as the update hook does. The history that one of auditEvery brings is audited
-// with marks and without; RIGWARD_SEQUENCES_AUDITED=1 audits all.
+// with marks and without, and read; RIGWARD_SEQUENCES_AUDITED=1 audits all.
 const (
 	realSequence = 150
 	updateEvery  = 4
@@ -230,7 +230,9 @@ func playSequence(t *testing.T, seed uint64, st *store, count *tally) {
 				why = p.updates(updates)
 			}
 			if why == "" && (seed+uint64(k)*7)%uint64(audited) == 0 {
-				why = p.audits(updates)
+				if why = p.audits(updates); why == "" && a.code == 0 {
+					why = p.readers(updates)
+				}
 			}
 		}
 		told = append(told, fmt.Sprintf("push %d: exit %d %q %v", k, a.code, p.labels, updates))

@@ -30,6 +30,9 @@ func (g *gate) preReceive(ctx context.Context) error {
 	if len(updates) == 0 {
 		return &policy.Undecided{Message: "no ref lines on standard input", Hint: "git runs this hook; to check by hand: rig-hook check"}
 	}
+	if len(updates) == 1 && !updates[0].Delete() {
+		g.repo.Expect(updates[0].New)
+	}
 	return g.receive(ctx, updates)
 }
 

@@ -3,9 +3,11 @@ package gitrepo
 import (
 	"bytes"
 	"encoding/hex"
+	"os"
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 )
 
 // plainStaged is askStaged without a process: the index beside the trees of a
@@ -16,10 +18,7 @@ func (r *Repo) plainStaged(base ID) (changes []Change, x *Index, ok bool) {
 	if !ok || !r.knownGit() {
 		return nil, nil, false
 	}
-	x, ok = readIndex(file, r.HashLen()/2)
-	if !ok {
-		return nil, nil, false
-	}
+	index := r.indexAhead(file)
 	tree := base
 	if base != r.EmptyTree() {
 		typ, data, err := r.Object(base, MaxCommit)
@@ -36,7 +35,10 @@ func (r *Repo) plainStaged(base ID) (changes []Change, x *Index, ok bool) {
 			return nil, nil, false
 		}
 	}
-	if x.mixed {
+	if _, err := r.Tree(tree); err != nil { // keeps it for dir
+		return nil, nil, false
+	}
+	if x, ok = index(); !ok || x.mixed {
 		return nil, nil, false
 	}
 	a := against{Repo: r, x: x}
@@ -51,6 +53,17 @@ func (r *Repo) plainStaged(base ID) (changes []Change, x *Index, ok bool) {
 	}
 	slices.SortFunc(a.changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	return a.changes, x, true
+}
+
+// indexAhead begins to read an index: a large one while the caller reads trees, which
+// takes as long. The function that it returns waits for it.
+func (r *Repo) indexAhead(file string) func() (*Index, bool) {
+	const large = 1 << 20 // bytes; a smaller one is read before another thread is awake
+	read := sync.OnceValues(func() (*Index, bool) { return readIndex(file, r.HashLen()/2) })
+	if info, err := os.Stat(file); err == nil && info.Size() >= large {
+		go read()
+	}
+	return read
 }
 
 // against is an index on its way through the trees of a commit.
@@ -73,21 +86,23 @@ func (a *against) dir(id ID, prefix string, i, end int, cached cachedTree, depth
 			return false
 		}
 	}
-	known, _, ok := a.x.children(cached, depth)
+	list, _, ok := a.x.children(cached, depth)
 	if !ok {
 		return false
 	}
+	known := cachedList{list: list}
 	for k := 0; i < end || k < t.Len(); {
 		// What is the same on both sides is passed over one entry at a time; the
 		// next one of each side is compared by git's order of trees.
 		var name []byte
 		isDir, next, sub := false, i+1, cachedTree{}
 		if i < end {
-			name = a.x.name(i)[len(prefix):]
+			path := a.x.name(i)
+			name = path[len(prefix):]
 			if slash := bytes.IndexByte(name, '/'); slash >= 0 {
 				isDir, name = true, name[:slash]
-				sub, _ = cachedOf(known, name)
-				if next = a.dirEnd(sub, len(prefix)+slash+1, i, end); next < 0 {
+				sub, _ = known.of(name)
+				if next = a.dirEnd(sub, path[:len(prefix)+slash+1], i, end); next < 0 {
 					return false
 				}
 			} else if a.x.intended(i) {
@@ -144,9 +159,8 @@ func (a *against) dir(id ID, prefix string, i, end int, cached cachedTree, depth
 }
 
 // dirEnd returns the number of the first entry that does not lie in the directory of
-// entry i, whose path with a slash has so many bytes; -1 if the index contradicts itself.
-func (a *against) dirEnd(cached cachedTree, length, i, end int) int {
-	dir := a.x.name(i)[:length]
+// entry i, whose path has a slash at its end; -1 if the index contradicts itself.
+func (a *against) dirEnd(cached cachedTree, dir []byte, i, end int) int {
 	if c := cached.covers; c > 0 {
 		to := i + c
 		if to > end || !a.x.lies(to-1, dir) || to < end && a.x.lies(to, dir) {

@@ -364,14 +364,23 @@ func (x *Index) below(t cachedTree, depth int) (rest []byte, ok bool) {
 	return rest, true
 }
 
-// cachedOf returns the record of a directory among those that children has read; of
-// two with one name the last.
-func cachedOf(list []cachedTree, name []byte) (t cachedTree, ok bool) {
-	i := sort.Search(len(list), func(i int) bool { return bytes.Compare(list[i].name, name) > 0 })
-	if i == 0 || !bytes.Equal(list[i-1].name, name) {
-		return t, false
+// A cachedList is what children has read, and where in it was looked last: directories
+// are asked for in almost the order in which it has them.
+type cachedList struct {
+	list []cachedTree
+	next int
+}
+
+// of returns the record of a directory, of two with one name the last.
+func (l *cachedList) of(name []byte) (t cachedTree, ok bool) {
+	if l.next >= len(l.list) || !bytes.Equal(l.list[l.next].name, name) {
+		l.next = sort.Search(len(l.list), func(i int) bool { return bytes.Compare(l.list[i].name, name) >= 0 })
 	}
-	return list[i-1], true
+	for l.next < len(l.list) && bytes.Equal(l.list[l.next].name, name) {
+		t, ok = l.list[l.next], true
+		l.next++
+	}
+	return t, ok
 }
 
 // varint reads a number as pack files hold offsets: seven bits a byte, the first

@@ -591,7 +591,10 @@ func (o *odd) compareObjects(ours, asked *Repo) {
 	slices.Sort(ids)
 	ids = append(ids, ours.EmptyTree(), strings.Repeat("1", o.hash))
 	plain := 0
-	for _, id := range ids {
+	for i, id := range ids {
+		if i%4 == 0 && ours.stored != nil {
+			ours.stored.begin(id) // a missing or broken one, too
+		}
 		if _, ok := ours.stored.info([]ID{id}); ok && ours.stored != nil {
 			plain++
 		}

@@ -401,7 +401,7 @@ func (x *Index) treesWith(dir string, now *treesNow) (ext []byte, ok bool) {
 	}
 	ids := treesNow{}
 	fresh := cachedTree{name: []byte(dir)}
-	_, there := cachedOf(list, fresh.name)
+	_, there := (&cachedList{list: list}).of(fresh.name)
 	if there = there || now == nil; now != nil {
 		ids = *now
 	}

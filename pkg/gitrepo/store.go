@@ -33,9 +33,10 @@ type store struct {
 	bytes  int64             // inflated so far
 	kept   map[ID]looseBytes // read by info, until somebody takes the contents
 	held   int64             // bytes of kept
-	bases  []packBase        // of packs, read lately
-	oldest int               // of bases, once there are many
-	steps  []packStep        // room
+	begun  map[ID]func() (looseBytes, int64)
+	bases  []packBase // of packs, read lately
+	oldest int        // of bases, once there are many
+	steps  []packStep // room
 	zlib   io.ReadCloser
 	in     *bufio.Reader
 }
@@ -61,6 +62,7 @@ const (
 	maxDeltas      = 4 << 20  // bytes of the differences that lead to one object
 	maxAlternates  = 64 << 10 // bytes of info/alternates
 	maxLooseHeader = 32
+	minBegun       = 32 << 10 // bytes of a file that are worth another thread
 )
 
 // newStore finds the object directories: the repository's own or the quarantine of
@@ -184,11 +186,13 @@ func (s *store) read(id ID) (typ string, data []byte, ok bool) {
 	if err != nil || len(raw) != s.hash {
 		return "", nil, false
 	}
-	if typ, data, ok = s.loose(id); !ok {
-		typ, data, ok = s.packed(raw)
-	}
-	if !ok || !s.proves(raw, typ, data) {
-		return "", nil, false
+	if typ, data, ok = s.end(id); !ok {
+		if typ, data, ok = s.loose(id); !ok {
+			typ, data, ok = s.packed(raw)
+		}
+		if !ok || !s.proves(raw, typ, data) {
+			return "", nil, false
+		}
 	}
 	if s.held+int64(len(data)) > maxStoreHeld {
 		clear(s.kept)
@@ -199,6 +203,62 @@ func (s *store) read(id ID) (typ string, data []byte, ok bool) {
 	}
 	s.kept[id], s.held = looseBytes{typ, data}, s.held+int64(len(data))
 	return typ, data, true
+}
+
+// Expect says that the tree of a commit will soon be read: if it lies in a large file of
+// its own, that is inflated meanwhile. It asks git nothing.
+func (r *Repo) Expect(commit ID) {
+	if !r.knownGit() || r.stored == nil {
+		return
+	}
+	s := r.stored
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	typ, data, _ := s.read(commit)
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	tree, ok := bytes.CutPrefix(line, []byte("tree "))
+	if id := ID(tree); ok && typ == "commit" && r.ValidID(id) && s.kept[id].typ == "" && s.looseSize(id) >= minBegun {
+		s.begin(id)
+	}
+}
+
+// begin starts to read an object from a file of its own.
+func (s *store) begin(id ID) {
+	read := sync.OnceValues(func() (looseBytes, int64) {
+		apart := &store{dirs: s.dirs, hash: s.hash, most: s.most}
+		typ, data, ok := apart.loose(id)
+		if raw, err := hex.DecodeString(id); !ok || err != nil || !s.proves(raw, typ, data) {
+			return looseBytes{}, apart.bytes
+		}
+		return looseBytes{typ, data}, apart.bytes
+	})
+	if s.begun == nil {
+		s.begun = map[ID]func() (looseBytes, int64){}
+	}
+	s.begun[id] = read
+	go read()
+}
+
+// end waits for what begin has started; ok is false where that gave nothing.
+func (s *store) end(id ID) (typ string, data []byte, ok bool) {
+	read := s.begun[id]
+	if read == nil {
+		return "", nil, false
+	}
+	delete(s.begun, id)
+	k, inflated := read()
+	s.bytes += inflated
+	return k.typ, k.data, k.typ != ""
+}
+
+// looseSize is how many bytes the file of an object has, 0 if it has none.
+func (s *store) looseSize(id ID) int64 {
+	for _, dir := range s.dirs {
+		if info, err := os.Stat(filepath.Join(dir, id[:2], id[2:])); err == nil {
+			return info.Size()
+		}
+	}
+	return 0
 }
 
 // proves reports whether an object has this id.

@@ -211,7 +211,10 @@ immediate) "$1/pg_ctl" stop -w -D "$2/data" -m immediate </dev/null >/dev/null ;
 postmaster) kill -9 "$(head -n 1 "$2/data/postmaster.pid")" ;;
 backend)
   pid=$("$1/psql" -h "$2" -U postgres -qAtXc "SELECT pid FROM pg_stat_activity WHERE application_name = 'rig-control' LIMIT 1" postgres)
-  if [ -n "$pid" ]; then kill -9 "$pid"; fi ;;
+  if [ -n "$pid" ]; then
+    kill -9 "$pid"
+    while kill -0 "$pid" 2>/dev/null; do sleep 0.01; done # until the server knows
+  fi ;;
 esac
 i=0
 until "$1/psql" -h "$2" -U postgres -qAtXc "SELECT 1" postgres >/dev/null 2>&1; do

@@ -17,7 +17,7 @@ import (
 // time at which a row was written.
 var (
 	messageColumns = strings.Fields("thread filename message_type from_rig to_rig lifecycle_state status_class status_text tldr envelope_date commit_sha parent_refs run_id body_hash in_reply_to nonce attested_by attested_at path blob verdict rules signature_good signer signer_principal commit_time words")
-	eventColumns   = strings.Fields("thread filename to_rig message_commit event_type rig notes commit_sha of_to of_from of_type")
+	eventColumns   = strings.Fields("thread filename to_rig message_commit event_type rig notes commit_sha of_to_rig of_from_rig of_message_type created_at")
 )
 
 // A Difference is one way in which a database is not what the history says.
@@ -48,11 +48,6 @@ func (x *Indexer) Check(ctx context.Context, limit int) (found []Difference, n i
 	if _, err := fresh.Update(ctx); err != nil {
 		return nil, 0, err
 	}
-	add := func(what, message string) {
-		if n++; n <= limit {
-			found = append(found, Difference{what, message})
-		}
-	}
 	tips, err := x.Refs(ctx, nil)
 	if err != nil {
 		return nil, 0, err
@@ -60,6 +55,17 @@ func (x *Indexer) Check(ctx context.Context, limit int) (found []Difference, n i
 	reachable, err := x.reachable(ctx, slices.Compact(slices.Sorted(maps.Values(tips))))
 	if err != nil {
 		return nil, 0, err
+	}
+	found, n, err = x.compare(ctx, c, reachable, limit)
+	return found, n, told(ctx, x.DB.target, err)
+}
+
+// compare compares the database with c, which holds what is expected.
+func (x *Indexer) compare(ctx context.Context, c conn, reachable map[string]bool, limit int) (found []Difference, n int, err error) {
+	add := func(what, message string) {
+		if n++; n <= limit {
+			found = append(found, Difference{what, message})
+		}
 	}
 	if err = x.compareMessages(ctx, c, reachable, add); err == nil {
 		err = x.compareEvents(ctx, c, reachable, add)
@@ -72,7 +78,7 @@ func (x *Indexer) Check(ctx context.Context, limit int) (found []Difference, n i
 	if err == nil && !x.DB.conn.postgres() {
 		err = x.lostWords(ctx, add)
 	}
-	return found, n, told(ctx, x.DB.target, err)
+	return found, n, err
 }
 
 // strip takes from a database of SQLite that nobody else sees what the writing of it does not
@@ -120,7 +126,7 @@ func everyRow(ctx context.Context, c conn, name string, events, digested bool, f
 	columns, statement := messageColumns, "SELECT "+strings.Join(messageColumns, ", ")+" FROM bridge_messages WHERE repo_id = "+theID
 	if events {
 		columns = eventColumns
-		statement = "SELECT m.thread, m.filename, m.to_rig, m.commit_sha, e.event_type, e.rig, e.notes, e.commit_sha, e.to_rig, e.from_rig, e.message_type FROM bridge_message_events e LEFT JOIN bridge_messages m ON e.message_id = m.id AND e.repo_id = m.repo_id WHERE e.repo_id = " + theID
+		statement = "SELECT m.thread, m.filename, m.to_rig, m.commit_sha, e.event_type, e.rig, e.notes, e.commit_sha, e.to_rig, e.from_rig, e.message_type, e.created_at FROM bridge_message_events e LEFT JOIN bridge_messages m ON e.message_id = m.id AND e.repo_id = m.repo_id WHERE e.repo_id = " + theID
 	}
 	into := make([]any, len(columns))
 	cells := make([]*string, len(columns))
@@ -149,7 +155,7 @@ func everyRow(ctx context.Context, c conn, name string, events, digested bool, f
 		}
 		key := strings.Join([]string{values[0], values[1], values[4], values[min(10, len(values)-1)]}, "\x00")
 		if events {
-			key = strings.Join(slices.Concat(values[:6], values[7:]), "\x00")
+			key = strings.Join(append(values[:6:6], values[7]), "\x00")
 		}
 		fn(key, values)
 		return nil
@@ -264,11 +270,14 @@ func (x *Indexer) compareEvents(ctx context.Context, c conn, reachable map[strin
 	}
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		w, h := want[key], have[key]
-		switch {
-		case h == nil:
+		if h == nil {
 			add(what(w), "the row is missing")
-		case h[6] != w[6]:
-			add(what(w), fmt.Sprintf("notes is %s, expected %s", finding.QuoteMax(plain(h[6]), 60), finding.QuoteMax(plain(w[6]), 60)))
+			continue
+		}
+		for i, name := range eventColumns {
+			if h[i] != w[i] {
+				add(what(w), fmt.Sprintf("%s is %s, expected %s", strings.TrimPrefix(name, "of_"), finding.QuoteMax(plain(h[i]), 60), finding.QuoteMax(plain(w[i]), 60)))
+			}
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(have)) {

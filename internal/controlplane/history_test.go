@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -292,6 +294,120 @@ func TestCheckFinds(t *testing.T) {
 				break // the comparison is the same; one is enough
 			}
 		}
+	})
+}
+
+// TestCheckCovers changes each column of each derived table by hand, deletes a row of each and
+// adds one: a check finds it, and what is made anew has none of it.
+func TestCheckCovers(t *testing.T) {
+	r := gittest.New(t, gittest.Options{Bare: true})
+	tangled(t, r, 70, 1002)
+	both(t, func(t *testing.T, target func() Target) {
+		ctx := t.Context()
+		db := open(t, target())
+		x := indexer(t, r, db)
+		update(t, x)
+		clean(t, x)
+		scratch := open(t, parse(t, filepath.Join(t.TempDir(), "fresh.db")))
+		fresh := *x
+		fresh.DB, fresh.digests = scratch, true
+		update(t, &fresh)
+		tips, err := x.Refs(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reachable, err := x.reachable(ctx, slices.Collect(maps.Values(tips)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		postgres := db.conn.postgres()
+		place, unguarded := "rowid", []string{"DROP TRIGGER IF EXISTS bridge_message_events_no_update", "DROP TRIGGER bridge_message_events_no_delete"}
+		columnsOf := "SELECT name, type FROM pragma_table_info($1)"
+		if postgres {
+			place, unguarded = "ctid", []string{"SET LOCAL session_replication_role = replica"}
+			columnsOf = "SELECT column_name::text, data_type::text FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1 ORDER BY ordinal_position"
+		}
+		damages := 0
+		for table, key := range map[string]string{"bridge_messages": "filename", "bridge_message_events": "rig", "rigward_threads": "thread", "rigward_open": "rig", "rigward_turns": "rig",
+			"rigward_days": "rig", "rigward_late": "commit_sha", "rigward_refused": "path", "rigward_tips": "ref"} {
+			if count(t, db.conn, "SELECT count(*) FROM "+table) == 0 {
+				t.Errorf("%s has no rows", table)
+				continue
+			}
+			var all, added []string
+			types := map[string]string{}
+			err := each(ctx, db.conn, columnsOf, []any{table}, func(r rows) error {
+				var name, typ string
+				err := r.Scan(&name, &typ)
+				all, types[name] = append(all, name), strings.ToLower(typ)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			one := " WHERE " + place + " = (SELECT " + place + " FROM " + table + " ORDER BY " + key + " LIMIT 1)"
+			if table == "rigward_threads" { // one that has a turn
+				one = strings.Replace(one, " ORDER BY", " WHERE turn_id IS NOT NULL ORDER BY", 1)
+			}
+			statements := map[string]string{"deleted": "DELETE FROM " + table + one}
+			for _, column := range all {
+				value, other := column, "coalesce("+column+", '') || 'x'"
+				switch {
+				case column == "id":
+					value, other = "1000000", ""
+				case column == "repo_id" || table == "bridge_messages" && column == "created_at": // of no history
+					other = ""
+				case column == "lifecycle_state" || column == "event_type":
+					other = "'drafted'"
+				case column == "status_class":
+					other = "'cancelled'"
+				case column == "verdict":
+					other = "'unknown'"
+				case strings.HasSuffix(column, "_id") && column != "run_id":
+					other = "(SELECT o.id FROM bridge_messages o WHERE o.commit_sha <> (SELECT c.commit_sha FROM bridge_messages c WHERE c.id = " + table + "." + column + ") ORDER BY o.id LIMIT 1)"
+				case types[column] == "boolean":
+					other = "NOT coalesce(" + column + ", false)"
+				case types[column] != "text":
+					other = column + " + 1"
+				}
+				if column == key {
+					value = key + " || 'x'"
+				}
+				added = append(added, value)
+				if other != "" {
+					statements["changed "+column] = "UPDATE " + table + " SET " + column + " = " + other + one
+				}
+			}
+			statements["added"] = "INSERT INTO " + table + " (" + strings.Join(all, ", ") + ") SELECT " + strings.Join(added, ", ") + " FROM " + table + one
+			damaged := func(end string, statements ...string) {
+				execute(t, db.conn, "BEGIN")
+				execute(t, db.conn, unguarded...)
+				execute(t, db.conn, statements...)
+				if end == "ROLLBACK" {
+					if found, n, err := x.compare(ctx, scratch.conn, reachable, 3); err != nil || n == 0 {
+						t.Errorf("%s: %s: %d differences, %v: %v", table, statements[0], n, err, found)
+					}
+				} else if !postgres {
+					execute(t, db.conn, noDelete("bridge_message_events")) // which a new index drops
+				}
+				execute(t, db.conn, end)
+			}
+			for _, statement := range statements {
+				damaged("ROLLBACK", statement)
+				damages++
+			}
+			damaged("COMMIT", statements["added"], statements["deleted"])
+		}
+		if damages < 70 {
+			t.Errorf("only %d damages", damages)
+		}
+		if _, n, err := x.Check(ctx, 5); err != nil || n < 15 {
+			t.Errorf("all at once: %d differences, %v", n, err)
+		}
+		if _, err := x.Rebuild(ctx); err != nil {
+			t.Fatal(err)
+		}
+		clean(t, x)
 	})
 }
 

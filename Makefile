@@ -7,7 +7,7 @@ help:
 
 ## make build   the programs, into bin/
 build:
-	go build -o bin/ ./cmd/...
+	CGO_ENABLED=0 go build -o bin/ ./cmd/...
 
 ## make test    the whole suite; a test whose program is missing says so and is skipped
 test:

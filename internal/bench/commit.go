@@ -35,8 +35,8 @@ func commits(flags *flag.FlagSet, args []string) error {
 		return err
 	}
 	fmt.Printf("%d cores, git %s, load %s: compare within one row only.\n\n", runtime.NumCPU(), version(), load())
-	fmt.Println("| envelopes | `git commit` without hooks | with two hooks that are `/bin/true` | with ours | added | pre-commit alone | commit-msg alone |")
-	fmt.Println("|---|---|---|---|---|---|---|")
+	fmt.Println("| envelopes | `git commit` without hooks | with two hooks that are `/bin/true` | with ours | added | pre-commit alone | with nothing staged | commit-msg alone |")
+	fmt.Println("|---|---|---|---|---|---|---|---|")
 	for _, word := range strings.Split(*list, ",") {
 		n, err := strconv.Atoi(word)
 		if err != nil {
@@ -83,6 +83,7 @@ func commitsOf(source, dir, program string, n, rounds int) error {
 	}
 	var took [3][]time.Duration
 	var alone [2][]time.Duration
+	var nothing []time.Duration
 	for i := range rounds + 1 { // the first ones are not counted
 		path, data := corpus.Envelope(n+i*o.Per(), o)
 		for kind := range kinds {
@@ -110,9 +111,17 @@ func commitsOf(source, dir, program string, n, rounds int) error {
 				return err
 			}
 			took[kind] = append(took[kind], d)
+			if kind == 2 {
+				d, err := timed(in(clone(kind), program, "pre-commit")) // of what is committed now
+				if err != nil {
+					return err
+				}
+				nothing = append(nothing, d)
+			}
 		}
 	}
 	none, idle, ours := median(took[0][1:]), median(took[1][1:]), median(took[2][1:])
-	fmt.Printf("| %d | %s | %s | %s | %s | %s | %s |\n", n, ms(none), ms(idle), ms(ours), ms(ours-none), ms(median(alone[0])), ms(median(alone[1])))
+	cells := []string{ms(none), ms(idle), ms(ours), ms(ours - none), ms(median(alone[0])), ms(median(nothing)), ms(median(alone[1]))}
+	fmt.Printf("| %d | %s |\n", n, strings.Join(cells, " | "))
 	return nil
 }

@@ -186,6 +186,29 @@ func TestHintSigned(t *testing.T) {
 	w.ok("op", send...)
 }
 
+// Where somebody has committed the configuration of a clone, it is in the way of
+// the others' own, and what sync tells to do there lets them on.
+func TestHintCommittedConfiguration(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	w.clone("b", "rig-b")
+	w.git("b", "add", "-f", ".bridge/config.yaml")
+	w.git("b", "commit", "-q", "-m", "All of it")
+	w.git("b", "push", "-q")
+	o := w.run("a", "sync", "--auto")
+	_, hint, _ := strings.Cut(o.stderr, "committed theirs; `")
+	command, _, found := strings.Cut(hint, "` there")
+	if !found || !strings.Contains(w.read("a/.bridge/config.yaml"), "rig-a") {
+		t.Fatalf("exit %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+	w.shell("b", command)
+	w.ok("a", "sync", "--auto")
+	if !strings.Contains(w.read("a/.bridge/config.yaml"), "rig-a") || !strings.Contains(w.read("b/.bridge/config.yaml"), "rig-b") {
+		t.Error("a clone has not its own configuration")
+	}
+}
+
 // TestRepliesToWhatIsAccepted: `last` is the newest message that the gates take;
 // one that they refuse is answered with a warning, and where they cannot say
 // there is no guess.

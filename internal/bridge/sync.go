@@ -726,6 +726,10 @@ func (r *run) pull(w *work, t target, o *syncObject, head, theirs string) error 
 		}
 		r.note("in the way: %s", path)
 	}
+	if slices.Contains(blocked, configFile) {
+		r.note("%s is each clone's own, and somebody has committed theirs; `%s` there takes it out", configFile,
+			"git rm --cached "+configFile+" && git commit -m 'Each clone has its own configuration' && git push")
+	}
 	return nil
 }
 

@@ -60,11 +60,15 @@ func doctor(ctx context.Context, env *hooks.Env, f cli.Line) int {
 		return fail(env, "doctor", err)
 	}
 	d.say(true, "%s", judged)
+	warn := func(line string) { fmt.Fprintf(env.Stdout, "warn  %s\n", line) }
+	if consent, _, err := r.ConfigBool("rigward.bootstrap"); err == nil && consent && f.Has("--server") && judged == trustRead {
+		warn("rigward.bootstrap is still true, which the first push alone needed: git -C " + finding.Word(f.Get("--server")) + " config --unset-all rigward.bootstrap")
+	}
 	err = tellGuarded(ctx, r, func(ok bool, line string) {
 		if ok {
 			d.say(true, "%s", line)
 		} else {
-			fmt.Fprintf(env.Stdout, "warn  %s\n", line)
+			warn(line)
 		}
 	})
 	if err != nil {

@@ -98,6 +98,9 @@ func unwritable(dir string, err error) error {
 	return &policy.Undecided{Message: err.Error(), Hint: "run it as the user who owns " + finding.Path(filepath.ToSlash(dir)) + ", or: chmod u+wx " + finding.Word(filepath.ToSlash(dir)), Cause: err}
 }
 
+// trustRead is what judgedBy says where there are signers.
+const trustRead = "policy and signers can be read"
+
 // judgedBy reads what the gates of a repository judge by now: policy, the
 // client's own one, and signers.
 func judgedBy(env *hooks.Env, r *gitrepo.Repo, server bool) (text string, err error) {
@@ -121,7 +124,7 @@ func judgedBy(env *hooks.Env, r *gitrepo.Repo, server bool) (text string, err er
 	if !trust.Exists() {
 		return "the policy can be read; there is no signers file, so nothing that must be signed is accepted", nil
 	}
-	return "policy and signers can be read", nil
+	return trustRead, nil
 }
 
 // scratchDir makes a directory of the system's temporary ones.

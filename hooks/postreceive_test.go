@@ -96,6 +96,45 @@ func TestPostReceiveTells(t *testing.T) {
 	}
 }
 
+// TestWarnedOnce: what is accepted with a warning is warned of once, by whichever
+// hooks are there.
+func TestWarnedOnce(t *testing.T) {
+	t.Parallel()
+	shim := func(name string) string { return string(hooks.Shim(name, program, false)) }
+	const forge = "#!/bin/sh\nexec \"$(dirname \"$0\")/pre-receive.d/rigward\"\n"
+	for name, hooked := range map[string]map[string]string{
+		"both":                  {"pre-receive": shim("pre-receive"), "update": shim("update")},
+		"a forge's own":         {"pre-receive": forge, "pre-receive.d/rigward": shim("pre-receive"), "update": shim("update")},
+		"update alone":          {"update": shim("update")},
+		"pre-receive of others": {"pre-receive": "#!/bin/sh\ncat >/dev/null\n", "update": shim("update")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bare := patient(t)
+			bare.Run("config", "rigward.bootstrap", "true")
+			bare.Hook("x", "") // makes the directory
+			if err := os.MkdirAll(filepath.Join(bare.Dir, "hooks", "pre-receive.d"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			for hook, script := range hooked {
+				bare.Hook(hook, script)
+			}
+			work := bare.Clone()
+			work.Commit("0", map[string]string{"build/REQUEST.md": turn("build", "REQUEST", "Please")})
+			work.Commit("1", map[string]string{"build/RESOLUTION.md": turn("build", "RESOLUTION", "Done")})
+			work.Commit("2", map[string]string{"build/STATE.md": turn("build", "STATE", "More")})
+			p := work.Push("-q", "origin", "main")
+			if p.Code != 0 || strings.Count(p.Stderr, "push accepted: 0 errors, 1 warning") != 1 || strings.Count(p.Stderr, "[thread-closed]") != 1 {
+				t.Errorf("exit %d: %s", p.Code, p.Stderr)
+			}
+			work.Commit("3", map[string]string{"build/STATE.md": turn("build", "STATE", "Changed")})
+			if p := work.Push("-q", "origin", "main"); p.Code == 0 || !strings.Contains(p.Stderr, "[append-only]") {
+				t.Errorf("exit %d: %s", p.Code, p.Stderr)
+			}
+		})
+	}
+}
+
 // TestPushLog tells of pushes that are refused, accepted and landed, with who
 // pushed, and of which rules were broken where.
 func TestPushLog(t *testing.T) {

@@ -57,12 +57,19 @@ func preReceives(ctx context.Context, repo *gitrepo.Repo) bool {
 	if err != nil {
 		return false
 	}
-	file := filepath.Join(dir, "pre-receive")
-	if !Executable(file) {
-		return false
+	names := []string{"pre-receive"}
+	entries, _ := os.ReadDir(filepath.Join(dir, "pre-receive.d")) // which a forge's own hook runs
+	for _, e := range entries {
+		names = append(names, filepath.Join("pre-receive.d", e.Name()))
 	}
-	data, err := os.ReadFile(file)
-	return err == nil && bytes.Contains(data, []byte("rig-hook")) && bytes.Contains(data, []byte("pre-receive"))
+	return slices.ContainsFunc(names, func(name string) bool {
+		file := filepath.Join(dir, name)
+		if !Executable(file) {
+			return false
+		}
+		data, err := os.ReadFile(file)
+		return err == nil && (IsShim(data) || bytes.Contains(data, []byte("rig-hook")) && bytes.Contains(data, []byte("pre-receive")))
+	})
 }
 
 // receive judges ref updates at a server.

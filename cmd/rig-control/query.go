@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -367,7 +368,7 @@ func (a *app) answer(q question, found controlplane.Answer, of []asOf) (string, 
 			if i > 0 {
 				b.WriteByte(' ')
 			}
-			b.WriteString(name + "=" + bridge.Token(cell(row[i])))
+			b.WriteString(name + "=" + bridge.Token(inText(name, cell(row[i]))))
 		}
 		b.WriteByte('\n')
 	}
@@ -380,6 +381,40 @@ func cell(v any) string {
 		return ""
 	}
 	return fmt.Sprint(v)
+}
+
+// inText is a value of a column as a person reads it: ref updates and places are
+// JSON elsewhere.
+func inText(column, text string) string {
+	var words []string
+	switch column {
+	case "refs":
+		var refs []outbox.Ref
+		if json.Unmarshal([]byte(text), &refs) != nil {
+			return text
+		}
+		for _, r := range refs {
+			words = append(words, finding.Path(r.Name)+":"+finding.Short(r.Old)+".."+finding.Short(r.New))
+		}
+	case "places":
+		var places []outbox.Place
+		if json.Unmarshal([]byte(text), &places) != nil {
+			return text
+		}
+		for _, p := range places {
+			word := p.Rule
+			if p.Path != "" {
+				word += " " + finding.Path(p.Path)
+			}
+			if p.Line > 0 {
+				word += fmt.Sprintf(":%d:%d", p.Line, p.Col)
+			}
+			words = append(words, word)
+		}
+	default:
+		return text
+	}
+	return strings.Join(words, ", ")
 }
 
 // csv prints an answer as CSV (RFC 4180). What a spreadsheet would take for a formula

@@ -57,6 +57,10 @@ func TestPushes(t *testing.T) {
 			if rows := ask(t, bare, "refused-pushes"); len(rows) != 1 || rows[0]["outcome"] != "refused" {
 				t.Errorf("%v", rows)
 			}
+			text := must(t, bare, "query", "refused-pushes")
+			if want := ` refs=refs/heads/main:` + clone.Run("rev-parse", "--short=12", "HEAD~1") + `..` + clone.Run("rev-parse", "--short=12", "HEAD") + ` places="append-only build/REQUEST.md`; !strings.Contains(text, want) {
+				t.Errorf("%s lacks %s", text, want)
+			}
 		}
 		check()
 		// All is told again, by three at once.

@@ -490,6 +490,7 @@ func TestWaitWatchesRemote(t *testing.T) {
 	w.ok("b", "sync", "--auto")
 	w.ok("b", "read", "t-one")
 	w.ok("b", "read", "t-two")
+	w.git("b", "config", "fetch.writeCommitGraph", "false") // so that what is asked is asked by git
 	cmd := w.command("b", "wait", "--timeout", "0.5")
 	cmd.Env = append(cmd.Env, "GIT_TRACE2="+w.path("trace"))
 	finish(t, cmd)

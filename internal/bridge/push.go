@@ -244,6 +244,15 @@ func (w *work) emptyRemote(ctx context.Context, t target) (bool, error) {
 // and returns the id that came, "" where
 // the remote is empty.
 func (w *work) fetch(ctx context.Context, t target) (string, error) {
+	idle, err := w.nothingToMaintain()
+	if err != nil {
+		return "", err
+	}
+	if idle && t.tracking != "" && t.remote != "." {
+		if id, done := w.repo.FetchFiles(t.remote, t.ref, t.tracking, w.now()); done {
+			return id, nil
+		}
+	}
 	spec := t.ref
 	if t.tracking != "" && t.remote != "." {
 		spec += ":" + t.tracking

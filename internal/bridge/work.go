@@ -22,6 +22,7 @@ type work struct {
 	repo   *gitrepo.Repo
 	runner *gitrepo.Runner
 	memory *Memory
+	now    func() time.Time
 	held   *os.File    // the clone's lock while this run has it, else nil
 	killed atomic.Bool // a git of this run was killed, and may have left its locks
 }
@@ -49,7 +50,7 @@ func (r *run) open() (*work, error) {
 		go repo.Config("user.name")
 	}
 	runner := &gitrepo.Runner{Env: gitrepo.Env{Environ: absolute(repo.Env().Environ, r.env.Dir), Dir: r.root}, Now: r.env.Second}
-	return &work{root: r.root, repo: repo, runner: runner, memory: r.env.Memory}, nil
+	return &work{root: r.root, repo: repo, runner: runner, memory: r.env.Memory, now: r.env.Now}, nil
 }
 
 // repository opens the one that holds this clone's configuration. A hook of
@@ -120,7 +121,7 @@ func (w *work) steady(ctx context.Context) (*work, error) {
 	if err != nil {
 		return nil, gitProblem(err)
 	}
-	return &work{root: w.root, repo: repo, runner: &gitrepo.Runner{Env: w.runner.Env}, memory: w.memory, held: w.held}, nil
+	return &work{root: w.root, repo: repo, runner: &gitrepo.Runner{Env: w.runner.Env}, memory: w.memory, now: w.now, held: w.held}, nil
 }
 
 // gitProblem is the failure for an error of gitrepo: git could not answer.

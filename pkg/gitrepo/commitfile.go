@@ -86,7 +86,16 @@ func (r *Repo) moveBranch(branch, from, to, who, why string, between func() bool
 	}
 	defer head.drop()
 	_ = lock.Close()
-	ref, lock := newFileOf(filepath.Join(r.gitDir, filepath.FromSlash(branch)))
+	if at, state := looseRef(head.path, r.HashLen()); state != refFound || at != "ref: "+branch {
+		return false
+	}
+	return r.moveRef(branch, from, to, who, why, []string{"HEAD", branch}, between)
+}
+
+// moveRef moves a ref that is no symbolic one, under its lock, with a line in each of
+// some reflogs that are there.
+func (r *Repo) moveRef(name, from, to, who, why string, logs []string, between func() bool) bool {
+	ref, lock := newFileOf(filepath.Join(r.gitDir, filepath.FromSlash(name)))
 	if ref == nil {
 		return false
 	}
@@ -95,31 +104,27 @@ func (r *Repo) moveBranch(branch, from, to, who, why string, between func() bool
 	if cerr := lock.Close(); err != nil || cerr != nil {
 		return false
 	}
-	if at, state := looseRef(head.path, r.HashLen()); state != refFound || at != "ref: "+branch {
+	if at, state := r.plainRef(name); state != refFound || at.Target != "" || at.ID != from {
 		return false
 	}
-	if at, state := r.plainRef(branch); state != refFound || at.Target != "" || at.ID != from {
-		return false
-	}
-	line := from + " " + to + " " + who + "\t" + why + "\n"
-	var logs []*os.File
-	for _, name := range []string{"HEAD", branch} {
-		file := filepath.Join(r.gitDir, "logs", filepath.FromSlash(name))
+	var open []*os.File
+	for _, log := range logs {
+		file := filepath.Join(r.gitDir, "logs", filepath.FromSlash(log))
 		if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() {
 			return false // git makes one, or not
 		}
-		log, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
+		f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
 			return false
 		}
-		defer log.Close()
-		logs = append(logs, log)
+		defer f.Close()
+		open = append(open, f)
 	}
 	if !between() {
 		return false
 	}
-	for _, log := range logs {
-		if _, err := log.WriteString(line); err != nil {
+	for _, f := range open {
+		if _, err := f.WriteString(from + " " + to + " " + who + "\t" + why + "\n"); err != nil {
 			return false
 		}
 	}

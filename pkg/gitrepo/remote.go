@@ -85,18 +85,28 @@ func (r *Repo) followed(name string) (Refspecs, error) {
 // other remote, and where only git knows where its repository is
 // (gitrepository-layout(5); git-clone(1), GIT URLS). They need not exist.
 func (r *Repo) RemoteFiles(name, branch string) []string {
+	dir := r.remoteDir(name)
+	if dir == "" || CheckRefName(branch) != nil {
+		return nil
+	}
+	return []string{filepath.Join(dir, filepath.FromSlash(branch)), filepath.Join(dir, "packed-refs"), filepath.Join(dir, "reftable", "tables.list")}
+}
+
+// remoteDir is the git directory of a remote in this machine's file system, "" if it is
+// not known.
+func (r *Repo) remoteDir(name string) string {
 	urls, err := r.Config("remote." + name + ".url")
 	rewritten, err2 := r.ConfigSection("url")
-	if err != nil || err2 != nil || len(urls) != 1 || len(rewritten) > 0 || CheckRefName(branch) != nil {
-		return nil
+	if err != nil || err2 != nil || len(urls) != 1 || len(rewritten) > 0 {
+		return ""
 	}
 	path, isURL := strings.CutPrefix(urls[0], "file://")
 	switch {
 	case isURL && (strings.Contains(path, "%") || !filepath.IsAbs(path)):
-		return nil
+		return ""
 	case !filepath.IsAbs(path):
 		if path == "" || strings.Contains(path, ":") || r.workTree == "" {
-			return nil
+			return ""
 		}
 		path = filepath.Join(r.workTree, path)
 	}
@@ -105,7 +115,7 @@ func (r *Repo) RemoteFiles(name, branch string) []string {
 		if _, err2 := os.Lstat(filepath.Join(dir, "HEAD")); err != nil || err2 != nil || !objects.IsDir() {
 			continue
 		}
-		return []string{filepath.Join(dir, filepath.FromSlash(branch)), filepath.Join(dir, "packed-refs"), filepath.Join(dir, "reftable", "tables.list")}
+		return dir
 	}
-	return nil
+	return ""
 }

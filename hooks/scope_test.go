@@ -67,3 +67,34 @@ func TestPathsBecomeEnvelopes(t *testing.T) {
 		})
 	}
 }
+
+// TestDocumentsBeforeThreads: a document that a server has taken stays one, whoever puts
+// an envelope beside it later. So nobody can make what came with it be refused: neither
+// an audit nor a reader takes a later commit for a part of the same push.
+func TestDocumentsBeforeThreads(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.accepted(s.commit(opts{files: map[string]string{
+		"notes/README.md": "no envelope\n", "late/REQUEST.md": s.plain("late", "rig-a", "REQUEST", "Are we late?\n"),
+	}}))
+	clean := func() {
+		t.Helper()
+		s.audit()
+		must(t, rig(s.server, s.server.Dir, "", "check", "--all"), 0, "clean")
+		if r := s.read(s.base).thread("late"); len(r.Refused) > 0 || len(r.Envelopes) != 1 || r.Envelopes[0].Verdict.State != "unsigned" {
+			t.Fatalf("a reader is told %+v", r)
+		}
+	}
+	clean()
+	s.accepted(s.commit(opts{files: map[string]string{"notes/REQUEST.md": s.plain("notes", "rig-b", "REQUEST", "Is this a thread?\n")}}))
+	clean()
+
+	// Attacks: in one push the order does not matter, and from now on it is a thread.
+	one := s.commit(opts{files: map[string]string{"more/README.md": "no envelope\n"}})
+	s.refusedOnly(s.commit(opts{parents: []string{one}, files: map[string]string{"more/REQUEST.md": s.plain("more", "rig-b", "REQUEST", "Is it?\n")}}), "envelope-parse")
+	edit := s.commit(opts{files: map[string]string{"notes/README.md": "still none\n"}})
+	s.refusedOnly(edit, "envelope-parse")
+	s.forced(edit)
+	s.audit()
+	must(t, rig(s.server, s.server.Dir, "", "check", "--all"), 1, "[envelope-parse]")
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -41,11 +40,10 @@ type Audit struct {
 type audited struct {
 	Commits, Envelopes int
 	Findings           []finding.Finding
-	Waiting            []string // see rules.Judge
 }
 
 // auditForm is form for an Audit.
-const auditForm = "rigward audit 1"
+const auditForm = "rigward audit 2"
 
 // ofText are the rules about hidden characters and secrets.
 var ofText = []string{"hidden-text", "secret"}
@@ -53,9 +51,6 @@ var ofText = []string{"hidden-text", "secret"}
 // maxMarked is with how many findings a mark is made; a history with more is read
 // as a whole each time.
 const maxMarked = 1000
-
-// maxWaiting is the same for directories that are no threads yet.
-const maxWaiting = 10_000
 
 // OpenAudit reads the mark of the last audit: an empty one if there is none that
 // holds. It is nil where none can be kept: without a secret, where objects are not in
@@ -128,10 +123,6 @@ func (a *Audit) Prepare(j *rules.Judge) {
 	if a.store.Tip != "" {
 		j.Eras, j.Held, j.Used = a.store.Eras, a.store.Now, a.used
 	}
-	j.Waiting = map[string]bool{}
-	for _, dir := range a.store.Audited.Waiting {
-		j.Waiting[dir] = true
-	}
 }
 
 // used finds older envelopes by nonce.
@@ -162,12 +153,11 @@ func asked(nonces []string, nonce string) bool {
 // tip, and keeps it. It is false, and nothing is taken over, where what comes later
 // could be judged in another way than together with it: there is a finding that is
 // not about the content of one file, or the rule against changes of what was accepted
-// is off and was needed, a directory has become a thread in which something waits, or
-// policies of the history take different paths for envelopes;
+// is off and was needed, or policies of the history take different paths for envelopes;
 // and where there is too much to keep.
 func (a *Audit) Passed(tip string, j *rules.Judge) bool {
 	all := append(slices.Clip(a.store.Audited.Findings), j.Findings...)
-	if j.Commits < j.Total || j.Rewritten > 0 || j.Woken > 0 || len(j.Waiting) > maxWaiting || j.More.Total() > 0 || len(all) > maxMarked || j.Strayed() || j.Moved() {
+	if j.Commits < j.Total || j.Rewritten > 0 || j.More.Total() > 0 || len(all) > maxMarked || j.Strayed() || j.Moved() {
 		return false
 	}
 	for _, f := range j.Findings {
@@ -175,12 +165,8 @@ func (a *Audit) Passed(tip string, j *rules.Judge) bool {
 			return false
 		}
 	}
-	waiting := slices.Sorted(maps.Keys(j.Waiting))
-	if slices.ContainsFunc(waiting, func(dir string) bool { return !utf8.ValidString(dir) }) {
-		return false
-	}
 	s := a.store
-	s.Audited = &audited{s.Audited.Commits + j.Commits, s.Audited.Envelopes + j.Envelopes, all, waiting}
+	s.Audited = &audited{s.Audited.Commits + j.Commits, s.Audited.Envelopes + j.Envelopes, all}
 	if s.Tip == tip {
 		return true
 	}

@@ -8,7 +8,9 @@ import (
 
 // A pending entry has no fence and lies where no envelope was seen yet. If one
 // comes later in the same push, the directory is a thread and the entry is
-// judged after all.
+// judged after all. In a whole history it is not: in which push what came is not
+// known, and a document that a server has taken stays one, whoever makes a thread of
+// its directory later.
 type pending struct {
 	commit    string
 	policy    *policy.Policy
@@ -47,14 +49,13 @@ func (ps *pass) content(c *commit, e *entry) (err error) {
 	}
 	e.judged = e.fenced || c.fenced[e.thread] || e.in.is
 	if !e.judged {
-		ps.wait(c, e)
+		if ps.OfTheTime == nil {
+			ps.wait(c, e)
+		}
 		return nil
 	}
 	c.tells = true
 	dir := c.policy.Under(e.thread)
-	if ps.Waiting[dir] && !e.in.is {
-		ps.Woken++
-	}
 	for _, p := range append(ps.waiting[dir], pending{commit: c.id, policy: c.policy, findings: e.findings, envelopes: 1}) {
 		ps.Envelopes += p.envelopes
 		ps.More = ps.More.Plus(p.more)

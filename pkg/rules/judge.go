@@ -84,10 +84,6 @@ type Judge struct {
 	// Most is up to how many commits a range may have, or the error is ErrMany; 0:
 	// any number.
 	Most int
-	// Waiting are directories with files at envelopes' paths that nobody has judged,
-	// because there was no envelope beside them. Range adds those of the range; see
-	// Outcome.Woken.
-	Waiting map[string]bool
 	// Signs is, after Index, what of the staged must be signed, in words; "" for
 	// nothing.
 	Signs string
@@ -126,9 +122,6 @@ type Outcome struct {
 	// Rewritten is how many accepted envelopes commits change or delete where the
 	// policy has the rule against it off.
 	Rewritten int
-	// Woken is in how many of Waiting, as it was before, the range has brought the first
-	// envelope, so that what waits there is to be judged after all.
-	Woken int
 
 	kept      finding.Counts // of Findings, what keep put there
 	keptBytes [finding.Error + 1]int
@@ -178,13 +171,6 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 		return err
 	}
 	j.Eras, j.latest, j.strayed, j.moved = ps.eras.list, ps.latest(), ps.strays(), ps.moved()
-	j.Waiting = maps.Clone(j.Waiting)
-	for dir := range ps.waiting {
-		if j.Waiting == nil {
-			j.Waiting = map[string]bool{}
-		}
-		j.Waiting[dir] = true
-	}
 	if j.Told != nil {
 		ps.tellVerdicts(j.Findings[len(before.Findings):])
 	}

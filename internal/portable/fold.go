@@ -24,7 +24,7 @@ import (
 //
 // 8.3 short names are not among them: see [Short].
 func Fold(path string) string {
-	if plain(path) {
+	if Plain(path) {
 		return path
 	}
 	parts := Parts(path)
@@ -34,8 +34,9 @@ func Fold(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// plain reports quickly that folding would not change a path.
-func plain(path string) bool {
+// Plain reports quickly that folding would not change a path. It may change one that is
+// not plain, and need not.
+func Plain[Text string | []byte](path Text) bool {
 	last := byte('/')
 	for i := range len(path) {
 		c := path[i]
@@ -46,11 +47,11 @@ func plain(path string) bool {
 		}
 		last = c
 	}
-	return last != '.' && last != ' ' && last != '/' && path != ""
+	return last != '.' && last != ' ' && last != '/' && len(path) > 0
 }
 
 func foldComponent(c string) string {
-	if plain(c) {
+	if Plain(c) {
 		return c
 	}
 	c, _, _ = strings.Cut(c, ":")
@@ -137,7 +138,7 @@ func Parts(path string) []string {
 	for part := range strings.SplitSeq(strings.ReplaceAll(path, `\`, "/"), "/") {
 		if part == ".." {
 			parts = parts[:max(len(parts)-1, 0)]
-		} else if plain(part) || foldComponent(part) != "" {
+		} else if Plain(part) || foldComponent(part) != "" {
 			parts = append(parts, part)
 		}
 	}

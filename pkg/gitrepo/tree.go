@@ -326,9 +326,12 @@ func (t *Tree) Entries() iter.Seq[TreeEntry] {
 }
 
 // Name returns the name of entry i, counted from 0.
-func (t *Tree) Name(i int) string {
+func (t *Tree) Name(i int) string { return string(t.RawName(i)) }
+
+// RawName is Name without a copy: its bytes are not to be changed.
+func (t *Tree) RawName(i int) []byte {
 	_, name := t.modeName(i)
-	return string(name)
+	return name
 }
 
 // Lookup finds the entry of a name.

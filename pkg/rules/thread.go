@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -364,15 +365,22 @@ func (ps *pass) oddDirectories(p *policy.Policy) error {
 			return err
 		}
 		for _, root := range roots {
-			names, err := ps.names(b.tree, root)
+			t, err := ps.dir(b.tree, root)
 			if err != nil {
 				return err
 			}
-			for _, name := range names {
-				if root == p.Root && portable.Fold(name) == name && strings.IndexByte(name, '~') < 0 {
-					continue
+			if t == nil {
+				continue
+			}
+			for i := range t.Len() {
+				raw := t.RawName(i)
+				ordinary := root == p.Root && bytes.IndexByte(raw, '~') < 0
+				if ordinary && portable.Plain(raw) {
+					continue // as almost all of many
 				}
-				ps.oddDirectory(p, root, name)
+				if name := string(raw); !ordinary || portable.Fold(name) != name {
+					ps.oddDirectory(p, root, name)
+				}
 			}
 		}
 	}

@@ -183,10 +183,8 @@ func (x *Indexer) run(ctx context.Context) (total Result, err error) {
 func (x *Indexer) locked(ctx context.Context, fn func(recorded map[string][]string) error) error {
 	c := x.DB.conn
 	return together(ctx, c, func() error {
-		// The row is locked until the transaction ends.
-		err := each(ctx, c, "INSERT INTO rigward_repositories (repo) VALUES ($1) ON CONFLICT (repo) DO UPDATE SET repo = excluded.repo RETURNING repo_id", []any{x.Name},
-			func(r rows) error { return r.Scan(&x.id) })
-		if err != nil {
+		var err error
+		if x.id, err = lockRepository(ctx, c, x.Name); err != nil {
 			return err
 		}
 		recorded := map[string][]string{}

@@ -130,24 +130,27 @@ func (d *DB) Version(ctx context.Context, repos []string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:12]), nil
 }
 
-// A PushCount is how many pushes of a repository ended with an exit code.
+// A PushCount is how many pushes of a repository ended with an exit code: 0 taken, 1 refused, 2
+// not decided, or never ended.
 type PushCount struct {
 	Repo string
 	Exit int
 	N    int64
 }
 
-// Pushes counts the pushes of repositories that were judged.
+// Pushes counts the pushes of repositories that are in the log.
 func (d *DB) Pushes(ctx context.Context, repos []string) (all []PushCount, err error) {
 	for _, repo := range repos {
-		err = each(ctx, d.conn, "SELECT exit_code, count(*) FROM rigward_pushes WHERE repo_id = "+theID+" AND stage = 'judged' AND exit_code IS NOT NULL GROUP BY exit_code ORDER BY exit_code", []any{repo}, func(r rows) error {
-			c := PushCount{Repo: repo}
-			err := r.Scan(&c.Exit, &c.N)
-			all = append(all, c)
-			return err
-		})
+		var n, refused, undecided int64
+		err = each(ctx, d.conn, "SELECT coalesce(sum(CAST(pushes AS INTEGER)), 0), coalesce(sum(CAST(refused AS INTEGER)), 0), coalesce(sum(CAST(undecided AS INTEGER)), 0) FROM rigward_push_days WHERE repo_id = "+theID, []any{repo},
+			func(r rows) error { return r.Scan(&n, &refused, &undecided) })
 		if err != nil {
 			return nil, told(ctx, d.target, err)
+		}
+		for exit, n := range []int64{n - refused - undecided, refused, undecided} {
+			if n > 0 {
+				all = append(all, PushCount{repo, exit, n})
+			}
 		}
 	}
 	return all, nil

@@ -15,10 +15,7 @@ import (
 func (d *DB) AddPushes(ctx context.Context, repo string, records []outbox.Record) error {
 	return told(ctx, d.target, together(ctx, d.conn, func() error {
 		var args []any
-		var id int64
-		// The row is locked until the transaction ends.
-		err := each(ctx, d.conn, "INSERT INTO rigward_repositories (repo) VALUES ($1) ON CONFLICT (repo) DO UPDATE SET repo = excluded.repo RETURNING repo_id", []any{repo},
-			func(r rows) error { return r.Scan(&id) })
+		id, err := lockRepository(ctx, d.conn, repo)
 		if err != nil {
 			return err
 		}
@@ -52,26 +49,7 @@ func settle(ctx context.Context, c conn, id int64, pushes []string) error {
 	}
 	change := pushTallies{}
 	of := "repo_id = $1 AND push " + among(c, 2, "text")
-	count := func(sign int64) error {
-		return each(ctx, c, "SELECT substr(at, 1, 10), coalesce(pushed_by, ''), outcome, coalesce(duration_ms, -1) FROM rigward_pushes WHERE "+of+" AND outcome <> ''", []any{id, keys}, func(r rows) error {
-			var day, who, outcome string
-			var took float64
-			err := r.Scan(&day, &who, &outcome, &took)
-			one := &pushTally{pushes: 1, took: histogram{}}
-			switch outcome {
-			case "refused":
-				one.refused = 1
-			case "undecided", "unfinished":
-				one.undecided = 1
-			}
-			if took >= 0 {
-				one.took[millis(took)] = 1
-			}
-			change.of(day, who).add(one, sign)
-			return err
-		})
-	}
-	if err := count(-1); err != nil {
+	if err := change.count(ctx, c, -1, of, id, keys); err != nil {
 		return err
 	}
 	err = c.exec(ctx, `UPDATE rigward_pushes SET outcome = CASE
@@ -82,17 +60,44 @@ func settle(ctx context.Context, c conn, id int64, pushes []string) error {
 pushed_by = coalesce(pusher, (SELECT min(r.pusher) FROM rigward_pushes r WHERE r.repo_id = $1 AND r.push = rigward_pushes.push AND r.stage = 'received' AND rigward_pushes.stage = 'judged' AND r.hook = rigward_pushes.hook))
 WHERE `+of, id, keys)
 	if err == nil {
-		err = count(1)
+		err = change.count(ctx, c, 1, of, id, keys)
 	}
 	if err != nil {
 		return err
 	}
+	return change.write(ctx, c, id)
+}
+
+// count counts the pushes of a condition, or takes them away.
+func (t pushTallies) count(ctx context.Context, c conn, sign int64, of string, args ...any) error {
+	return each(ctx, c, "SELECT substr(at, 1, 10), coalesce(pushed_by, ''), outcome, coalesce(duration_ms, -1) FROM rigward_pushes WHERE "+of+" AND outcome <> ''", args, func(r rows) error {
+		var day, who, outcome string
+		var took float64
+		err := r.Scan(&day, &who, &outcome, &took)
+		one := &pushTally{pushes: 1, took: histogram{}}
+		switch outcome {
+		case "refused":
+			one.refused = 1
+		case "undecided", "unfinished":
+			one.undecided = 1
+		}
+		if took >= 0 {
+			one.took[millis(took)] = 1
+		}
+		t.of(day, who).add(one, sign)
+		return err
+	})
+}
+
+// write adds tallies to those that are written.
+func (t pushTallies) write(ctx context.Context, c conn, id int64) error {
 	var days []string
-	for key := range change {
+	for key := range t {
 		days = append(days, key.day)
 	}
 	slices.Sort(days)
-	if keys, err = listed(slices.Compact(days)); err != nil || len(days) == 0 {
+	keys, err := listed(slices.Compact(days))
+	if err != nil || len(days) == 0 {
 		return err
 	}
 	err = each(ctx, c, "SELECT day, pusher, pushes, refused, undecided, took FROM rigward_push_days WHERE repo_id = $1 AND day "+among(c, 2, "text"), []any{id, keys}, func(r rows) error {
@@ -100,8 +105,8 @@ WHERE `+of, id, keys)
 		var took string
 		had := &pushTally{}
 		err := r.Scan(&key.day, &key.rig, &had.pushes, &had.refused, &had.undecided, &took)
-		if had.took = parseHistogram(took); change[key] != nil {
-			change[key].add(had, 1)
+		if had.took = parseHistogram(took); t[key] != nil {
+			t[key].add(had, 1)
 		}
 		return err
 	})
@@ -109,8 +114,8 @@ WHERE `+of, id, keys)
 		return err
 	}
 	var args []any
-	for _, key := range change.keys() {
-		v := change[key]
+	for _, key := range t.keys() {
+		v := t[key]
 		args = append(args, id, key.day, key.rig, v.pushes, v.refused, v.undecided, v.took.String())
 	}
 	err = insert(ctx, c, "rigward_push_days", strings.Fields("repo_id day pusher pushes refused undecided took"), args,
@@ -139,15 +144,32 @@ func settleOlder(ctx context.Context, c conn) (more bool, err error) {
 	return len(of) > 0, err
 }
 
-// ForgetPushes deletes what was told of pushes before a moment, and what was counted on the days
-// that had ended by then.
+// ForgetPushes deletes what was told of pushes before a moment, and takes it from what was counted.
 func (d *DB) ForgetPushes(ctx context.Context, repo string, before time.Time) error {
-	moment := before.UTC().Format(outbox.Time)
-	err := d.conn.exec(ctx, "DELETE FROM rigward_pushes WHERE repo_id = "+theID+" AND at < $2", repo, moment)
-	if err == nil {
-		err = d.conn.exec(ctx, "DELETE FROM rigward_push_days WHERE repo_id = "+theID+" AND day < $2", repo, moment[:len("2006-01-02")])
-	}
-	return told(ctx, d.target, err)
+	return told(ctx, d.target, together(ctx, d.conn, func() error {
+		id, err := lockRepository(ctx, d.conn, repo)
+		if err != nil {
+			return err
+		}
+		gone := pushTallies{}
+		const older = "repo_id = $1 AND at < $2"
+		args := []any{id, before.UTC().Format(outbox.Time)}
+		if err := gone.count(ctx, d.conn, -1, older, args...); err != nil {
+			return err
+		}
+		if err := d.conn.exec(ctx, "DELETE FROM rigward_pushes WHERE "+older, args...); err != nil {
+			return err
+		}
+		return gone.write(ctx, d.conn, id)
+	}))
+}
+
+// lockRepository returns the key of a repository, which it is given where it has none. Other
+// writers of it wait until the transaction ends.
+func lockRepository(ctx context.Context, c conn, repo string) (id int64, err error) {
+	err = each(ctx, c, "INSERT INTO rigward_repositories (repo) VALUES ($1) ON CONFLICT (repo) DO UPDATE SET repo = excluded.repo RETURNING repo_id", []any{repo},
+		func(r rows) error { return r.Scan(&id) })
+	return id, err
 }
 
 // rulesOf lists the rules of places, each once.

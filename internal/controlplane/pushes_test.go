@@ -126,11 +126,20 @@ func TestPushDays(t *testing.T) {
 		if rows := ask(t, db, "push-days", p).Rows; len(rows) != 3 {
 			t.Errorf("of one: %v", rows)
 		}
-		if err := db.ForgetPushes(t.Context(), "team", day(2).Add(-time.Hour)); err != nil {
+		half := day(2).Add(20 * time.Minute)
+		if err := db.ForgetPushes(t.Context(), "team", half); err != nil {
 			t.Fatal(err)
 		}
-		if rows := ask(t, db, "push-days", p).Rows; len(rows) != 1 || rows[0][0] != "2026-01-03" {
-			t.Errorf("after two days were forgotten: %v", rows)
+		if rows := ask(t, db, "push-days", p).Rows; len(rows) != 1 || rows[0][0] != "2026-01-03" || rows[0][2] == want[dayRig{"2026-01-03", "user-1"}].pushes {
+			t.Errorf("after two days and a half were forgotten: %v", rows)
+		}
+		left := int64(len(ask(t, db, "pushes", Parameters{Repos: p.Repos}).Rows))
+		counts, err := db.Pushes(t.Context(), p.Repos)
+		for _, c := range counts {
+			left -= c.N
+		}
+		if err != nil || left != 0 || len(counts) != 3 {
+			t.Errorf("%v: %v are counted, %d more are left", err, counts, left)
 		}
 	})
 }

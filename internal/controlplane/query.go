@@ -345,24 +345,29 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (a Answer, err erro
 	return a, nil
 }
 
-// common is how many messages have words in SQLite that are not all to be sorted; within the
-// latest of so many messages a page of them is looked for first.
+// common is how many messages have words that are not all to be sorted; within the latest of so
+// many messages a page of them is looked for first. PostgreSQL cannot count a few of them in less
+// time than it takes to look at fewer.
 const (
-	common = 5000
-	window = 20_000
+	common         = 5000
+	window         = 20_000
+	windowPostgres = 10_000
 )
 
-// latest is a search that looks at the latest messages only, one by one, where many have the words;
-// nil where they are few, or all are asked for. What it finds is a page only if it fills one.
-// PostgreSQL knows how many have a word, and does the same by itself.
+// latest is a search that looks at the latest messages only, one by one, where many may have the
+// words; nil where few do, or all are asked for. What it finds is a page only if it fills one.
 func (d *DB) latest(ctx context.Context, q Query, p Parameters, values map[string]any) (*Query, error) {
-	if q.Takes != Words || d.conn.postgres() || p.Limit == 0 || len(p.Words) > 20 {
+	if q.Takes != Words || p.Limit == 0 || len(p.Words) > 20 {
 		return nil, nil
 	}
-	many := cmp.Or(p.common, common)
-	n, err := number(ctx, d.conn, "SELECT count(*) FROM (SELECT 1 FROM rigward_search WHERE rigward_search MATCH $1 LIMIT "+itoa(many)+") AS few", values["words"])
-	if err != nil || n < many {
-		return nil, err
+	within, contains := cmp.Or(p.window, windowPostgres), "strpos"
+	if !d.conn.postgres() {
+		within, contains = cmp.Or(p.window, window), "instr"
+		many := cmp.Or(p.common, common)
+		n, err := number(ctx, d.conn, "SELECT count(*) FROM (SELECT 1 FROM rigward_search WHERE rigward_search MATCH $1 LIMIT "+itoa(many)+") AS few", values["words"])
+		if err != nil || n < many {
+			return nil, err
+		}
 	}
 	until := stamp(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
 	if p.Cursor != nil {
@@ -372,7 +377,7 @@ func (d *DB) latest(ctx context.Context, q Query, p Parameters, values map[strin
 		until = min(until, stamp(p.Until))
 	}
 	values["horizon"] = ""
-	err = each(ctx, d.conn, "SELECT commit_time FROM bridge_messages WHERE repo_id = $1 AND commit_time <= $2 ORDER BY commit_time DESC LIMIT 1 OFFSET "+itoa(cmp.Or(p.window, window)), []any{values["repo"], until}, func(r rows) error {
+	err := each(ctx, d.conn, "SELECT commit_time FROM bridge_messages WHERE repo_id = $1 AND commit_time <= $2 ORDER BY commit_time DESC LIMIT 1 OFFSET "+itoa(within), []any{values["repo"], until}, func(r rows) error {
 		var at string
 		err := r.Scan(&at)
 		values["horizon"] = at
@@ -385,7 +390,7 @@ func (d *DB) latest(ctx context.Context, q Query, p Parameters, values map[strin
 			text += " "
 		}
 		values[name] = text
-		has += " AND instr(' ' || m.words || ' ', :" + name + ") > 0"
+		has += " AND " + contains + "(' ' || m.words || ' ', :" + name + ") > 0"
 	}
 	q.from = strings.Replace(q.from, "{found}", "bridge_messages m{by bridge_messages_time} WHERE m.commit_time >= :horizon"+has, 1)
 	return &q, err

@@ -134,7 +134,7 @@ CREATE TABLE bridge_messages (
 CREATE INDEX bridge_messages_thread ON bridge_messages (thread, repo_id, to_rig);
 CREATE INDEX bridge_messages_body_hash ON bridge_messages (body_hash, repo_id, commit_time);
 CREATE INDEX bridge_messages_nonce ON bridge_messages (nonce, repo_id) WHERE nonce IS NOT NULL;
-CREATE INDEX bridge_messages_time ON bridge_messages (repo_id, commit_time);
+CREATE INDEX bridge_messages_time ON bridge_messages (repo_id, commit_time, to_rig, from_rig, message_type);
 CREATE INDEX bridge_messages_to ON bridge_messages (to_rig, repo_id, commit_time, from_rig, message_type);
 CREATE INDEX bridge_messages_from ON bridge_messages (from_rig, repo_id, commit_time, to_rig, message_type);
 CREATE INDEX bridge_messages_type ON bridge_messages (message_type, repo_id, commit_time, to_rig, from_rig);

@@ -52,7 +52,10 @@ var bodies = []string{
 // TestCommonWords turns the pages of a search for words that many messages have: whatever is
 // looked at first, they hold what one that sorts all of them finds, in its order.
 func TestCommonWords(t *testing.T) {
-	db := open(t, parse(t, t.TempDir()+"/control.db"))
+	both(t, func(t *testing.T, target func() Target) { commonWords(t, open(t, target())) })
+}
+
+func commonWords(t *testing.T, db *DB) {
 	fill(t, db, "other", 300)
 	fill(t, db, "team", 600)
 	found := 0

@@ -43,25 +43,31 @@ func (x *Indexer) Check(ctx context.Context, limit int) (found []Difference, n i
 		return nil, 0, told(ctx, own, err)
 	}
 	fresh := *x
-	fresh.digests = true
+	fresh.check = true
 	fresh.DB = &DB{c, own}
 	if _, err := fresh.Update(ctx); err != nil {
 		return nil, 0, err
 	}
-	tips, err := x.Refs(ctx, nil)
-	if err != nil {
-		return nil, 0, err
-	}
-	reachable, err := x.reachable(ctx, slices.Compact(slices.Sorted(maps.Values(tips))))
-	if err != nil {
-		return nil, 0, err
-	}
-	found, n, err = x.compare(ctx, c, reachable, limit)
+	found, n, err = x.compare(ctx, c, limit)
 	return found, n, told(ctx, x.DB.target, err)
 }
 
 // compare compares the database with c, which holds what is expected.
-func (x *Indexer) compare(ctx context.Context, c conn, reachable map[string]bool, limit int) (found []Difference, n int, err error) {
+func (x *Indexer) compare(ctx context.Context, c conn, limit int) (found []Difference, n int, err error) {
+	var all map[string]bool
+	// reachable reports whether the refs have a commit, which is asked of those with a difference.
+	reachable := func(commit string) (bool, error) {
+		if all == nil {
+			tips, err := x.Refs(ctx, nil)
+			if err == nil {
+				all, err = x.reachable(ctx, slices.Compact(slices.Sorted(maps.Values(tips))))
+			}
+			if err != nil {
+				return false, err
+			}
+		}
+		return all[commit], nil
+	}
 	add := func(what, message string) {
 		if n++; n <= limit {
 			found = append(found, Difference{what, message})
@@ -225,7 +231,7 @@ func (x *Indexer) differing(ctx context.Context, c conn, events bool) (want, hav
 	return want, have, nil
 }
 
-func (x *Indexer) compareMessages(ctx context.Context, c conn, reachable map[string]bool, add func(what, message string)) error {
+func (x *Indexer) compareMessages(ctx context.Context, c conn, reachable func(commit string) (bool, error), add func(what, message string)) error {
 	want, have, err := x.differing(ctx, c, false)
 	if err != nil {
 		return err
@@ -249,18 +255,23 @@ func (x *Indexer) compareMessages(ctx context.Context, c conn, reachable map[str
 	}
 	for _, key := range slices.Sorted(maps.Keys(have)) {
 		h := have[key]
+		if want[key] != nil {
+			continue
+		}
+		there, err := reachable(plain(h[commit]))
 		switch {
-		case want[key] != nil:
-		case !reachable[plain(h[commit])] && h[stateColumn] != "'superseded'":
-			add(what(h), "the commit is not reachable, and the row is not superseded")
-		case reachable[plain(h[commit])]:
+		case err != nil:
+			return err
+		case there:
 			add(what(h), "the commit brings no such message")
+		case h[stateColumn] != "'superseded'":
+			add(what(h), "the commit is not reachable, and the row is not superseded")
 		}
 	}
 	return nil
 }
 
-func (x *Indexer) compareEvents(ctx context.Context, c conn, reachable map[string]bool, add func(what, message string)) error {
+func (x *Indexer) compareEvents(ctx context.Context, c conn, reachable func(commit string) (bool, error), add func(what, message string)) error {
 	want, have, err := x.differing(ctx, c, true)
 	if err != nil {
 		return err
@@ -285,12 +296,21 @@ func (x *Indexer) compareEvents(ctx context.Context, c conn, reachable map[strin
 		switch kind := plain(h[4]); {
 		case h[0] == "NULL":
 			add(what(h), "the message of the event is missing")
+			continue
 		case want[key] != nil || kind == "superseded" || kind == "drafted":
-		case !reachable[plain(h[3])] || !reachable[plain(h[7])]:
-			// of a history that was rewritten
-		case kind == "sent" || kind == "received":
-			// of the other side, where both share the database
-		default:
+			continue
+		case kind == "sent" || kind == "received": // of the other side, where both share the database
+			continue
+		}
+		of, err := reachable(plain(h[3]))
+		if err != nil {
+			return err
+		}
+		by, err := reachable(plain(h[7]))
+		if err != nil {
+			return err
+		}
+		if of && by { // else it is of a history that was rewritten
 			add(what(h), "nothing in the history is the cause of this event")
 		}
 	}

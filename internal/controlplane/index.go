@@ -56,8 +56,9 @@ type Indexer struct {
 	bulky   bool                        // much is to be written
 	chunk   int                         // how many commits the next transaction has, where Chunk does not say it
 	id      int64                       // of the repository in the database, in locked
-	digests bool                        // of words are written, in place of them
+	check   bool                        // what is expected is written, in memory that is small: digests in place of words
 	kept    map[string]*gitrepo.Scanned // what the judge has read of commits
+	reading *reading                    // and parsed
 	first   bool                        // all rows of the repository were written by this run, each commit's once
 	left    *span                       // of a run, what is still to be done after a part
 	from    map[string][]string         // and what was recorded then
@@ -170,7 +171,7 @@ func (x *Indexer) run(ctx context.Context) (total Result, err error) {
 			return total, told(ctx, x.DB.target, err)
 		}
 		if took := x.Now().Sub(began); x.piece == 0 && took < pieceTime/2 {
-			piece = min(2*piece, maxPiece)
+			piece = min(2*piece, x.most(maxPiece))
 		} else if x.piece == 0 && took > 2*pieceTime {
 			piece = max(piece/2, firstPiece)
 		}
@@ -278,7 +279,7 @@ func (s *span) rest(main string, recorded map[string][]string) *span {
 // cut makes a long span one that ends earlier: at a commit of the main ref's
 // line, about so many commits from its beginning. All other refs come at the end.
 func (x *Indexer) cut(s *span, recorded map[string][]string, piece int) {
-	if x.piece == 0 {
+	if x.piece == 0 && !x.check {
 		piece = max(piece, len(s.revs)/64) // each piece looks at all that is left
 	}
 	at := map[string]int{}
@@ -409,6 +410,7 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 	var c *court
 	var from judged
 	x.rules, x.trees, x.kept = map[string]ruleSet{}, map[string]string{}, map[string]*gitrepo.Scanned{}
+	x.reading = &reading{said: map[parsed]*message{}}
 	// step makes one transaction of a portion of the commits.
 	step := func(batch []*landed, upTo int) error {
 		return x.locked(ctx, func(recorded map[string][]string) error {
@@ -572,6 +574,15 @@ func (x *Indexer) deriver(ctx context.Context, s *span) *deriver {
 	return d
 }
 
+// most is how many commits a piece or a transaction may have, of so many where nothing
+// but time counts.
+func (x *Indexer) most(commits int) int {
+	if x.check {
+		return min(commits, 2048)
+	}
+	return commits
+}
+
 // size is how many commits the next transaction has.
 func (x *Indexer) size() int { return cmp.Or(x.Chunk, x.chunk, firstChunk) }
 
@@ -579,7 +590,7 @@ func (x *Indexer) size() int { return cmp.Or(x.Chunk, x.chunk, firstChunk) }
 func (x *Indexer) paced(n int, took time.Duration) {
 	switch size := x.size(); {
 	case n >= size && took < chunkTime:
-		x.chunk = min(2*size, maxChunk)
+		x.chunk = min(2*size, x.most(maxChunk))
 	case took > 2*chunkTime:
 		x.chunk = max(min(n, size)/2, minChunk)
 	}
@@ -602,7 +613,7 @@ func (x *Indexer) scan(ctx context.Context, s *span, fn func(batch []*landed, up
 				return err
 			}
 		}
-		rules.Parallel(len(batch), func(i int) { batch[i].read() })
+		rules.Parallel(len(batch), func(i int) { batch[i].read(x.reading) })
 		err := fn(batch, at)
 		batch, written, until = nil, at, at+x.size()
 		return err
@@ -858,7 +869,7 @@ func (x *Indexer) writeRows(ctx context.Context, c *court, d *deriver) error {
 		if blob, gone := c.gone[m.path]; gone {
 			m.blob, m.words, status, tldr = blob, "", expunged, ""
 		}
-		if x.digests && m.words != "" {
+		if x.check && m.words != "" {
 			m.words = wordsDigest(m.words)
 		}
 		args = append(args, x.id, n.row.id, k.thread, k.file, e.Type, name(e.From), k.to, n.state, envelope.StatusClass(e.Status), text(status), optional(tldr), text(e.Date),

@@ -124,6 +124,7 @@ func (x *Indexer) try(ctx context.Context, c *court, r rules.Range, from judged)
 	j := &rules.Judge{Repo: &keeper{Repo: x.Repo, kept: x.kept}, Gate: rules.Check, OfTheTime: x.Accepted, Eras: from.Eras, Held: from.Now}
 	j.Used = func(nonces []string) (map[string][]history.Hit, error) { return x.used(ctx, nonces) }
 	j.Said = func(dir, hash string) ([]string, error) { return x.said(ctx, dir, hash) }
+	j.Read = x.reading.keep
 	var told []*rules.Verdict
 	j.Told = func(v rules.Verdict) { told = append(told, &v) }
 	err := j.Range(ctx, r)

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rigward/rigward/pkg/envelope"
@@ -29,9 +30,10 @@ type Repo interface {
 type message struct {
 	thread, file string // as the database has them
 	env          *envelope.Envelope
-	path, blob   string // raw, below the repository's root
-	freeze       string // until when it freezes its thread, "" if it doesn't
-	words        string // of all that is said in it
+	path, blob   string    // raw, below the repository's root
+	froze        time.Time // when it was attested if it is a freeze, else zero
+	freeze       string    // until when it freezes its thread, "" if it doesn't
+	words        string    // of all that is said in it
 }
 
 // A landed is a commit with the messages that it brings.
@@ -216,8 +218,53 @@ func (l *landed) settle(repo Repo) error {
 	return err
 }
 
-// read parses the messages of a commit. It is pure.
-func (l *landed) read() {
+// A reading keeps what the judge has parsed, so that it is parsed once.
+type reading struct {
+	mu   sync.Mutex
+	said map[parsed]*message
+}
+
+// A parsed is what a text was parsed as.
+type parsed struct {
+	blob string
+	o    envelope.Options
+}
+
+// keep makes a message of an envelope, which stays as it is.
+func (r *reading) keep(blob string, o envelope.Options, e *envelope.Envelope) {
+	if !e.Valid() {
+		return
+	}
+	own := *e
+	own.To, own.References = slices.Clone(e.To), slices.Clone(e.References)
+	m := messageOf(o.Path, &own)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.said[parsed{blob, o}] = &m
+}
+
+// of returns what was kept, nil for nothing.
+func (r *reading) of(blob string, o envelope.Options) *message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.said[parsed{blob, o}]
+}
+
+// messageOf makes a message of an envelope, of which it takes body and front matter, at a path
+// below the policy's root.
+func messageOf(path string, e *envelope.Envelope) message {
+	m := message{env: e, froze: froze(e)}
+	m.thread, m.file = split(path)
+	m.file = screen.HideIn(m.file)
+	body := e.Secrets.Hide(string(e.Body))
+	e.Body, e.Frontmatter = nil, nil
+	e.HideSecrets()
+	m.words = wordsOf(append([]string{m.thread, m.file, e.Type, e.From, e.Status, e.TLDR, body}, e.To...)...)
+	return m
+}
+
+// read parses the messages of a commit that were not parsed before. It is pure.
+func (l *landed) read(before *reading) {
 	for _, x := range l.found {
 		if x.large || !envelope.HasFence(x.data) {
 			continue
@@ -226,33 +273,41 @@ func (l *landed) read() {
 		if slices.ContainsFunc(l.messages, func(m message) bool { return m.thread == thread && m.file == file }) {
 			continue // two names that differ only in bytes that are not text
 		}
-		limits := envelope.Limits{File: l.policy.MaxFile, Frontmatter: l.policy.MaxFrontmatter}
-		e, _ := envelope.Parse(x.data, envelope.Options{Limits: limits, Path: x.path, Mode: uint32(x.change.NewMode), Screen: true})
-		if e == nil || !e.Valid() {
+		o := envelope.Options{Limits: l.policy.EnvelopeLimits(), Path: x.path, Mode: uint32(x.change.NewMode), Screen: true}
+		var m message
+		if known := before.of(x.change.NewID, o); known != nil {
+			m = *known
+		} else if e, _ := envelope.Parse(x.data, o); e != nil && e.Valid() {
+			m = messageOf(x.path, e)
+		} else {
 			continue
 		}
-		m := message{thread: thread, file: screen.HideIn(file), path: x.change.Path, blob: x.change.NewID, env: e}
-		m.freeze = freezes(e, l.policy)
-		body := e.Secrets.Hide(string(e.Body))
-		e.Body, e.Frontmatter = nil, nil
-		e.HideSecrets()
-		m.words = wordsOf(append([]string{thread, m.file, e.Type, e.From, e.Status, e.TLDR, body}, e.To...)...)
+		m.path, m.blob = x.change.Path, x.change.NewID
+		m.freeze = freezes(m.froze, l.policy)
 		l.messages = append(l.messages, m)
 	}
 	l.found = nil
 }
 
-// freezes returns until when a message freezes its thread (docs/spec/relay.md#freeze),
-// "" if it does not or the policy does not know freezes.
-func freezes(e *envelope.Envelope, p *policy.Policy) string {
-	if p.Level("relay-frozen") == finding.Off || !isFreeze(e) || !strings.HasSuffix(e.From, envelope.RelaySuffix) {
-		return ""
-	}
-	at, _, err := envelope.ParseTime(e.AttestedAt)
-	if err != nil {
+// freezes returns until when a message, which is a freeze of that time, freezes its thread
+// (docs/spec/relay.md#freeze), "" if it is none or the policy does not know freezes.
+func freezes(at time.Time, p *policy.Policy) string {
+	if p.Level("relay-frozen") == finding.Off || at.IsZero() {
 		return ""
 	}
 	return stamp(at.Add(time.Duration(p.FreezeMinutes) * time.Minute))
+}
+
+// froze returns when a freeze was attested, the zero time of what is none.
+func froze(e *envelope.Envelope) time.Time {
+	if !isFreeze(e) || !strings.HasSuffix(e.From, envelope.RelaySuffix) {
+		return time.Time{}
+	}
+	at, _, err := envelope.ParseTime(e.AttestedAt)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }
 
 func isFreeze(e *envelope.Envelope) bool {

@@ -168,7 +168,7 @@ func (ps *pass) peek(batch []*commit) error {
 			if err != nil {
 				return err
 			}
-			e.parse(c, ps.Extra)
+			e.parse(c, ps.Judge)
 		}
 	}
 	return nil

@@ -237,14 +237,14 @@ func (ps *pass) read(batch []*commit) error {
 	Parallel(len(batch), func(i int) {
 		for _, e := range batch[i].entries {
 			if !e.unread {
-				e.parse(batch[i], ps.Extra)
+				e.parse(batch[i], ps.Judge)
 			}
 		}
 	})
 	var portion []user
 	bytes := 0
 	flush := func() {
-		Parallel(len(portion), func(i int) { portion[i].parse(portion[i].commit, ps.Extra) })
+		Parallel(len(portion), func(i int) { portion[i].parse(portion[i].commit, ps.Judge) })
 		portion, bytes = portion[:0], 0
 	}
 	err := ps.Repo.Objects(ids, limit, func(o gitrepo.Object) error {
@@ -279,7 +279,7 @@ func mayBeRelay(data []byte) bool {
 
 // parse judges the bytes of an entry. It is pure, so that entries are parsed
 // in parallel.
-func (e *entry) parse(c *commit, extra func(*envelope.Envelope) []finding.Finding) {
+func (e *entry) parse(c *commit, j *Judge) {
 	p := c.policy
 	if c.surveyed && e.data != nil && !mayBeRelay(e.data) {
 		e.data = nil
@@ -291,7 +291,10 @@ func (e *entry) parse(c *commit, extra func(*envelope.Envelope) []finding.Findin
 		e.findings = []finding.Finding{{Rule: envelope.RuleParse, Severity: finding.Error, Line: 1, Col: 1,
 			Message: fmt.Sprintf("the file has %d bytes, at most %d are allowed", e.size, p.MaxFile)}}
 	} else {
-		e.env, e.findings = envelope.Parse(e.data, envelope.Options{Limits: p.EnvelopeLimits(), Path: e.path, Mode: uint32(e.mode), Screen: !c.surveyed})
+		o := envelope.Options{Limits: p.EnvelopeLimits(), Path: e.path, Mode: uint32(e.mode), Screen: !c.surveyed}
+		if e.env, e.findings = envelope.Parse(e.data, o); e.env != nil && j.Read != nil {
+			j.Read(e.blob, o, e.env)
+		}
 	}
 	if e.env == nil && e.mode.IsFile() && e.data != nil && !p.Refuses(envelope.RuleParse) {
 		// Who lets it pass though it is too large must not let a relay pass unread.
@@ -302,8 +305,8 @@ func (e *entry) parse(c *commit, extra func(*envelope.Envelope) []finding.Findin
 	}
 	if e.env != nil {
 		e.findings = append(e.findings, relay.CheckContent(e.env, p.RelayTypes...)...)
-		if extra != nil {
-			e.findings = append(e.findings, extra(e.env)...)
+		if j.Extra != nil {
+			e.findings = append(e.findings, j.Extra(e.env)...)
 		}
 		finding.Sort(envelope.Hide(e.findings, e.env.Secrets))
 		e.env.Body = nil // its hash is known

@@ -98,6 +98,10 @@ type Judge struct {
 	// Extra, if set, is asked about every new envelope besides the protocol's
 	// rules, by several goroutines at once.
 	Extra func(*envelope.Envelope) []finding.Finding
+	// Read, if set, is called for each file that is parsed, with what envelope.Parse made of
+	// it by the options and has not been changed since, by several goroutines at once. It may
+	// not change it.
+	Read func(blob string, o envelope.Options, e *envelope.Envelope)
 	Outcome
 
 	// portion is how many changed paths are read and judged together; 0 stands

@@ -253,6 +253,65 @@ func TestKillCommits(t *testing.T) {
 	}
 }
 
+// TestKillSyncs kills a sync with all its git children where git holds locks. What runs
+// next in the clone removes them, whichever command that is.
+func TestKillSyncs(t *testing.T) {
+	for _, c := range []struct{ name, ref, lock string }{
+		{"fetch", "refs/remotes/origin/main", "refs/remotes/origin/main.lock"}, {"merge", "refs/heads/main", "refs/heads/main.lock"},
+	} {
+		for _, next := range []string{"sync", "wait", "send"} {
+			t.Run(c.name+" then "+next, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				w.server()
+				w.clone("a", "rig-a")
+				w.clone("b", "rig-b")
+				os.Mkdir(w.path("a/t-one"), 0o755)
+				w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "rig-b", "--tldr", "x")
+				hook := "b/.git/hooks/reference-transaction"
+				w.write(hook, "#!/bin/sh\nif [ \"$1\" = prepared ] && grep -q ' "+c.ref+"$'; then : >"+w.path("reached")+"; sleep 60; fi\n")
+				if err := os.Chmod(w.path(hook), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				w.killAt(w.command("b", "sync", "--auto"), "reached")
+				if _, err := os.Lstat(w.path("b/.git/" + c.lock)); err != nil {
+					t.Fatalf("no lock was left to remove: %v", err)
+				}
+				if err := os.Remove(w.path(hook)); err != nil {
+					t.Fatal(err)
+				}
+				switch next {
+				case "sync":
+					w.ok("b", "sync", "--auto")
+				case "wait":
+					w.ok("b", "wait", "--timeout", "60").says(t, 0, "message=t-one/REQUEST.md")
+				case "send":
+					os.Mkdir(w.path("b/t-two"), 0o755)
+					w.ok("b", "send", "REQUEST", "--thread", "t-two", "--to", "rig-a", "--tldr", "y")
+				}
+				w.git("b", "pull", "-q")
+				if s := w.git("b", "status", "--porcelain", "--branch"); s != "## main...origin/main\n" {
+					t.Errorf("left over: %s", s)
+				}
+				for _, lock := range []string{c.lock, "HEAD.lock", "index.lock", "ORIG_HEAD.lock"} {
+					if _, err := os.Lstat(w.path("b/.git/" + lock)); err == nil {
+						t.Errorf("%s is left over", lock)
+					}
+				}
+			})
+		}
+	}
+	// A lock that is somebody else's stays.
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	w.clone("b", "rig-b")
+	os.Mkdir(w.path("a/t-one"), 0o755)
+	w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "rig-b", "--tldr", "x")
+	w.write("b/.git/index.lock", "")
+	w.run("b", "sync", "--auto").says(t, 2, "index.lock': File exists")
+}
+
 // TestKillResumes kills a send with all its git children at each step at which
 // something is half done, and lets somebody else push in between. The same
 // command run again completes the message and touches no other.

@@ -262,28 +262,33 @@ func (w *work) gitAt(ctx context.Context, root string, args ...string) (gitrepo.
 	return w.git(ctx, append([]string{"-C", root}, args...)...)
 }
 
-// removeStaleLocks removes the lock files that a killed git left: those made
-// since the run began, and not long after it last wrote its journal, that
-// nobody touches for a second.
+// removeStaleLocks removes the lock files that a killed git left which a journal is of.
 func (w *work) removeStaleLocks(ctx context.Context, j *journal) error {
+	written, err := os.Stat(w.journalPath())
+	if err != nil {
+		return cannotRead(w.journalPath(), err)
+	}
+	return w.removeLocks(ctx, j.Root, []string{"index", "HEAD", j.Branch, j.Tracking}, j.Started, written.ModTime())
+}
+
+// removeLocks removes git's locks on some files of the git directory of a work tree:
+// those made since a run began, and not long after it last said that it was there, that
+// nobody touches for a second.
+func (w *work) removeLocks(ctx context.Context, root string, locked []string, begun, said time.Time) error {
 	args := []string{"rev-parse", "--path-format=absolute"}
-	for _, file := range []string{"index", "HEAD", j.Branch, j.Tracking} {
+	for _, file := range locked {
 		if file != "" {
 			args = append(args, "--git-path", file+".lock")
 		}
 	}
-	paths, err := w.gitAt(ctx, j.Root, args...)
+	paths, err := w.gitAt(ctx, root, args...)
 	if err != nil {
 		return err
 	}
 	if paths.Code != 0 {
 		return gitFailed("git rev-parse", paths)
 	}
-	written, err := os.Stat(w.journalPath())
-	if err != nil {
-		return cannotRead(w.journalPath(), err)
-	}
-	first, last := j.Started.Add(-2*time.Second), written.ModTime().Add(resumable)
+	first, last := begun.Add(-2*time.Second), said.Add(resumable)
 	seen := map[string]fs.FileInfo{}
 	for line := range bytes.Lines(paths.Stdout) {
 		path := string(bytes.TrimSuffix(line, []byte("\n")))

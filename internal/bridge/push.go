@@ -243,7 +243,15 @@ func (w *work) emptyRemote(ctx context.Context, t target) (bool, error) {
 // fetch brings the target's branch, without moving the tracking ref backwards,
 // and returns the id that came, "" where
 // the remote is empty.
-func (w *work) fetch(ctx context.Context, t target) (string, error) {
+func (w *work) fetch(ctx context.Context, t target) (id string, err error) {
+	err = w.noted(ctx, fetchingNote, t, "fetching "+t.tracking, func() error {
+		id, err = w.fetchNow(ctx, t)
+		return err
+	})
+	return id, err
+}
+
+func (w *work) fetchNow(ctx context.Context, t target) (string, error) {
 	idle, err := w.nothingToMaintain()
 	if err != nil {
 		return "", err

@@ -444,6 +444,9 @@ func (r *run) syncOnce() (*syncObject, error) {
 			return nil, err
 		}
 		defer unlock()
+		if err := w.afterKilled(r.ctx, t); err != nil {
+			return nil, err
+		}
 	}
 	head, err := w.ref(t.branch)
 	if err != nil {
@@ -691,7 +694,11 @@ func (r *run) pull(w *work, t target, o *syncObject, head, theirs string) error 
 		if err != nil {
 			return err
 		}
-		res, err := w.git(r.ctx, append(untended, "merge", "--ff-only", "--no-squash", "--quiet", "--no-autostash", "--no-overwrite-ignore", theirs)...)
+		var res gitrepo.Result
+		err = w.noted(r.ctx, pullingNote, t, head+" "+theirs, func() error {
+			res, err = w.git(r.ctx, append(untended, "merge", "--ff-only", "--no-squash", "--quiet", "--no-autostash", "--no-overwrite-ignore", theirs)...)
+			return err
+		})
 		if err != nil {
 			return err
 		}

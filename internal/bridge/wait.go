@@ -372,6 +372,9 @@ func (x *waiter) take(w *work, f fetchedNow) error {
 		return err
 	}
 	defer unlock()
+	if err := w.afterKilled(x.r.ctx, t); err != nil {
+		return err
+	}
 	if err := w.refresh(x.r.ctx); err != nil {
 		return err
 	}

@@ -81,7 +81,11 @@ func (r *run) begin(w *work) error {
 		return err
 	}
 	r.atEnd(func() error { unlock(); return nil })
-	if _, err := w.target(); err != nil {
+	t, err := w.target()
+	if err != nil {
+		return err
+	}
+	if err := w.afterKilled(r.ctx, t); err != nil {
 		return err
 	}
 	if r.left, err = w.recover(r.ctx); err == nil && r.left != nil {

@@ -1,6 +1,7 @@
 package hooks_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -57,8 +58,24 @@ func TestKeptFilesAreFiles(t *testing.T) {
 			}
 			must(t, rig(c, c.Dir, "", "pre-commit"), 0)
 			must(t, rig(c, c.Dir, "", "commit-msg", message), 0)
+			must(t, rig(c, c.Dir, "", "check", "--all"), 0)
+			for _, args := range [][]string{{"status"}, {"thread", "release-check"}} {
+				if _, errs, code := (&reader{t, c}).run(args...); code != 0 {
+					t.Errorf("%q: exit %d %s", args, code, errs)
+				}
+			}
 			if list, err := os.ReadDir(elsewhere); err != nil || len(list) > 0 {
 				t.Errorf("where the directory leads to: %v, %v", list, err)
+			}
+			// Made anew it is open to whoever may write beside it.
+			if err := errors.Join(os.Remove(dir), os.Chmod(filepath.Dir(dir), 0o775)); err != nil {
+				t.Fatal(err)
+			}
+			if _, errs, code := (&reader{t, c}).run("thread", "release-check"); code != 0 {
+				t.Errorf("thread: exit %d %s", code, errs)
+			}
+			if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o775 {
+				t.Errorf("the directory is made as %v, %v", info.Mode(), err)
 			}
 			if text, err := os.ReadFile(other); err != nil || string(text) != "of somebody else\n" {
 				t.Errorf("what the link leads to: %q, %v", text, err)

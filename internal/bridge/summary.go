@@ -111,7 +111,7 @@ func (s *summaries) save(trees []string) {
 	if data = append(data, s.mac(data)...); len(data) > maxSummaries {
 		return
 	}
-	if err := os.MkdirAll(filepath.Dir(s.file), 0o755); err != nil {
+	if err := files.KeepDir(filepath.Dir(s.file)); err != nil {
 		return
 	}
 	_ = files.Swap(s.file, data, 0o600) // a cache: without it the next run does more

@@ -44,6 +44,19 @@ func Keep(path string, data []byte, mode fs.FileMode) error {
 	return Swap(path, data, mode)
 }
 
+// KeepDir makes the directory for Keep, open to whoever may write to the one above,
+// which is there; it is an error if anything else lies in its place, also a link to one.
+func KeepDir(dir string) error {
+	if os.Mkdir(dir, 0o777) == nil {
+		Share(dir)
+	}
+	info, err := os.Lstat(dir)
+	if err == nil && !info.IsDir() {
+		err = errKept
+	}
+	return err
+}
+
 // Kept reads what Keep has written; it is an error if no file is there, whatever is.
 func Kept(path string) ([]byte, error) {
 	info, err := os.Lstat(path)

@@ -183,11 +183,11 @@ func (a *Audit) Passed(tip string, j *rules.Judge) bool {
 	return true
 }
 
-// makeDir makes the directory of a mark: its own to this user, and the one above to
+// makeDir makes the directory of a store: its own to this user, and the one above to
 // whoever runs the hooks, which keep other things there.
 func makeDir(dir string) error {
-	if above := filepath.Dir(dir); os.Mkdir(above, 0o777) == nil {
-		files.Share(above)
+	if err := files.KeepDir(filepath.Dir(dir)); err != nil {
+		return err
 	}
 	_ = os.Mkdir(dir, 0o700)
 	info, err := os.Lstat(dir)

@@ -19,7 +19,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -234,7 +233,7 @@ func (b *Book) kept() bool {
 	if b.o.ReadOnly || s.key == nil || s.dir == "" {
 		return false
 	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+	if err := makeDir(s.dir); err != nil {
 		s.key = nil
 		return false
 	}

@@ -104,6 +104,35 @@ func TestCost(t *testing.T) {
 	}
 }
 
+// TestStart counts what packages set up before a hook does anything: the bytes that
+// their initialisation allocates, with a fifth of room, as Go tells them.
+func TestStart(t *testing.T) {
+	built, err := build(gittest.TempDir(t), "rig-hook")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(built[0], "--version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	const expected = 106_000
+	packages, all := 0, 0
+	for line := range strings.Lines(said.String()) {
+		var name string
+		var at, took float64
+		var size, allocs int
+		if _, err := fmt.Sscanf(line, "init %s @%f ms, %f ms clock, %d bytes, %d allocs", &name, &at, &took, &size, &allocs); err == nil {
+			packages, all = packages+1, all+size
+		}
+	}
+	if packages < 10 || all > expected*6/5 {
+		t.Errorf("%d packages allocate %d bytes at the start, expected about %d:\n%s", packages, all, expected, said.Bytes())
+	}
+}
+
 // programsOf runs a command to its end and returns the programs that it and its
 // children start, each with its arguments.
 func programsOf(t *testing.T, cmd *exec.Cmd) (started []string) {

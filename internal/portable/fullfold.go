@@ -29,7 +29,8 @@ func fullFold(s string) string {
 			b.WriteRune([...]rune{0x1F00, 0x1F20, 0x1F60}[(r-0x1F80)>>4] + r&7)
 			b.WriteRune('ι')
 		default:
-			if i, ok := slices.BinarySearchFunc(manyFold[:], r, func(f folding, r rune) int { return cmp.Compare(f.of, r) }); ok {
+			i, ok := slices.BinarySearchFunc(manyFold[:], r, func(f folding, r rune) int { return cmp.Compare(f.of, r) })
+			if ok {
 				b.WriteString(manyFold[i].to)
 			} else {
 				b.WriteRune(unicode.ToLower(unicode.ToUpper(r)))

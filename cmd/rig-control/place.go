@@ -66,6 +66,13 @@ func (a *app) find(ctx context.Context, dir string) (*place, error) {
 		env = env.Foreign(dir)
 	}
 	repo, err := gitrepo.OpenHere(ctx, env)
+	var own *gitrepo.Error
+	if errors.As(err, &own) && own.Kind == gitrepo.ErrUnsafe {
+		// What root makes in the repository the hooks of its owner could not write to.
+		if owner, _ := gitrepo.Owner(env.Dir); !owner.Current() && owner.Lent() {
+			err = &policy.Undecided{Message: own.Message, Hint: "sudo -u " + finding.Word(owner.Name) + " " + a.program + " " + a.command, Cause: err}
+		}
+	}
 	return &place{repo: repo}, err
 }
 

@@ -566,6 +566,9 @@ func told(ctx context.Context, t Target, err error) error {
 		if lite.Code()&0xff == 26 || lite.Code()&0xff == 11 {
 			u.Hint = "delete the file, then rig-hook index --all"
 		}
+		if code := lite.Code() & 0xff; (code == 14 || code == 8) && t.path != "" {
+			u.Hint = "let it belong to the user of the hooks: chown USER " + finding.Word(filepath.ToSlash(t.path)) + "*"
+		}
 	case errors.Is(ctx.Err(), context.Canceled):
 		u.Message += "was left before all was written; what was written is kept"
 	case ctx.Err() != nil:

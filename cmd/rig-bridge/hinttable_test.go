@@ -95,6 +95,7 @@ var hintElsewhere = map[string]struct{ test, words string }{
 	"rig-bridge read %s %s":                                                                                          {"TestHintsOfAnswers", "hint: rig-bridge read t-one"},
 	"rig-bridge thread %s shows it apart; rig-bridge read %s %s":                                                     {"TestHintsOfAnswers", "shows it apart; rig-bridge "},
 	"rig-bridge thread THREAD shows what was sent; rm %s lets the key be used anew":                                  {"TestHintsOfAnswers", "lets the key be used anew"},
+	"%s is each clone's own, and somebody has committed theirs; `%s` there takes it out":                             {"TestHintCommittedConfiguration", "committed theirs; `"},
 	"who looks after the server removes that file, if no git runs there; then %s":                                    {"TestLockedBranch", "removes that file, if no git runs there; then git push"},
 	"rig-bridge wait with a longer --timeout":                                                                        {"TestHintsOfAnswers", "with a longer --timeout"},
 	"%s, which takes the commit out; then relay it again":                                                            {"TestHintOldRelay", "is a relay attested more than"},

@@ -28,6 +28,8 @@ const (
 	packHead  = 12
 	indexHead = 8 + 4*256
 	idsAtOnce = 128 // of the index are read
+
+	maxGuesses = 4 // where an id lies, before the index is halved
 )
 
 // packed reads an object from the packs.
@@ -153,31 +155,36 @@ func (p *packFile) find(id []byte) (at int64, ok bool) {
 	if p.ids == nil {
 		p.ids = make([]byte, idsAtOnce*p.hash)
 	}
-	buf := p.ids[:p.hash]
-	for high-low > idsAtOnce {
-		middle := (low + high) / 2
-		if _, err := p.index.ReadAt(buf, indexHead+middle*int64(p.hash)); err != nil {
+	// Ids are spread evenly, so that one lies about as far between two others as its
+	// number says. Whoever makes ids that do not gets halves after a few tries.
+	from, to, key := uint64(0), uint64(1)<<32, uint64(binary.BigEndian.Uint32(id[1:]))
+	for try := 0; low < high; try++ {
+		start := low
+		if high-low > idsAtOnce {
+			middle := (low + high) / 2
+			if try < maxGuesses && from <= key && key < to {
+				middle = low + int64(float64(high-low)*float64(key-from)/float64(to-from))
+			}
+			start = min(max(low, middle-idsAtOnce/2), high-idsAtOnce)
+		}
+		n := int(min(high-start, idsAtOnce))
+		buf := p.ids[:n*p.hash]
+		if _, err := p.index.ReadAt(buf, indexHead+start*int64(p.hash)); err != nil {
 			return 0, false
 		}
-		switch c := bytes.Compare(buf, id); {
-		case c < 0:
-			low = middle + 1
-		case c > 0:
-			high = middle
+		i, found := sort.Find(n, func(i int) int { return bytes.Compare(id, buf[i*p.hash:][:p.hash]) })
+		switch {
+		case found:
+			return p.offset(start + int64(i))
+		case i == 0:
+			high, to = start, uint64(binary.BigEndian.Uint32(buf[1:]))
+		case i == n:
+			low, from = start+int64(n), uint64(binary.BigEndian.Uint32(buf[(n-1)*p.hash+1:]))
 		default:
-			return p.offset(middle)
+			return 0, false
 		}
 	}
-	n := int(max(0, high-low))
-	buf = p.ids[:n*p.hash]
-	if _, err := p.index.ReadAt(buf, indexHead+low*int64(p.hash)); err != nil {
-		return 0, false
-	}
-	i, found := sort.Find(n, func(i int) int { return bytes.Compare(id, buf[i*p.hash:][:p.hash]) })
-	if !found {
-		return 0, false
-	}
-	return p.offset(low + int64(i))
+	return 0, false
 }
 
 // offset returns the offset of an object by its number in the index.

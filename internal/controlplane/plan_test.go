@@ -107,3 +107,42 @@ func TestPlans(t *testing.T) {
 	})
 	t.Logf("%d plans", asked)
 }
+
+// TestFewOfARig wants a question about one kind of messages to go along those of a rig or of
+// a type where these are few, and along those of the kind where they are many.
+func TestFewOfARig(t *testing.T) {
+	db := open(t, parse(t, t.TempDir()+"/control.db"))
+	fill(t, db, "team", 2*few)
+	for _, name := range []string{"unverified", "relays"} {
+		q, _ := Question(name)
+		for filter, rigs := range map[string][2]string{"to": {"rig-b", "rig-none"}, "from": {"rig-a", "rig-none"}, "type": {"STATE", "RESOLUTION"}} {
+			for i, value := range rigs {
+				values := Parameters{Limit: 10}.values(false, 1)
+				values[filter] = value
+				u, err := db.unhinted(t.Context(), q, values)
+				if alone := u != nil; err != nil || alone != (i == 1) {
+					t.Errorf("%s --%s %s: %v, %v", name, filter, value, alone, err)
+				}
+				if u == nil {
+					continue
+				}
+				statement, names := numbered(settled(u.text(false, ""), values))
+				var args []any
+				for _, name := range names {
+					args = append(args, values[name])
+				}
+				plan := ""
+				err = each(t.Context(), db.conn, "EXPLAIN QUERY PLAN "+statement, args, func(r rows) error {
+					var id, parent, unused int
+					var detail string
+					err := r.Scan(&id, &parent, &unused, &detail)
+					plan += detail + "\n"
+					return err
+				})
+				if err != nil || !strings.HasPrefix(plan, "SEARCH m USING INDEX bridge_messages_"+filter+" ") {
+					t.Errorf("%s --%s %s: %v\n%s", name, filter, value, err, plan)
+				}
+			}
+		}
+	}
+}

@@ -298,10 +298,15 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (a Answer, err erro
 			}
 			continue
 		}
-		beyond := ""
+		beyond, of := "", q
 		values := p.values(d.conn.postgres(), id)
 		if p.Cursor != nil {
 			beyond = p.Cursor.beyond(q, repo, values)
+		}
+		if q, err := d.unhinted(ctx, q, values); err != nil {
+			return a, told(ctx, d.target, err)
+		} else if q != nil {
+			of = *q
 		}
 		page := func(q Query) (rows []keyed, err error) {
 			statement, names := numbered(settled(q.text(d.conn.postgres(), beyond), values))
@@ -316,12 +321,12 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (a Answer, err erro
 			return rows, err
 		}
 		var rows []keyed
-		latest, err := d.latest(ctx, q, p, values)
+		latest, err := d.latest(ctx, of, p, values)
 		if err == nil && latest != nil {
 			rows, err = page(*latest)
 		}
 		if err == nil && (latest == nil || len(rows) <= p.Limit) {
-			rows, err = page(q)
+			rows, err = page(of)
 		}
 		if err != nil {
 			return a, told(ctx, d.target, err)
@@ -345,17 +350,42 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (a Answer, err erro
 	return a, nil
 }
 
+// few is how many messages of a rig or of a type are looked at one by one.
+const few = 2000
+
+// unhinted is a question about some kind of messages, without the name of their index, where those of
+// a rig or of a type that it is about are few: then SQLite looks at these. Else it is nil.
+func (d *DB) unhinted(ctx context.Context, q Query, values map[string]any) (*Query, error) {
+	if d.conn.postgres() || !strings.Contains(q.from, "{by bridge_messages_relays}") && !strings.Contains(q.from, "{by bridge_messages_unverified}") {
+		return nil, nil
+	}
+	for filter, column := range map[string]string{"to": "to_rig", "from": "from_rig", "type": "message_type"} {
+		if values[filter] == "" {
+			continue
+		}
+		n, err := number(ctx, d.conn, "SELECT count(*) FROM (SELECT 1 FROM bridge_messages WHERE "+column+" = $1 AND repo_id = $2 LIMIT "+itoa(few)+") AS few", values[filter], values["repo"])
+		if err != nil {
+			return nil, err
+		}
+		if n < few {
+			q.from = strings.NewReplacer("{by bridge_messages_relays}", "", "{by bridge_messages_unverified}", "").Replace(q.from)
+			return &q, nil
+		}
+	}
+	return nil, nil
+}
+
 // common is how many messages have words that are not all to be sorted; within the latest of so
-// many messages a page of them is looked for first. PostgreSQL cannot count a few of them in less
-// time than it takes to look at fewer.
+// many messages a page of them is looked for first. PostgreSQL has no statistics of words, and
+// counts some of them in no less time than it takes to look at fewer messages.
 const (
 	common         = 5000
 	window         = 20_000
-	windowPostgres = 10_000
+	windowPostgres = 3000
 )
 
-// latest is a search that looks at the latest messages only, one by one, where many may have the
-// words; nil where few do, or all are asked for. What it finds is a page only if it fills one.
+// latest is a search that looks at the latest messages only, one by one, where many have the words;
+// nil where few do, or all are asked for. What it finds is a page only if it fills one.
 func (d *DB) latest(ctx context.Context, q Query, p Parameters, values map[string]any) (*Query, error) {
 	if q.Takes != Words || p.Limit == 0 || len(p.Words) > 20 {
 		return nil, nil

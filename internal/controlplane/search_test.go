@@ -64,7 +64,7 @@ func commonWords(t *testing.T, db *DB) {
 		want := fmt.Sprint(ask(t, db, "search", p).Rows)
 		found += len(want)
 		for _, p.window = range []int{1, 50, 10_000} {
-			p.common, p.Limit, p.Cursor = 3, 7, nil
+			p.common, p.Limit, p.Cursor = 1, 7, nil
 			var all [][]any
 			for {
 				a := ask(t, db, "search", p)

@@ -39,8 +39,17 @@ func (x *Indexer) Check(ctx context.Context, limit int) (found []Difference, n i
 	if err = migrate(ctx, c, own, migrations); err == nil {
 		err = strip(ctx, c)
 	}
+	if err == nil { // each page is used a few times at once
+		err = c.exec(ctx, "PRAGMA cache_size = -8192")
+	}
 	if err != nil {
 		return nil, 0, told(ctx, own, err)
+	}
+	if !x.DB.conn.postgres() { // which is read from one end to the other
+		if err := x.DB.conn.exec(ctx, "PRAGMA cache_size = -2048"); err != nil {
+			return nil, 0, told(ctx, x.DB.target, err)
+		}
+		defer func() { _ = x.DB.conn.exec(context.WithoutCancel(ctx), "PRAGMA cache_size = "+cachePages) }()
 	}
 	fresh := *x
 	fresh.check = true
@@ -299,7 +308,7 @@ func (x *Indexer) compareEvents(ctx context.Context, c conn, reachable func(comm
 			continue
 		case want[key] != nil || kind == "superseded" || kind == "drafted":
 			continue
-		case kind == "sent" || kind == "received": // of the other side, where both share the database
+		case h[7] == h[3] && (kind == "sent" && h[5] == h[9] || kind == "received" && h[5] == h[2]): // of the other side, where both share the database
 			continue
 		}
 		of, err := reachable(plain(h[3]))

@@ -109,7 +109,7 @@ func (x *Indexer) wipe(ctx context.Context) error {
 		// The history decides, and events that somebody invented go as well.
 		before, after := "SET LOCAL rigward.rebuild = 'on'", "SET LOCAL rigward.rebuild = 'off'"
 		if !c.postgres() {
-			before, after = "DROP TRIGGER bridge_message_events_no_delete", noDelete("bridge_message_events")
+			before, after = "DROP TRIGGER IF EXISTS bridge_message_events_no_delete", noDelete("bridge_message_events")
 		}
 		if err := c.exec(ctx, before); err != nil {
 			return err

@@ -409,7 +409,7 @@ func TestConnectionLost(t *testing.T) {
 			t.Fatalf("it was over before it could be disturbed: exit %d %s", got.code, got.err)
 		default:
 		}
-		lost = pgtest.Query(t, "postgres", "SELECT count(*) FROM (SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rig-control' AND datname = '"+name+"' AND xact_start IS NOT NULL AND query LIKE 'INSERT INTO bridge%') x") != "0"
+		lost = pgtest.Query(t, "postgres", "SELECT count(*) FROM (SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rig-control' AND datname = '"+name+"' AND xact_start IS NOT NULL AND (query LIKE 'INSERT INTO bridge%' OR query ILIKE 'copy %')) x") != "0"
 	}
 	if got := <-done; got.code != 2 || !strings.Contains(got.err, "the connection") && !strings.Contains(got.err, "cannot be reached") || strings.Count(got.err, "\n") > 2 {
 		t.Errorf("exit %d: %s", got.code, got.err)

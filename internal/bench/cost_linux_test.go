@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +54,23 @@ func TestCost(t *testing.T) {
 	staged.Write(".git/COMMIT_EDITMSG", "Send\n")
 	r.Run("commit", "-q", "-m", "Send")
 	tip := r.Ref("refs/heads/main")
+	// As a clone is that was made a while ago: no file is as young as its index.
+	before := time.Unix(gittest.Epoch, 0)
+	err = filepath.WalkDir(r.Dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.Name() == ".git":
+			return fs.SkipDir
+		case e.IsDir():
+			return nil
+		}
+		return os.Chtimes(path, before, before)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Run("update-index", "-q", "--refresh")
 	line := old + " " + tip + " refs/heads/main\n"
 	pushed := append([]string{"GIT_DIR=.", "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(r.Dir, ".git", "objects")}, r.Env...)
 	thread, _, _ := strings.Cut(path, "/")
@@ -69,7 +87,7 @@ func TestCost(t *testing.T) {
 		{r.Dir, "rig-hook", []string{"pre-push", "origin", server}, "refs/heads/main " + tip + " refs/heads/main " + old + "\n", r.Env, 1, 199_000},
 		{server, "rig-hook", []string{"pre-receive"}, line, pushed, 1, 184_000},
 		{server, "rig-hook", []string{"update", "refs/heads/main", old, tip}, "", pushed, 1, 184_000},
-		{r.Dir, "rig-bridge", []string{"send", "ACK", "--thread", thread, "--to", "peer", "--no-push", "--tldr", "seen"}, "", r.Env, 2, 440_000},
+		{r.Dir, "rig-bridge", []string{"send", "ACK", "--thread", thread, "--to", "peer", "--no-push", "--tldr", "seen"}, "", r.Env, 1, 440_000},
 	} {
 		t.Run(c.program+" "+c.args[0], func(t *testing.T) {
 			program := built[0]

@@ -43,7 +43,7 @@ func parts(dir, reference string, quick bool) []part {
 		{"gates", gates},
 		{"hosts", hosts},
 		{"attest", attest},
-		{"million", []string{"gates", "-dir", dir, "-n", "1000000", "-per", "1000", "-audit=false", "-rounds", "5"}},
+		{"million", []string{"gates", "-dir", dir, "-n", "1000000", "-per", "1000", "-rounds", "5"}},
 		{"action", action},
 		{"bundles", bundles},
 		{"agentbundle", agents},

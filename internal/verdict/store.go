@@ -176,26 +176,21 @@ func (r *record) append(b []byte) []byte {
 	return binary.AppendUvarint(b, uint64(r.step))
 }
 
+// varint takes a number off b; where there is none, nothing is left of b, and err says so.
+func varint[N int64 | uint64](b *[]byte, err *error, read func([]byte) (N, int)) N {
+	n, size := read(*b)
+	if size <= 0 {
+		*err, *b = errStore, nil
+		return 0
+	}
+	*b = (*b)[size:]
+	return n
+}
+
 // parse reads what append wrote, and returns the rest.
 func (r *record) parse(b []byte) (rest []byte, err error) {
-	number := func() (n uint64) {
-		n, size := binary.Uvarint(b)
-		if size <= 0 {
-			err, b = errStore, nil
-			return 0
-		}
-		b = b[size:]
-		return n
-	}
-	signed := func() (n int64) {
-		n, size := binary.Varint(b)
-		if size <= 0 {
-			err, b = errStore, nil
-			return 0
-		}
-		b = b[size:]
-		return n
-	}
+	number := func() uint64 { return varint(&b, &err, binary.Uvarint) }
+	signed := func() int64 { return varint(&b, &err, binary.Varint) }
 	take := func(n uint64) []byte {
 		if n > uint64(len(b)) {
 			err, b = errStore, nil

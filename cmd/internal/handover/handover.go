@@ -1,6 +1,6 @@
-// Package handover finds and starts the programs that hold what takes long to
-// load, the databases' drivers, the SDK of MCP, what reads archives, so that the programs which
-// every commit waits for do not have to load it.
+// Package handover finds and starts the programs that hold what takes long to load
+// (the databases' drivers, the SDK of MCP, what reads archives), so that the programs
+// which every commit waits for do not have to load it.
 package handover
 
 import (

@@ -59,8 +59,7 @@ func TestFaults(t *testing.T) {
 	})
 	t.Run("refusing server", func(t *testing.T) {
 		w := faultWorld(t)
-		w.write("origin.git/hooks/pre-receive", "#!/bin/sh\necho 'not on a Sunday' >&2\nexit 1\n")
-		os.Chmod(w.path("origin.git/hooks/pre-receive"), 0o755)
+		w.program("origin.git/hooks/pre-receive", "#!/bin/sh\necho 'not on a Sunday' >&2\nexit 1\n")
 		w.run("a", handoff...).keeps(t, 1, "not on a Sunday", "t-one/HANDOFF.md is kept", "hint: git push")
 	})
 	t.Run("branch name that a shell would read", func(t *testing.T) {
@@ -76,12 +75,10 @@ func TestFaults(t *testing.T) {
 		w := faultWorld(t)
 		w.git("a", "config", "color.ui", "always")
 		w.git("a", "config", "color.push", "always")
-		w.write("a/.git/hooks/pre-push", "#!/bin/sh\nexit 1\n")
-		os.Chmod(w.path("a/.git/hooks/pre-push"), 0o755)
+		w.program("a/.git/hooks/pre-push", "#!/bin/sh\nexit 1\n")
 		w.run("a", handoff...).keeps(t, 1, "the pre-push hook said no: \"no message\";")
 		os.Remove(w.path("a/.git/hooks/pre-push"))
-		w.write("origin.git/hooks/pre-receive", "#!/bin/sh\nprintf 'error: \\033[1mnot\\033[0m on a Sunday\\n' >&2\nexit 1\n")
-		os.Chmod(w.path("origin.git/hooks/pre-receive"), 0o755)
+		w.program("origin.git/hooks/pre-receive", "#!/bin/sh\nprintf 'error: \\033[1mnot\\033[0m on a Sunday\\n' >&2\nexit 1\n")
 		w.run("a", handoff...).keeps(t, 1, `the push was refused: "error: not on a Sunday";`)
 	})
 	t.Run("flags without effect are read all the same", func(t *testing.T) {
@@ -92,15 +89,13 @@ func TestFaults(t *testing.T) {
 	})
 	t.Run("refusing pre-push hook", func(t *testing.T) {
 		w := faultWorld(t)
-		w.write("a/.git/hooks/pre-push", "#!/bin/sh\necho 'not now' >&2\nexit 1\n")
-		os.Chmod(w.path("a/.git/hooks/pre-push"), 0o755)
+		w.program("a/.git/hooks/pre-push", "#!/bin/sh\necho 'not now' >&2\nexit 1\n")
 		w.run("a", handoff...).keeps(t, 1, "pre-push", "not now", "is kept")
 	})
 	t.Run("hook that changes the message", func(t *testing.T) {
 		w := faultWorld(t)
 		before := w.state("a")
-		w.write("a/.git/hooks/pre-commit", "#!/bin/sh\nfor f in $(git diff --cached --name-only); do echo more >> $f; git add $f; done\n")
-		os.Chmod(w.path("a/.git/hooks/pre-commit"), 0o755)
+		w.program("a/.git/hooks/pre-commit", "#!/bin/sh\nfor f in $(git diff --cached --name-only); do echo more >> $f; git add $f; done\n")
 		o := w.run("a", handoff...)
 		if o.code != 1 || !strings.Contains(o.stderr, "hook") {
 			t.Errorf("exit %d: %s", o.code, o.stderr)
@@ -247,10 +242,7 @@ func TestBranchThatCannotFollow(t *testing.T) {
 	os.Mkdir(w.path("a/t-one"), 0o755)
 	os.Mkdir(w.path("b/t-one"), 0o755)
 	w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer")
-	w.write("origin.git/hooks/post-receive", "#!/bin/sh\necho >"+w.path("a/t-one/ACK-2.md")+"\n")
-	if err := os.Chmod(w.path("origin.git/hooks/post-receive"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	w.program("origin.git/hooks/post-receive", "#!/bin/sh\necho >"+w.path("a/t-one/ACK-2.md")+"\n")
 	o := w.run("a", "send", "ACK", "--thread", "t-one", "--to", "peer")
 	if o.code != 2 || !strings.Contains(o.stderr, "the message is pushed") {
 		t.Fatalf("exit %d: %s", o.code, o.stderr)

@@ -155,8 +155,7 @@ func TestHintOfTheHook(t *testing.T) {
 	w := newWorld(t)
 	w.server()
 	w.clone("a", "rig-a")
-	w.write("a/.git/hooks/pre-commit", "#!/bin/sh\necho 't-one/STATE.md:6:7: error: it is frozen [relay-frozen]' >&2\necho '  hint: wait for the decision' >&2\necho '  hint: not this one' >&2\nexit 1\n")
-	os.Chmod(w.path("a/.git/hooks/pre-commit"), 0o755)
+	w.program("a/.git/hooks/pre-commit", "#!/bin/sh\necho 't-one/STATE.md:6:7: error: it is frozen [relay-frozen]' >&2\necho '  hint: wait for the decision' >&2\necho '  hint: not this one' >&2\nexit 1\n")
 	os.Mkdir(w.path("a/t-one"), 0o755)
 	w.run("a", "send", "STATE", "--thread", "t-one", "--to", "peer").keeps(t, 1, "git commit failed", "it is frozen", "\nhint: wait for the decision\n")
 }

@@ -31,10 +31,7 @@ func (w *world) prePush(clone string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.write(clone+"/.git/hooks/pre-push", fmt.Sprintf("#!/bin/sh\n%s=pre-push exec '%s' \"$@\"\n", beHook, self))
-	if err := os.Chmod(w.path(clone+"/.git/hooks/pre-push"), 0o755); err != nil {
-		w.t.Fatal(err)
-	}
+	w.program(clone+"/.git/hooks/pre-push", fmt.Sprintf("#!/bin/sh\n%s=pre-push exec '%s' \"$@\"\n", beHook, self))
 }
 
 // git asks pre-push before it tells that somebody else was faster, and the hook

@@ -82,8 +82,7 @@ func TestHostileNames(t *testing.T) {
 	})
 	t.Run("the server's hook", func(t *testing.T) {
 		w := faultWorld(t)
-		w.write("origin.git/hooks/pre-receive", "#!/bin/sh\nprintf '\\033[2J\\302\\233no \\342\\200\\256way\\n' >&2\nexit 1\n")
-		os.Chmod(w.path("origin.git/hooks/pre-receive"), 0o755)
+		w.program("origin.git/hooks/pre-receive", "#!/bin/sh\nprintf '\\033[2J\\302\\233no \\342\\200\\256way\\n' >&2\nexit 1\n")
 		o := w.run("a", handoff...)
 		o.keeps(t, 1, "way", "is kept")
 		clean(t, o)
@@ -101,8 +100,7 @@ func TestLocale(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.write("bin/git", "#!/bin/sh\necho \"$LC_ALL $1\" >> '"+w.path("log")+"'\nexec '"+real+"' \"$@\"\n")
-	os.Chmod(w.path("bin/git"), 0o755)
+	w.program("bin/git", "#!/bin/sh\necho \"$LC_ALL $1\" >> '"+w.path("log")+"'\nexec '"+real+"' \"$@\"\n")
 	vars := w.vars
 	w.vars = nil
 	for _, kv := range vars {

@@ -154,10 +154,7 @@ func TestKillLocks(t *testing.T) {
 			w.clone("a", "rig-a")
 			os.Mkdir(w.path("a/t-one"), 0o755)
 			hook := w.path("a/.git/hooks/" + c.hook)
-			w.write("a/.git/hooks/"+c.hook, "#!/bin/sh\nif "+c.script+"; then : >"+w.path("reached")+"; sleep 60; fi\n")
-			if err := os.Chmod(hook, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			w.program("a/.git/hooks/"+c.hook, "#!/bin/sh\nif "+c.script+"; then : >"+w.path("reached")+"; sleep 60; fi\n")
 			// An index that does not say which tree it is, so that git commits our
 			// path alone, under a lock.
 			w.write("a/other", "x")
@@ -209,11 +206,8 @@ func TestKillCommits(t *testing.T) {
 			w.server()
 			w.clone("a", "rig-a")
 			os.Mkdir(w.path("a/t-one"), 0o755)
-			w.write("a/.git/hooks/pre-push", "#!/bin/sh\n: >"+w.path("reached")+"; sleep 60\n")
+			w.program("a/.git/hooks/pre-push", "#!/bin/sh\n: >"+w.path("reached")+"; sleep 60\n")
 			w.git("a", "commit", "-q", "--allow-empty", "-m", "one") // so that there are reflogs
-			if err := os.Chmod(w.path("a/.git/hooks/pre-push"), 0o755); err != nil {
-				t.Fatal(err)
-			}
 			before := map[string]string{}
 			for _, file := range c.back {
 				before[file] = w.read("a/.git/" + file)
@@ -269,10 +263,7 @@ func TestKillSyncs(t *testing.T) {
 				os.Mkdir(w.path("a/t-one"), 0o755)
 				w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "rig-b", "--tldr", "x")
 				hook := "b/.git/hooks/reference-transaction"
-				w.write(hook, "#!/bin/sh\nif [ \"$1\" = prepared ] && grep -q ' "+c.ref+"$'; then : >"+w.path("reached")+"; sleep 60; fi\n")
-				if err := os.Chmod(w.path(hook), 0o755); err != nil {
-					t.Fatal(err)
-				}
+				w.program(hook, "#!/bin/sh\nif [ \"$1\" = prepared ] && grep -q ' "+c.ref+"$'; then : >"+w.path("reached")+"; sleep 60; fi\n")
 				w.killAt(w.command("b", "sync", "--auto"), "reached")
 				if _, err := os.Lstat(w.path("b/.git/" + c.lock)); err != nil {
 					t.Fatalf("no lock was left to remove: %v", err)
@@ -339,10 +330,7 @@ func TestKillResumes(t *testing.T) {
 			}
 			os.Mkdir(w.path("b/t-one"), 0o755)
 			w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer", "--tldr", "first")
-			w.write(c.hook, "#!/bin/sh\nif "+strings.ReplaceAll(c.when, "twice", w.path("twice"))+"; then : >"+w.path("reached")+"; sleep 60; fi\n")
-			if err := os.Chmod(w.path(c.hook), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			w.program(c.hook, "#!/bin/sh\nif "+strings.ReplaceAll(c.when, "twice", w.path("twice"))+"; then : >"+w.path("reached")+"; sleep 60; fi\n")
 			w.killAt(w.command("a", args...), "reached")
 			if err := os.Remove(w.path(c.hook)); err != nil {
 				t.Fatal(err)
@@ -390,15 +378,13 @@ func TestServerDies(t *testing.T) {
 		{"the same again", func(w *world) { w.ok("a", message("k")...) }, 1},
 		{"another first", func(w *world) { w.ok("a", other...); w.ok("a", message("k")...) }, 2},
 		{"one that fails first", func(w *world) {
-			w.write("a/.git/hooks/commit-msg", "#!/bin/sh\nexit 1\n")
-			os.Chmod(w.path("a/.git/hooks/commit-msg"), 0o755)
+			w.program("a/.git/hooks/commit-msg", "#!/bin/sh\nexit 1\n")
 			w.run("a", other...)
 			os.Remove(w.path("a/.git/hooks/commit-msg"))
 			w.ok("a", message("k")...)
 		}, 1},
 		{"one that is killed first", func(w *world) {
-			w.write("a/.git/hooks/commit-msg", "#!/bin/sh\n: >"+w.path("reached")+"; sleep 60\n")
-			os.Chmod(w.path("a/.git/hooks/commit-msg"), 0o755)
+			w.program("a/.git/hooks/commit-msg", "#!/bin/sh\n: >"+w.path("reached")+"; sleep 60\n")
 			w.killAt(w.command("a", other...), "reached")
 			os.Remove(w.path("a/.git/hooks/commit-msg"))
 			if o := w.ok("a", message("k")...); strings.Contains(o.stderr, `from "rig-a"`) {
@@ -420,10 +406,7 @@ func TestServerDies(t *testing.T) {
 			os.Mkdir(w.path("a/t-one"), 0o755)
 			os.Mkdir(w.path("b/t-one"), 0o755)
 			w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer", "--tldr", "first")
-			w.write("origin.git/hooks/post-receive", "#!/bin/sh\nkill -9 $PPID\n")
-			if err := os.Chmod(w.path("origin.git/hooks/post-receive"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			w.program("origin.git/hooks/post-receive", "#!/bin/sh\nkill -9 $PPID\n")
 			if o := w.run("a", message("k")...); o.code == 0 {
 				t.Fatalf("the server died, and %s", o.stdout)
 			}

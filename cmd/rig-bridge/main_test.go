@@ -121,6 +121,15 @@ func (w *world) write(rel, text string) {
 	}
 }
 
+// program writes a file that can be run.
+func (w *world) program(rel, text string) {
+	w.t.Helper()
+	w.write(rel, text)
+	if err := os.Chmod(w.path(rel), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 type outcome struct {
 	code           int
 	stdout, stderr string

@@ -18,8 +18,7 @@ func TestMaintenance(t *testing.T) {
 	}{
 		{"few objects", func(*world) {}, false, false},
 		{"few objects and a hook", func(w *world) {
-			w.write("a/.git/hooks/post-commit", "#!/bin/sh\n")
-			os.Chmod(w.path("a/.git/hooks/post-commit"), 0o755)
+			w.program("a/.git/hooks/post-commit", "#!/bin/sh\n")
 		}, true, false},
 		{"many loose objects", func(w *world) {
 			os.MkdirAll(w.path("a/.git/objects/17"), 0o755)

@@ -103,8 +103,7 @@ func TestKeyThatGitUses(t *testing.T) {
 			return setting{"gpg.ssh.defaultKeyCommand": "sh -c 'printf key::; cat " + key + ".pub'"}
 		},
 		"a signing program of its own": func(w *world, key string) setting {
-			w.write("home/sign", "#!/bin/sh\necho \"$@\" >>"+w.path("home/signed")+"\nexec ssh-keygen \"$@\"\n")
-			os.Chmod(w.path("home/sign"), 0o755)
+			w.program("home/sign", "#!/bin/sh\necho \"$@\" >>"+w.path("home/signed")+"\nexec ssh-keygen \"$@\"\n")
 			return setting{"user.signingkey": key, "gpg.ssh.program": w.path("home/sign")}
 		},
 	} {

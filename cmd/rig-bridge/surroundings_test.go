@@ -32,10 +32,7 @@ func (w *world) script(hook, line string) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.write(hook, "#!/bin/sh\nrig() { "+beMain+"=1 '"+self+"' \"$@\"; }\ncd '"+w.path("a")+"' || exit 1\n{ "+line+"; echo \"exit $?\"; } >'"+w.path("hook.log")+"' 2>&1\n")
-	if err := os.Chmod(w.path(hook), 0o755); err != nil {
-		w.t.Fatal(err)
-	}
+	w.program(hook, "#!/bin/sh\nrig() { "+beMain+"=1 '"+self+"' \"$@\"; }\ncd '"+w.path("a")+"' || exit 1\n{ "+line+"; echo \"exit $?\"; } >'"+w.path("hook.log")+"' 2>&1\n")
 }
 
 func (w *world) hookLog() string {

@@ -65,7 +65,7 @@ func run() int {
 		Environ: environ, Dir: dir, Self: self, Now: time.Now, Rand: rand.Reader,
 		Piped: piped, Ask: ask, Rows: rows, Page: pager(second), Unread: unread, HookProgram: hookProgram, InstallHooks: installHooks, Second: second,
 		Control: func(ctx context.Context, dir string, args []string) (stdout, stderr []byte, code int, err error) {
-			return handover.Run(ctx, handover.Control, self, "rig-bridge", dir, args, environ, nil)
+			return handover.Run(ctx, handover.Control, self, "rig-bridge", dir, args, environ, nil, 1<<20)
 		},
 		HandOver: func(args []string) (int, error) {
 			program := handover.Control

@@ -85,7 +85,7 @@ func run(ctx context.Context) int {
 	s := &server{env: bridge.Env{
 		Environ: environ, Dir: dir, Self: self, Tool: true, Memory: &bridge.Memory{}, Now: time.Now, Rand: rand.Reader,
 		Control: func(ctx context.Context, dir string, args []string) (stdout, stderr []byte, code int, err error) {
-			return handover.Run(ctx, handover.Control, self, "rig-bridge", dir, args, environ, nil)
+			return handover.Run(ctx, handover.Control, self, "rig-bridge", dir, args, environ, nil, 1<<20)
 		},
 	}}
 	if f := s.check(ctx); f != nil {

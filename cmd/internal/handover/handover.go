@@ -6,6 +6,7 @@ package handover
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -79,17 +80,24 @@ func Start(program, self, called, dir string, args, environ []string) error {
 }
 
 // Run runs a program to its end, in dir, as a child of this one; stdin may be nil. A
-// negative code says that it did not come to an end.
-func Run(ctx context.Context, program, self, called, dir string, args, environ []string, stdin io.Reader) (stdout, stderr []byte, code int, err error) {
+// negative code says that it did not come to an end. One that writes more than most bytes
+// is stopped, and stderr says so.
+func Run(ctx context.Context, program, self, called, dir string, args, environ []string, stdin io.Reader, most int) (
+	stdout, stderr []byte, code int, err error) {
 	path, err := find(program, self, environ)
 	if err != nil {
 		return nil, nil, -1, err
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Args[0], cmd.Dir, cmd.Env, cmd.Stdin, cmd.WaitDelay = called, dir, environ, stdin, time.Second
-	var out, errOut strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errOut
+	out, said := &kept{most: most, full: stop}, &kept{most: maxSaid}
+	cmd.Stdout, cmd.Stderr = out, said
 	err = cmd.Run()
+	if out.over {
+		return nil, fmt.Appendf(nil, "%s wrote more than %d bytes", program, most), -1, nil
+	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		err = nil
@@ -98,5 +106,27 @@ func Run(ctx context.Context, program, self, called, dir string, args, environ [
 	if cmd.ProcessState != nil {
 		code = cmd.ProcessState.ExitCode()
 	}
-	return []byte(out.String()), []byte(errOut.String()), code, err
+	return out.data, said.data, code, err
+}
+
+// maxSaid is how much of a child's standard error is kept.
+const maxSaid = 64 << 10
+
+// kept keeps the first bytes written to it, and calls full once there are more.
+type kept struct {
+	data []byte
+	most int
+	over bool
+	full func() // may be nil
+}
+
+// Write implements io.Writer. It takes everything, so that the child can go on.
+func (k *kept) Write(p []byte) (int, error) {
+	room := min(len(p), k.most-len(k.data))
+	if k.data = append(k.data, p[:room]...); room < len(p) && !k.over {
+		if k.over = true; k.full != nil {
+			k.full()
+		}
+	}
+	return len(p), nil
 }

@@ -26,6 +26,10 @@ import (
 // number says what the two tell each other and mean by it; who changes that raises it.
 const Worker = "rig-hook bundles 2"
 
+// MaxAnswer is how many bytes an answer may have. What is told of one bundle is bounded; this
+// is room for twenty of those of which the most is told.
+const MaxAnswer = 64 << 20
+
 // A Question is whether the bundles of a range may be as they are.
 type Question struct {
 	Range   rules.Range // of its policy and trust: bundles, levels, allowed findings, signers
@@ -66,9 +70,12 @@ func Of(run Run, hint string) Judge {
 				Message: "the policy names bundles, and the program that judges them cannot be started: " +
 					finding.Clean(err.Error())}
 		}
-		var w answer
-		if err := decode(out, &w); err != nil || code != 0 {
+		w, err := parse(out)
+		if err != nil || code != 0 {
 			first, _, _ := strings.Cut(strings.TrimSpace(string(said)), "\n")
+			if code == 0 && first == "" {
+				first = err.Error()
+			}
 			return Answer{}, &policy.Undecided{Hint: "install rig-hook and rig-bundle of one version: " + hint, Cause: err,
 				Message: fmt.Sprintf("the program that judges bundles gave no answer (exit code %d, it said %s)",
 					code, finding.QuoteMax(first, 200))}
@@ -95,6 +102,9 @@ func Serve(ctx context.Context, env gitrepo.Env, stdin io.Reader, stdout, stderr
 			found, problem = judge(ctx, repo, w.read())
 		}
 		data, err = found.marshal(problem)
+		if err == nil && len(data) > MaxAnswer {
+			err = fmt.Errorf("there is more to tell of the bundles than %d bytes", MaxAnswer)
+		}
 		if err != nil {
 			return err
 		}
@@ -194,6 +204,35 @@ func (a Answer) marshal(problem error) ([]byte, error) {
 		return string(points)
 	})
 	return json.Marshal(w)
+}
+
+// parse reads an answer: exactly the bytes that marshal writes, with findings of rules, at
+// levels that count. Anything else was not written by who was asked, or not to its end, and
+// must not be taken for one in which nothing was found.
+func parse(data []byte) (w answer, err error) {
+	if len(data) > MaxAnswer {
+		return w, fmt.Errorf("an answer of more than %d bytes", MaxAnswer)
+	}
+	if err := decode(data, &w); err != nil {
+		return w, err
+	}
+	if same, err := json.Marshal(w); err != nil || !bytes.Equal(same, data) {
+		return w, errors.New("an answer in another form than is written")
+	}
+	bytewise := true
+	each(reflect.ValueOf(&w.Found), func(s string) string {
+		bytewise = bytewise && !strings.ContainsFunc(s, func(r rune) bool { return r > 0xFF })
+		return s
+	})
+	if !bytewise {
+		return w, errors.New("an answer with a character that is no byte")
+	}
+	for _, f := range w.Found.Findings {
+		if f.Rule == "" || f.Severity != finding.Warning && f.Severity != finding.Error {
+			return w, errors.New("an answer with a finding without a rule or a level")
+		}
+	}
+	return w, nil
 }
 
 func (w answer) read(unusable error) (Answer, error) {

@@ -129,6 +129,14 @@ func TestNoAnswer(t *testing.T) {
 			return out, []byte(said), code, err
 		}
 	}
+	found := func(f finding.Finding) Run {
+		data, err := Answer{Findings: []finding.Finding{f}}.marshal(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ends(data, "", 0, nil)
+	}
+	one, _, _, _ := found(finding.Finding{Rule: "R", Severity: finding.Error})(t.Context(), gitrepo.Env{}, nil)
 	for name, run := range map[string]Run{
 		"not there":    ends(nil, "", -1, errors.New("not installed")),
 		"killed":       ends(whole, "", -1, nil),
@@ -137,6 +145,17 @@ func TestNoAnswer(t *testing.T) {
 		"cut off":      ends(whole[:len(whole)-1], "", 0, nil),
 		"another":      ends([]byte(`{"clean":true}`), "", 0, nil),
 		"twice":        ends(append(bytes.Clone(whole), whole...), "", 0, nil),
+		"null":         ends([]byte("null"), "", 0, nil),
+		"empty":        ends([]byte("{}"), "", 0, nil),
+		"a part":       ends([]byte(`{"Found":{"Bundles":null}}`), "", 0, nil),
+		"other case":   ends(bytes.Replace(whole, []byte("Problem"), []byte("problem"), 1), "", 0, nil),
+		"a key twice":  ends(bytes.Replace(whole, []byte("{"), []byte(`{"Problem":"no",`), 1), "", 0, nil),
+		"in UTF-16":    ends(bytes.Join(bytes.Split(whole, nil), []byte{0}), "", 0, nil),
+		"no rule":      found(finding.Finding{Severity: finding.Error}),
+		"no level":     found(finding.Finding{Rule: "bundle-drift"}),
+		"a high level": found(finding.Finding{Rule: "bundle-drift", Severity: finding.Error + 1}),
+		"no bytes":     ends(bytes.Replace(one, []byte("R"), []byte("\u20ac"), 1), "", 0, nil),
+		"too long":     ends(append(bytes.Clone(whole), bytes.Repeat([]byte(" "), MaxAnswer)...), "", 0, nil),
 	} {
 		var u *policy.Undecided
 		_, err := Of(run, "install it")(t.Context(), repo, asked("", nil))
@@ -144,11 +163,11 @@ func TestNoAnswer(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	run := func(context.Context, gitrepo.Env, io.Reader) (_, _ []byte, _ int, err error) {
-		return whole, nil, 0, nil
-	}
-	if _, err := Of(run, "")(t.Context(), repo, asked("", nil)); err != nil {
-		t.Errorf("a whole answer: %v", err)
+	run := ends(whole, "", 0, nil)
+	for _, run := range []Run{run, ends(one, "", 0, nil)} {
+		if _, err := Of(run, "")(t.Context(), repo, asked("", nil)); err != nil {
+			t.Errorf("a whole answer: %v", err)
+		}
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
@@ -182,6 +201,44 @@ func FuzzServe(f *testing.F) {
 		var a answer
 		if err := decode(out.Bytes(), &a); err != nil || a.Problem == "" {
 			t.Errorf("an answer without a repository: %q, %v", out.Bytes(), err)
+		}
+	})
+}
+
+// FuzzAnswer: what is taken for an answer is what a judge writes, to the byte, with findings
+// that count; and it is read as it was meant.
+func FuzzAnswer(f *testing.F) {
+	for _, a := range []Answer{{}, {Bundles: []report.Bundle{{Name: "a\xc3", Image: &report.Image{Why: "ü"}}},
+		Findings: []finding.Finding{{Rule: "bundle-drift", Severity: finding.Warning, Path: "\xff"}}}} {
+		for _, problem := range []error{nil, errSigners, errors.New("no")} {
+			data, err := a.marshal(problem)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(data)
+		}
+	}
+	for _, other := range []string{"", "null", "{}", `{"Found":{"Bundles":null,"Findings":null}}`, "[]"} {
+		f.Add([]byte(other))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		w, err := parse(data)
+		if err != nil {
+			return
+		}
+		signers, hint := w.Signers, w.Hint
+		a, problem := w.read(nil)
+		for _, x := range a.Findings {
+			if x.Rule == "" || x.Severity != finding.Warning && x.Severity != finding.Error {
+				t.Fatalf("%q: the finding %+v is taken", data, x)
+			}
+		}
+		if problem != nil {
+			problem = &policy.Undecided{Message: w.Problem, Hint: hint}
+		}
+		again, err := a.marshal(problem)
+		if err != nil || !signers && w.Problem == finding.Clean(w.Problem) && !bytes.Equal(again, data) {
+			t.Fatalf("%q is written again as %q, %v", data, again, err)
 		}
 	})
 }

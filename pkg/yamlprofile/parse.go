@@ -90,6 +90,14 @@ func ParseText(text string, firstLine int, l Limits) (*Node, error) {
 	if err := p.characters(); err != nil {
 		return nil, err
 	}
+	if n, ok := p.plain(); ok {
+		return n, nil
+	}
+	return p.any()
+}
+
+// any reads a document whose characters are allowed.
+func (p *parser) any() (*Node, error) {
 	if err := p.markers(); err != nil {
 		return nil, err
 	}

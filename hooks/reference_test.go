@@ -101,11 +101,34 @@ func TestReferenceClient(t *testing.T) {
 	a.Run("commit", "-q", "--no-verify", "--allow-empty", "-m", "x")
 	w.refused(w.push("+HEAD:main"), "fast-forward")
 
+	// It commits its own configuration nowhere, and what brings one is refused until the
+	// hint has taken it out.
+	if text := w.server.Run("ls-tree", "-r", "--name-only", w.base, ".bridge/"); strings.Contains(text, "config.yaml") {
+		t.Errorf("the server has %s", text)
+	}
+	shell := func(script string) gittest.Result {
+		t.Helper()
+		cmd := exec.Command("sh", "-ec", script)
+		cmd.Dir, cmd.Env = b.Dir, b.Env
+		var errOut strings.Builder
+		cmd.Stderr = &errOut
+		_ = cmd.Run()
+		return gittest.Result{Stderr: errOut.String(), Code: cmd.ProcessState.ExitCode()}
+	}
+	res := shell("git add .bridge/config.yaml; git commit -q -m 'All of it'; git push -q origin HEAD:main")
+	w.refused(res, "clone-config")
+	_, hint, _ := strings.Cut(unwrapped(res.Stderr), "hint: ")
+	hint, _, _ = strings.Cut(hint, "configuration'")
+	must(t, shell(hint+"configuration'"), 0)
+	must(t, client(b, "send", "STATE", "--thread", "load-test", "--to", "rig-a", "--body-file", say("On.\n")), 0)
+	w.settle()
+	a.Run("fetch", "-q", "origin")
+
 	// The client's own push of a broken state is refused, and it says so.
 	a.Run("reset", "-q", "--hard", w.base)
 	a.Write(sent, good+"More.\n")
 	a.Run("commit", "-q", "-a", "--no-verify", "-m", "x")
-	res := client(a, "send", "STATE", "--thread", "load-test", "--to", "rig-b", "--body-file", say("On.\n"))
+	res = client(a, "send", "STATE", "--thread", "load-test", "--to", "rig-b", "--body-file", say("On.\n"))
 	if res.Code == 0 || !strings.Contains(res.Stdout+res.Stderr, "append-only") {
 		t.Errorf("exit %d\n%s%s", res.Code, res.Stdout, res.Stderr)
 	}

@@ -10,11 +10,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/yamlprofile"
 )
 
 // configFile is the path of the configuration from the top of the work tree.
-const configFile = ".bridge/config.yaml"
+const configFile = policy.CloneConfig
 
 // A config is what `.bridge/config.yaml` says (docs/spec/client.md#files).
 type config struct {

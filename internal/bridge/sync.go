@@ -15,6 +15,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // Reasons of a refused sync, in the order in which the first that holds is
@@ -615,6 +616,9 @@ func (r *run) compare(w *work, t target, head, seen, theirs string) (*comparison
 	case finding.Worst(in.findings) == finding.Error:
 		o.Reason = reasonContent
 	}
+	if slices.ContainsFunc(in.findings, func(f finding.Finding) bool { return f.Rule == "clone-config" && f.Severity == finding.Error }) {
+		r.theirConfig()
+	}
 	o.Diverged = o.Reason == reasonRewritten || o.Reason == reasonDiverged || o.Reason == reasonNonAppend
 	o.FastForward = o.Reason == ""
 	o.FastForwardEligible = o.FastForward
@@ -734,10 +738,15 @@ func (r *run) pull(w *work, t target, o *syncObject, head, theirs string) error 
 		r.note("in the way: %s", path)
 	}
 	if slices.Contains(blocked, configFile) {
-		r.note("%s is each clone's own, and somebody has committed theirs; `%s` there takes it out", configFile,
-			"git rm --cached "+configFile+" && git commit -m 'Each clone has its own configuration' && git push")
+		r.theirConfig()
 	}
 	return nil
+}
+
+// theirConfig says how the configuration of another clone is taken out.
+func (r *run) theirConfig() {
+	r.note("%s is each clone's own, and somebody has committed theirs; `%s` there takes it out", configFile,
+		rules.WithoutConfig(configFile)+" && git push")
 }
 
 // overwritten lists the files that git merge says it would overwrite: one a

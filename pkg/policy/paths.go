@@ -11,6 +11,32 @@ import (
 // Path is where a repository keeps its policy.
 const Path = ".bridge/policy.yaml"
 
+// CloneConfig is where a clone keeps its own configuration (docs/spec/client.md#files).
+const CloneConfig = ".bridge/config.yaml"
+
+// CloneConfigs returns the paths at which a clone's own configuration may lie: at the top,
+// and in the root of the threads.
+func (p *Policy) CloneConfigs() []string {
+	if p.Root == "" {
+		return []string{CloneConfig}
+	}
+	return []string{CloneConfig, p.Under(CloneConfig)}
+}
+
+// CloneConfig returns the path of CloneConfigs that a path is, or lies below; ok reports
+// whether there is one.
+func (p *Policy) CloneConfig(path string) (at string, ok bool) {
+	if !strings.Contains(path, CloneConfig) {
+		return "", false
+	}
+	for _, at := range p.CloneConfigs() {
+		if path == at || strings.HasPrefix(path, at+"/") {
+			return at, true
+		}
+	}
+	return "", false
+}
+
 // Guards reports whether a path is that of the policy, the signers or the
 // revocations: whoever changes it changes who is trusted.
 func (p *Policy) Guards(path string) bool {

@@ -35,6 +35,7 @@ var rules = [...]Rule{
 	{"thread-closed", finding.Warning, FromRepository},
 	{"other-refs", finding.Error, FromRepository},
 	{"outside-thread", finding.Error, FromRepository},
+	{"clone-config", finding.Error, FromRepository},
 	{"commit-signed", finding.Error, FromServer},
 	{"signer-identity", finding.Error, FromRepository},
 	{"sender-key", finding.Error, FromRepository},

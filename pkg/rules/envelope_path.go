@@ -12,9 +12,6 @@ import (
 	"github.com/rigward/rigward/pkg/policy"
 )
 
-// clientConfig is where clients keep their configuration, which no commit has.
-const clientConfig = ".bridge/config.yaml"
-
 // guardedNames judges that nothing a commit brings takes the place of what is
 // guarded on some file system, though its name is another one: of the policy
 // and what it names, of the root, of a thread. (Of envelopes twin tells.) File,
@@ -93,7 +90,7 @@ func (g *guard) refuse(rule, path, message string) {
 func (g *guard) trust(path string) bool {
 	p := g.c.policy
 	rule := "signers-change"
-	for i, guarded := range []string{policy.Path, clientConfig, p.Signers, p.Revoked, p.Root} {
+	for i, guarded := range []string{policy.Path, policy.CloneConfig, p.Signers, p.Revoked, p.Root} {
 		if guarded == "" {
 			continue
 		}
@@ -107,6 +104,12 @@ func (g *guard) trust(path string) bool {
 			return true
 		case path == whole && whole != guarded && rule != envelope.RulePath:
 			g.refuse(rule, path, "a directory is expected here, for "+finding.Quote(guarded))
+			return true
+		}
+	}
+	if rest, ok := strings.CutPrefix(path, p.Root+"/"); ok && p.Root != "" {
+		if whole, exact := takenFor(rest, policy.CloneConfig); whole == policy.CloneConfig && !exact {
+			g.refuse("clone-config", path, "some file systems take this path for "+finding.Quote(p.Under(whole))+", which is each clone's own")
 			return true
 		}
 	}

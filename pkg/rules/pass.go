@@ -30,6 +30,8 @@ type pass struct {
 	held     int       // findings that wait for their directory to become a thread
 	verdicts []Verdict // what Told is to be told
 
+	configs map[string]string // by path of a clone's own configuration, the commit that touched it last
+
 	oddDirs map[string][]string // by folded path, directories that another one could be mistaken for
 	oddSeen map[string]bool     // those
 	// oddNames are the names of those beside the threads, dirNames all names

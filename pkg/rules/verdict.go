@@ -93,6 +93,9 @@ func (ps *pass) record(c *commit, found []finding.Finding) error {
 func (ps *pass) tellVerdicts(found []finding.Finding) {
 	broken := map[string][]string{}
 	for _, f := range found {
+		if f.Rule == "clone-config" {
+			continue // no message is worth less for what lies beside it
+		}
 		if f.Severity == finding.Error && f.Commit != "" && !slices.Contains(broken[f.Commit], f.Rule) {
 			broken[f.Commit] = append(broken[f.Commit], f.Rule)
 		}

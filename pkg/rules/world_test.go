@@ -341,6 +341,7 @@ type play struct {
 var plays = map[string][]play{
 	"append-only":     appendOnlyPlays,
 	"body-hash":       contentPlays,
+	"clone-config":    cloneConfigPlays,
 	"commit-clock":    commitClockPlays,
 	"commit-signed":   commitSignedPlays,
 	"divergence":      divergencePlays,

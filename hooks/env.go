@@ -39,8 +39,9 @@ type Env struct {
 	// does not take this process's place. Nil: there is no control plane.
 	HandOver func(args []string) (code int, err error)
 	// Ship starts rig-control, in this environment, to take the outbox further, and
-	// does not wait for it. Nil: there is no control plane.
-	Ship func(environ []string) error
+	// does not wait for it; it has the lock of the outbox as its input. Nil: there is no
+	// control plane.
+	Ship func(environ []string, lock *os.File) error
 	// Attest starts this program to sign what the gates have accepted, and does
 	// not wait for it. Nil: nobody signs.
 	Attest func() error

@@ -58,9 +58,9 @@ func postReceive(ctx context.Context, env *Env) int {
 	return report.ExitClean
 }
 
-// ship starts what takes the outbox further, unless something else does. It goes on
-// when the objects of this push, which git holds apart until they are accepted, are
-// gone.
+// ship starts what takes the outbox further, unless something else does: it goes on with the
+// lock that was taken here, so of hooks that end at once no two start one. It goes on, too, when
+// the objects of this push, which git holds apart until they are accepted, are gone.
 func ship(env *Env, dir string) error {
 	if env.Ship == nil {
 		return nil
@@ -69,10 +69,11 @@ func ship(env *Env, dir string) error {
 	if errors.Is(err, files.ErrLocked) {
 		return nil
 	}
-	if err == nil {
-		lock.Close()
+	if err != nil {
+		return err
 	}
-	return env.Ship(outlives(env.Environ))
+	defer lock.Close()
+	return env.Ship(outlives(env.Environ), lock)
 }
 
 // outlives returns an environment without what names the objects that git holds

@@ -60,7 +60,7 @@ func TestPostReceiveTells(t *testing.T) {
 			for i, dir := range []string{"", "."} { // by hand, and as git calls it
 				var errOut strings.Builder
 				env := &hooks.Env{Stdin: strings.NewReader(line), Stdout: &errOut, Stderr: &errOut, Environ: slices.Clone(r.Env), Dir: r.Dir, Now: time.Now,
-					Ship: func([]string) error { started++; return nil }}
+					Ship: func([]string, *os.File) error { started++; return nil }}
 				if dir != "" {
 					env.Environ = append(env.Environ, "GIT_DIR="+dir)
 				}
@@ -75,7 +75,7 @@ func TestPostReceiveTells(t *testing.T) {
 					t.Errorf("%+v", records[i])
 				}
 				// A program that cannot be started is told, and stops nobody.
-				env.Stdin, env.Ship = strings.NewReader(""), func([]string) error { return errors.New("it is away") }
+				env.Stdin, env.Ship = strings.NewReader(""), func([]string, *os.File) error { return errors.New("it is away") }
 				if code := hooks.Run(context.Background(), "post-receive", env); code != 0 || strings.Contains(errOut.String(), "it is away") != c.want {
 					t.Errorf("GIT_DIR=%s: exit %d: %s", dir, code, errOut.String())
 				}

@@ -46,9 +46,9 @@ func TestMain(m *testing.M) {
 		env := &hooks.Env{Args: append([]string{"rig-hook"}, os.Args[1:]...), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Environ: os.Environ(), Dir: dir, Now: time.Now}
 		if len(os.Args) > 1 && slices.Contains(hooks.Names(), os.Args[1]) {
 			env.Args = os.Args[2:]
-			env.Ship = func(environ []string) error { // as rig-hook does, but waited for
+			env.Ship = func(environ []string, lock *os.File) error { // as rig-hook does, but waited for
 				cmd := exec.Command(os.Args[0], "ship", "--once")
-				cmd.Env = environ
+				cmd.Env, cmd.Stdin = environ, lock
 				var exit *exec.ExitError
 				if err := cmd.Run(); !errors.As(err, &exit) {
 					return err

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/controlplane"
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/internal/stream"
@@ -65,13 +67,14 @@ func (a *app) ship(ctx context.Context, line cli.Line) int {
 		}
 		return code
 	}
-	for _, s := range all {
-		if lock, err := outbox.Lock(s.dir); err == nil { // hooks need not start another one
-			defer lock.Close()
-		}
-	}
 	for ctx.Err() == nil {
 		for _, s := range all {
+			if s.lock == nil { // then hooks need not start another one
+				if lock, err := outbox.Lock(s.dir); err == nil {
+					s.lock = lock
+					defer lock.Close()
+				}
+			}
 			if err := s.service(ctx); err != nil && ctx.Err() == nil {
 				a.fail(err)
 			}
@@ -89,6 +92,7 @@ type shipper struct {
 	*app
 	place  *place
 	dir    string
+	lock   *os.File  // of the outbox, nil where another one has it
 	looked time.Time // when the refs were read
 	again  time.Time // not before this, after a failure
 	failed int       // how often, one after another
@@ -97,11 +101,11 @@ type shipper struct {
 // service does what there is to do, if there is anything.
 func (s *shipper) service(ctx context.Context) error {
 	now := s.env.Now()
-	waiting, err := outbox.Waiting(s.dir, outbox.Shipped(s.dir))
+	waiting, err := s.waits()
 	if err != nil {
-		return &policy.Undecided{Message: "the outbox cannot be read", Cause: err}
+		return err
 	}
-	if now.Before(s.again) || waiting == 0 && now.Sub(s.looked) < shipAnew {
+	if now.Before(s.again) && s.again.Sub(now) <= shipLongest || !waiting && now.Sub(s.looked) < shipAnew && !now.Before(s.looked) {
 		return nil
 	}
 	if err = s.reopen(ctx); err == nil {
@@ -126,19 +130,46 @@ func (s *shipper) reopen(ctx context.Context) error {
 	return err
 }
 
-// whole takes all further that is there. Hooks that tell something meanwhile
-// start nobody while the lock is held; so it is looked once more without it.
+// waits reports whether the outbox has records that were not taken further.
+func (s *shipper) waits() (bool, error) {
+	at := outbox.Shipped(s.dir)
+	n, err := outbox.Waiting(s.dir, at)
+	if err == nil && n > 0 { // or the beginning of a line that a full disk has cut off
+		var b outbox.Batch
+		b, err = outbox.Read(s.dir, at, 1)
+		n = int64(len(b.Records) + b.Torn)
+	}
+	if err != nil {
+		return false, &policy.Undecided{Message: "the outbox cannot be read", Cause: err}
+	}
+	return n > 0, nil
+}
+
+// whole takes all further that is there. Hooks that tell something meanwhile start nobody while
+// the lock is held; so it is looked once more without it. A hook that starts this has taken the
+// lock for it, as its input; where another one has got it meanwhile, that one does the work.
 func (s *shipper) whole(ctx context.Context) error {
+	given, ok := s.env.Stdin.(*os.File)
+	ok = ok && outbox.IsLock(s.dir, given)
 	for {
-		lock, _ := outbox.Lock(s.dir) // whoever else ships does no harm
-		err := s.once(ctx)
-		if lock != nil {
-			lock.Close()
+		var err error
+		if lock := given; ok {
+			if err = files.TryLock(lock); errors.Is(err, files.ErrLocked) {
+				return nil
+			}
+			err = s.once(ctx)
+			files.Unlock(lock)
+		} else {
+			lock, _ = outbox.Lock(s.dir) // whoever else ships does no harm
+			err = s.once(ctx)
+			if lock != nil {
+				lock.Close()
+			}
 		}
 		if err != nil {
 			return err
 		}
-		if n, err := outbox.Waiting(s.dir, outbox.Shipped(s.dir)); err != nil || n == 0 {
+		if waits, err := s.waits(); err != nil || !waits {
 			return err
 		}
 		if err := s.reopen(ctx); err != nil {
@@ -206,15 +237,62 @@ type streamError struct{ error }
 
 func (e *streamError) Unwrap() error { return e.error }
 
-// records takes records into the database and to the stream, if there is one. A place
-// in the outbox is kept when both have what is before it.
+// records takes records into the database and to the stream, if there is one, for which the
+// database does not wait. A place in the outbox is kept when both have what is before it.
 func (s *shipper) records(ctx context.Context, db *controlplane.DB, state *outbox.State) error {
 	address, err := s.place.stream()
 	if err != nil {
 		return err
 	}
+	shipped := outbox.Shipped(s.dir)
+	keep := func(b outbox.Batch) error {
+		state.Ahead[0] = b.Next
+		state.Shipped, state.Torn = state.Shipped+len(b.Records), state.Torn+b.Torn
+		if err := outbox.Keep(s.dir, b.Next, s.env.Now()); err != nil {
+			return &policy.Undecided{Message: "the place in the outbox cannot be written", Cause: err}
+		}
+		return nil
+	}
+	if state.Ahead[0] != shipped {
+		state.Ahead = [2]outbox.Cursor{shipped, shipped}
+	}
+	err = s.from(state.Ahead[1], func(b outbox.Batch) error {
+		if len(b.Records) > 0 {
+			if err := db.AddPushes(ctx, s.place.name, b.Records); err != nil {
+				return err
+			}
+		}
+		if state.Ahead[1] = b.Next; address.URL == "" {
+			return keep(b)
+		}
+		return nil
+	})
+	if err != nil || address.URL == "" {
+		return err
+	}
 	var to *stream.Stream
-	at := outbox.Shipped(s.dir)
+	defer func() {
+		if to != nil {
+			to.Close()
+		}
+	}()
+	return s.from(shipped, func(b outbox.Batch) (err error) {
+		if len(b.Records) > 0 && to == nil {
+			if to, err = stream.Open(ctx, address, s.place.name); err != nil {
+				return &streamError{err}
+			}
+		}
+		if len(b.Records) > 0 {
+			if err := to.Tell(ctx, b.Records); err != nil {
+				return &streamError{err}
+			}
+		}
+		return keep(b)
+	})
+}
+
+// from gives fn what the outbox has after a place, in portions.
+func (s *shipper) from(at outbox.Cursor, fn func(outbox.Batch) error) error {
 	for {
 		b, err := outbox.Read(s.dir, at, shipRecords)
 		if err != nil {
@@ -223,27 +301,10 @@ func (s *shipper) records(ctx context.Context, db *controlplane.DB, state *outbo
 		if b.Next == at {
 			return nil
 		}
-		if len(b.Records) > 0 {
-			if err := db.AddPushes(ctx, s.place.name, b.Records); err != nil {
-				return err
-			}
-			if address.URL != "" && to == nil {
-				if to, err = stream.Open(ctx, address, s.place.name); err != nil {
-					return &streamError{err}
-				}
-				defer to.Close()
-			}
-			if to != nil {
-				if err := to.Tell(ctx, b.Records); err != nil {
-					return &streamError{err}
-				}
-			}
+		if err := fn(b); err != nil {
+			return err
 		}
 		at = b.Next
-		state.Shipped, state.Torn = state.Shipped+len(b.Records), state.Torn+b.Torn
-		if err := outbox.Keep(s.dir, at, s.env.Now()); err != nil {
-			return &policy.Undecided{Message: "the place in the outbox cannot be written", Cause: err}
-		}
 	}
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -266,6 +268,73 @@ func TestKilledServer(t *testing.T) {
 	}
 	records, pushes := shippedOnce(t, bare)
 	t.Logf("%d rounds, %d shippers lost the database, %d records of %d pushes", rounds, cut, records, pushes)
+}
+
+// TestOneShipsAtATime: of hooks that refuse at once one starts what ships, and no other waits for
+// that, though the database takes connections and says nothing. What they told is there when a
+// database answers, though nobody pushes again.
+func TestOneShipsAtATime(t *testing.T) {
+	bare, _ := server(t, "team", "")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	reached := make(chan net.Conn, 100)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			reached <- c
+		}
+	}()
+	const hooks = 12
+	refuse := func() chan error {
+		done := make(chan error, hooks)
+		for range hooks {
+			go func() {
+				cmd := command(bare, "pre-receive")
+				cmd.Stdin = strings.NewReader("no update\n")
+				done <- cmd.Run()
+			}()
+		}
+		return done
+	}
+	bare.Run("config", "rigward.controlPlane", "postgres://u@"+l.Addr().String()+"/x?sslmode=disable&connect_timeout=600")
+	done := refuse()
+	for range hooks - 1 { // the last one waits for what it has started, as only these tests do
+		if err := <-done; err == nil {
+			t.Error("what is no update was let through")
+		}
+	}
+	hung := <-reached
+	if n := len(reached); n > 0 {
+		t.Errorf("%d more have reached for the database", n)
+	}
+	hung.Close()
+	<-done
+	if got := outbox.Trouble(outbox.Dir(bare.Dir)); !strings.Contains(got, "the control plane") {
+		t.Errorf("what ships says %q", got)
+	}
+	bare.Run("config", "rigward.controlPlane", "sqlite:control.db")
+	done = refuse()
+	for range hooks {
+		<-done
+	}
+	if n := len(ask(t, bare, "pushes")); n != 2*hooks {
+		t.Errorf("%d pushes are in the database, expected %d", n, 2*hooks)
+	}
+	// A line that a full disk has cut off is no reason to go on for ever.
+	f, err := os.OpenFile(filepath.Join(outbox.Dir(bare.Dir), "00000001.log"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		_, err = f.WriteString("\n{\"id\":\"cut")
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	must(t, bare, "ship", "--once")
 }
 
 // TestStatus: how far the index is, what waits, what was found, as text, JSON and

@@ -49,7 +49,7 @@ func attestation(ctx context.Context, env *hooks.Env, f cli.Line) int {
 // startSigner starts this program, which lies at self, to sign what is due in the
 // repository of a hook.
 func startSigner(self, dir string, environ []string) error {
-	return handover.Start(filepath.Base(self), self, "rig-hook", dir, []string{"attest", "sign"}, environ)
+	return handover.Start(filepath.Base(self), self, "rig-hook", dir, []string{"attest", "sign"}, environ, nil)
 }
 
 type attestor struct {

@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/rigward/rigward/cmd/internal/handover"
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/internal/resident"
@@ -122,9 +121,7 @@ func judgeCall(fd int, self string) (fresh bool) {
 		Args: append([]string{"rig-hook"}, call.Args...), Stdin: files[0], Stdout: files[1], Stderr: files[2],
 		Environ: call.Environ, Dir: call.Dir, Executable: self, Now: time.Now, Rand: rand.Reader,
 		StdinTTY: term.IsTerminal(int(files[0].Fd())), StderrTTY: term.IsTerminal(int(files[2].Fd())),
-		Ship: func(environ []string) error {
-			return handover.Start(handover.Control, self, "rig-control", call.Dir, []string{"ship", "--once"}, environ)
-		},
+		Ship:    shipper(self, call.Dir),
 		Bundles: bundleJudge(self),
 		Attest:  func() error { return startSigner(self, call.Dir, call.Environ) },
 	})

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/rigward/rigward/cmd/internal/handover"
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/resident"
 )
 
@@ -40,15 +42,23 @@ func main() {
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Environ: environ, Dir: dir, Executable: exe, Now: time.Now, Rand: rand.Reader,
 		StdinTTY: term.IsTerminal(int(os.Stdin.Fd())), StderrTTY: term.IsTerminal(int(os.Stderr.Fd())),
-		Ship: func(environ []string) error {
-			return handover.Start(handover.Control, exe, "rig-control", dir, []string{"ship", "--once"}, environ)
-		},
+		Ship:     shipper(exe, dir),
 		Bundles:  bundleJudge(exe),
 		Attest:   func() error { return startSigner(exe, dir, environ) },
 		HandOver: func(args []string) (int, error) { return handover.To(handover.Control, exe, "rig-hook", args, environ) },
 	})
 	settled.Stop()
 	os.Exit(code)
+}
+
+// shipper starts rig-control for a hook in dir (hooks.Env.Ship).
+func shipper(self, dir string) func(environ []string, lock *os.File) error {
+	return func(environ []string, lock *os.File) error {
+		if runtime.GOOS == "windows" { // where a process inherits the file and not its lock
+			files.Unlock(lock)
+		}
+		return handover.Start(handover.Control, self, "rig-control", dir, []string{"ship", "--once"}, environ, lock)
+	}
 }
 
 // settling is how long a run may take before it is made ready for a long one, which

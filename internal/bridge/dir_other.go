@@ -7,9 +7,6 @@ import (
 	"path/filepath"
 )
 
-// openNoFollow: links were told apart before by their directory entry.
-const openNoFollow = 0
-
 // A dirReader reads the files of one directory.
 type dirReader struct{ path string }
 

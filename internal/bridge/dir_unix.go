@@ -9,10 +9,9 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-)
 
-// openNoFollow makes open fail on a link, and not wait on a pipe.
-const openNoFollow = unix.O_NOFOLLOW | unix.O_NONBLOCK
+	"github.com/rigward/rigward/internal/files"
+)
 
 // A dirReader reads the files of one directory relative to it, so that the
 // directory cannot be replaced by a link in between, and with as few system
@@ -23,7 +22,7 @@ type dirReader struct {
 }
 
 func openDir(path string, buf []byte) (*dirReader, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|openNoFollow, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|files.NoFollow, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +37,7 @@ func (d *dirReader) close() { d.f.Close() }
 // Larger files than the buffer take the long way.
 func (d *dirReader) read(name string, limit int64) ([]byte, error) {
 	fd, err := ignoreInterrupts(func() (int, error) {
-		return unix.Openat(int(d.f.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC|openNoFollow, 0)
+		return unix.Openat(int(d.f.Fd()), name, unix.O_RDONLY|unix.O_CLOEXEC|files.NoFollow, 0)
 	})
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}

@@ -45,7 +45,7 @@ func (w *work) noted(ctx context.Context, name string, t target, what string, do
 	if err != nil {
 		return do()
 	}
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|openNoFollow, 0o644)
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|files.NoFollow, 0o644)
 	if err != nil {
 		return do()
 	}

@@ -34,7 +34,7 @@ func (w *work) lock(ctx context.Context) (unlock func(), err error) {
 // lockFileAt locks a file, which is made if it is not there; a link is not
 // followed.
 func lockFileAt(ctx context.Context, path string) (f *os.File, unlock func(), err error) {
-	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|openNoFollow, 0o644)
+	f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|files.NoFollow, 0o644)
 	if err != nil {
 		return nil, nil, cannotWrite(path, err)
 	}

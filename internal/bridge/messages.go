@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/order"
 	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/internal/verdict"
@@ -304,7 +305,7 @@ func (w *work) glanceAt(thread string) (*glance, error) {
 // component. Of a file over limit it returns limit+1 bytes, which the parser
 // refuses with the file's limit.
 func readFile(path string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|openNoFollow, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|files.NoFollow, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/internal/verdict"
 	"github.com/rigward/rigward/pkg/envelope"
@@ -357,7 +358,7 @@ func (v *validation) removed(name, full string, entries []os.DirEntry) {
 
 // beginsWithFence looks at the first bytes of a file.
 func beginsWithFence(path string) bool {
-	f, err := os.OpenFile(path, os.O_RDONLY|openNoFollow, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|files.NoFollow, 0)
 	if err != nil {
 		return false
 	}

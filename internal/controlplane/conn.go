@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/url"
@@ -403,17 +404,66 @@ func (s *sqliteConn) close() error {
 // the same.
 const beginReading = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
+// How long a server is waited for that takes what is sent and says nothing: it hangs, or what
+// stands between has forgotten the connection. An index of a very large table takes minutes.
+const (
+	connectTime = 10 * time.Second // unless the address has connect_timeout
+	answerTime  = 5 * time.Minute
+)
+
 type postgresConn struct {
-	c       *pgx.Conn
-	waiting *pgx.Batch // statements that are to be sent with the next one; nil: none waits
+	c        *pgx.Conn
+	waiting  *pgx.Batch // statements that are to be sent with the next one; nil: none waits
+	patience time.Duration
+}
+
+// A wait is for what a server says to something that was sent to it.
+type wait struct {
+	context.Context
+	timer *time.Timer
+	end   context.CancelCauseFunc
+}
+
+// errSilent says that the patience with a server has ended.
+var errSilent = fmt.Errorf("no answer: %w", context.DeadlineExceeded)
+
+// answer begins to wait for one.
+func (p *postgresConn) answer(ctx context.Context) *wait {
+	ctx, end := context.WithCancelCause(ctx)
+	return &wait{ctx, time.AfterFunc(p.patience, func() { end(errSilent) }), end}
+}
+
+// says is an error of the driver, by what led to it.
+func (w *wait) says(err error) error {
+	if err != nil && context.Cause(w) == errSilent {
+		err = errSilent
+	}
+	return driver(err)
+}
+
+// over ends it, with what the driver says.
+func (w *wait) over(err error) error {
+	w.timer.Stop()
+	err = w.says(err)
+	w.end(nil)
+	return err
 }
 
 type postgresRows struct {
 	pgx.Rows
 	sent pgx.BatchResults // of what was sent with the question; nil: nothing
+	wait *wait
+}
+
+func (r postgresRows) Next() bool {
+	more := r.Rows.Next()
+	r.wait.timer.Stop() // the server has answered
+	return more
 }
 
 func (r postgresRows) Scan(into ...any) error { return driver(r.Rows.Scan(into...)) }
+
+func (r postgresRows) Err() error { return r.wait.says(r.Rows.Err()) }
 
 func (r postgresRows) Close() error {
 	r.Rows.Close()
@@ -423,7 +473,7 @@ func (r postgresRows) Close() error {
 			err = closeErr
 		}
 	}
-	return err
+	return r.wait.over(err)
 }
 
 func dialPostgres(ctx context.Context, t Target, write bool) (conn, error) {
@@ -437,11 +487,14 @@ func dialPostgres(ctx context.Context, t Target, write bool) (conn, error) {
 	// Behind a pooler of transactions (pgbouncer) nothing may be left in a
 	// session, and no parameter given at its start.
 	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTime
+	}
 	c, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return nil, told(ctx, t, driver(err))
 	}
-	p := &postgresConn{c: c}
+	p := &postgresConn{c: c, patience: answerTime}
 	if !write { // until the end or Renew
 		if err := p.exec(ctx, beginReading); err != nil {
 			p.close()
@@ -460,29 +513,31 @@ func (p *postgresConn) exec(ctx context.Context, statement string, args ...any) 
 		p.waiting.Queue(statement, args...)
 		return nil
 	}
-	_, err := p.c.Exec(ctx, statement, args...)
-	return driver(err)
+	w := p.answer(ctx)
+	_, err := p.c.Exec(w, statement, args...)
+	return w.over(err)
 }
 
 func (p *postgresConn) query(ctx context.Context, statement string, args ...any) (rows, error) {
+	w := p.answer(ctx)
 	if p.waiting != nil && p.waiting.Len() > 0 {
 		p.waiting.Queue(statement, args...)
-		sent, err := p.sent(ctx, 1)
+		sent, err := p.sent(w, 1)
 		if err != nil {
-			return nil, err
+			return nil, w.over(err)
 		}
 		r, err := sent.Query()
 		if err != nil {
 			_ = sent.Close() // says the same
-			return nil, driver(err)
+			return nil, w.over(err)
 		}
-		return postgresRows{r, sent}, nil
+		return postgresRows{r, sent, w}, nil
 	}
-	r, err := p.c.Query(ctx, statement, args...)
+	r, err := p.c.Query(w, statement, args...)
 	if err != nil {
-		return nil, driver(err)
+		return nil, w.over(err)
 	}
-	return postgresRows{r, nil}, nil
+	return postgresRows{r, nil, w}, nil
 }
 
 // sent sends what waits, and reads what all but the last few say.
@@ -493,7 +548,7 @@ func (p *postgresConn) sent(ctx context.Context, but int) (pgx.BatchResults, err
 	for range n {
 		if _, err := sent.Exec(); err != nil {
 			_ = sent.Close() // says the same
-			return nil, driver(err)
+			return nil, err
 		}
 	}
 	return sent, nil
@@ -507,11 +562,12 @@ func (p *postgresConn) send(ctx context.Context) error {
 	if p.waiting == nil || p.waiting.Len() == 0 {
 		return nil
 	}
-	sent, err := p.sent(ctx, 0)
-	if err != nil {
-		return err
+	w := p.answer(ctx)
+	sent, err := p.sent(w, 0)
+	if err == nil {
+		err = sent.Close()
 	}
-	return driver(sent.Close())
+	return w.over(err)
 }
 
 func (p *postgresConn) forget() { p.waiting = nil }
@@ -520,9 +576,9 @@ func (p *postgresConn) load(ctx context.Context, table string, columns []string,
 	if err := p.send(ctx); err != nil {
 		return err
 	}
-	n := len(columns)
-	_, err := p.c.CopyFrom(ctx, pgx.Identifier{table}, columns, pgx.CopyFromSlice(len(values)/n, func(i int) ([]any, error) { return values[i*n : (i+1)*n], nil }))
-	return driver(err)
+	n, w := len(columns), p.answer(ctx)
+	_, err := p.c.CopyFrom(w, pgx.Identifier{table}, columns, pgx.CopyFromSlice(len(values)/n, func(i int) ([]any, error) { return values[i*n : (i+1)*n], nil }))
+	return w.over(err)
 }
 
 func (p *postgresConn) close() error {
@@ -571,7 +627,7 @@ func told(ctx context.Context, t Target, err error) error {
 		}
 	case errors.Is(ctx.Err(), context.Canceled):
 		u.Message += "was left before all was written; what was written is kept"
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, errors.Is(err, context.DeadlineExceeded):
 		u.Message += "did not answer in time"
 		if t.path != "" {
 			u.Message += "; it may be locked"

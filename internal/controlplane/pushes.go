@@ -27,7 +27,7 @@ func (d *DB) AddPushes(ctx context.Context, repo string, records []outbox.Record
 				exit, millis, commits = r.Exit, r.Millis, r.Commits
 			}
 			pushes = append(pushes, name(r.Push))
-			args = append(args, id, name(r.ID), name(r.Push), r.Stage, name(r.Hook), name(r.At), optional(r.Pusher()), packed(r.Who), packed(r.Refs),
+			args = append(args, id, name(r.ID), name(r.Push), r.Stage, name(r.Hook), name(r.At), optional(name(r.Pusher())), packed(r.Who), packed(r.Refs),
 				exit, millis, commits, optional(rulesOf(r.Places)), packed(r.Places), optional(r.Problem))
 		}
 		err = insert(ctx, d.conn, "rigward_pushes", strings.Fields("repo_id id push stage hook at pusher who refs exit_code duration_ms commits rules places problem"),
@@ -144,24 +144,52 @@ func settleOlder(ctx context.Context, c conn) (more bool, err error) {
 	return len(of) > 0, err
 }
 
-// ForgetPushes deletes what was told of pushes before a moment, and takes it from what was counted.
+// forgotten is how many records of pushes lead to what one transaction deletes: others wait for it.
+const forgotten = 2000
+
+// ForgetPushes deletes the pushes of which all was told before a moment, and takes them from what
+// was counted. A push is kept as a whole or not at all, so that what is told of it again, before
+// this, meanwhile or after, neither counts it twice nor brings a part of it back for longer than
+// until the next time.
 func (d *DB) ForgetPushes(ctx context.Context, repo string, before time.Time) error {
-	return told(ctx, d.target, together(ctx, d.conn, func() error {
-		id, err := lockRepository(ctx, d.conn, repo)
-		if err != nil {
-			return err
+	const old = " FROM rigward_pushes p WHERE p.repo_id = $1 AND p.at < $2 AND NOT EXISTS (SELECT 1 FROM rigward_pushes l WHERE l.repo_id = $1 AND l.push = p.push AND l.at >= $2)"
+	id, err := d.id(ctx, repo)
+	args := []any{id, before.UTC().Format(outbox.Time)}
+	for err == nil {
+		n := 0
+		n, err = number(ctx, d.conn, "SELECT count(*) FROM (SELECT 1"+old+" LIMIT 1) AS one", args...)
+		if n == 0 || err != nil { // nobody waits for that
+			break
 		}
-		gone := pushTallies{}
-		const older = "repo_id = $1 AND at < $2"
-		args := []any{id, before.UTC().Format(outbox.Time)}
-		if err := gone.count(ctx, d.conn, -1, older, args...); err != nil {
-			return err
-		}
-		if err := d.conn.exec(ctx, "DELETE FROM rigward_pushes WHERE "+older, args...); err != nil {
-			return err
-		}
-		return gone.write(ctx, d.conn, id)
-	}))
+		err = together(ctx, d.conn, func() error {
+			if _, err := lockRepository(ctx, d.conn, repo); err != nil {
+				return err
+			}
+			var pushes []string
+			err := each(ctx, d.conn, "SELECT DISTINCT push FROM (SELECT p.push"+old+" ORDER BY p.at LIMIT "+itoa(forgotten)+") AS old", args, func(r rows) error {
+				var push string
+				err := r.Scan(&push)
+				pushes = append(pushes, push)
+				return err
+			})
+			if err != nil || len(pushes) == 0 { // others forget them
+				return err
+			}
+			keys, err := listed(pushes)
+			if err != nil {
+				return err
+			}
+			gone, of := pushTallies{}, "repo_id = $1 AND push "+among(d.conn, 2, "text")
+			if err := gone.count(ctx, d.conn, -1, of, id, keys); err != nil {
+				return err
+			}
+			if err := d.conn.exec(ctx, "DELETE FROM rigward_pushes WHERE "+of, id, keys); err != nil {
+				return err
+			}
+			return gone.write(ctx, d.conn, id)
+		})
+	}
+	return told(ctx, d.target, err)
 }
 
 // lockRepository returns the key of a repository, which it is given where it has none. Other

@@ -143,3 +143,89 @@ func TestPushDays(t *testing.T) {
 		}
 	})
 }
+
+// TestForgetting: pushes that began before the moment up to which is forgotten and ended after it,
+// told by several programs while others forget, and told again afterwards, whole and in part: what
+// is kept and counted is what would be if nothing of the rest had ever been told.
+func TestForgetting(t *testing.T) {
+	cut := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	rnd := rand.New(rand.NewSource(9))
+	var told, kept, ends []outbox.Record
+	for i := range 120 {
+		at := cut.Add(time.Duration(i-60) * time.Second)
+		push, last := fmt.Sprintf("p%03d", i), at
+		var all []outbox.Record
+		for k, stage := range []string{outbox.Received, outbox.Judged, outbox.Landed} {
+			r := outbox.Record{ID: push + stage, Push: push, Stage: stage, Hook: "pre-receive"}
+			switch {
+			case stage == outbox.Received:
+				r.Who, r.Refs = map[string]string{"USER": fmt.Sprint("user-", i%3)}, []outbox.Ref{{Name: "refs/heads/main", Old: push, New: push}}
+			case stage == outbox.Judged && i%7 == 0, stage == outbox.Landed && i%2 == 0: // killed, refused
+				continue
+			case stage == outbox.Judged:
+				r.Exit, r.Millis = (i+1)%2, float64(i)
+			}
+			last = at.Add(time.Duration(k*(i%9)) * time.Second)
+			r.At = last.Format(outbox.Time)
+			all = append(all, r)
+		}
+		if told = append(told, all...); !last.Before(cut) {
+			kept, ends = append(kept, all...), append(ends, all[len(all)-1])
+		}
+	}
+	both(t, func(t *testing.T, target func() Target) {
+		all := func(db *DB) (lines []string) {
+			for _, name := range []string{"pushes", "push-days"} {
+				for _, row := range ask(t, db, name, Parameters{Since: cut.AddDate(0, 0, -9)}).Rows {
+					lines = append(lines, fmt.Sprint(row...))
+				}
+			}
+			return lines
+		}
+		other := open(t, target())
+		if err := other.AddPushes(t.Context(), "team", kept); err != nil {
+			t.Fatal(err)
+		}
+		want := all(other)
+		where := target()
+		db := open(t, where)
+		done := make(chan error)
+		for i := range 4 {
+			db, mixed := open(t, where), append(slices.Clone(told), told[:100]...)
+			rnd.Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+			go func() {
+				var err error
+				for part := range slices.Chunk(mixed, 29) {
+					if err == nil {
+						err = db.AddPushes(t.Context(), "team", part)
+					}
+					if i%2 == 0 && err == nil {
+						err = db.ForgetPushes(t.Context(), "team", cut)
+					}
+				}
+				done <- err
+			}()
+		}
+		for range 4 {
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, again := range [][]outbox.Record{nil, told, ends, told[:len(told)/2]} {
+			for part := range slices.Chunk(again, 31) {
+				if err := db.AddPushes(t.Context(), "team", part); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := db.ForgetPushes(t.Context(), "team", cut); err != nil {
+				t.Fatal(err)
+			}
+			if got := all(db); !slices.Equal(got, want) || len(want) < 60 {
+				here := func(all []string) func(string) bool {
+					return func(line string) bool { return slices.Contains(all, line) }
+				}
+				t.Errorf("after %d records were told again:\n%q\nin place of\n%q", len(again), slices.DeleteFunc(slices.Clone(got), here(want)), slices.DeleteFunc(slices.Clone(want), here(got)))
+			}
+		}
+	})
+}

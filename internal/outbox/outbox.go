@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -147,6 +148,12 @@ func segments(dir string) ([]int, error) {
 	return all, err
 }
 
+// open opens a file of an outbox. Several users may write to its directory: a link that one of them
+// put there leads nobody to another file, and what is no file keeps nobody waiting.
+func open(path string, how int) (*os.File, error) {
+	return os.OpenFile(path, how|files.NoFollow, 0o600)
+}
+
 func name(dir string, n int) string { return filepath.Join(dir, fmt.Sprintf("%08d.log", n)) }
 
 // line returns a record as it is written. It begins and ends with a newline, so
@@ -168,6 +175,15 @@ func (r *Record) line() ([]byte, error) {
 			return nil, errors.New("a record is too long")
 		}
 	}
+}
+
+// valid reports whether a record is one that a hook may have written, so that it fits into
+// whatever takes it: a line may be damaged, or of a version to come.
+func (r *Record) valid() bool {
+	_, err := time.Parse(Time, r.At)
+	key := func(s string) bool { return s != "" && len(s) <= 64 }
+	return err == nil && key(r.ID) && key(r.Push) && key(r.Hook) && (r.Stage == Received || r.Stage == Judged || r.Stage == Landed) &&
+		r.Exit >= 0 && r.Exit <= math.MaxUint8 && r.Commits >= 0 && r.Commits <= math.MaxInt32
 }
 
 // Append adds a record to an outbox, which is made if it is not there. Where the
@@ -247,7 +263,7 @@ func makeDir(dir string) error {
 
 // take opens the newest file, or makes the next one if that is full.
 func take(dir string, n, many int) (*os.File, error) {
-	f, err := os.OpenFile(name(dir, n), os.O_WRONLY|os.O_APPEND, 0)
+	f, err := open(name(dir, n), os.O_WRONLY|os.O_APPEND)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -296,6 +312,8 @@ func Read(dir string, from Cursor, most int) (b Batch, err error) {
 	if err != nil {
 		return b, err
 	}
+	from = from.begin(dir, all)
+	b.Next = from
 	for i, n := range all {
 		if n < from.Segment || len(b.Records) >= most {
 			continue
@@ -310,8 +328,33 @@ func Read(dir string, from Cursor, most int) (b Batch, err error) {
 	return b, nil
 }
 
+// begin is where reading goes on from a place: there, or where no line ends at it from the
+// beginning of what is there. Files may have been removed by hand, and a machine whose power
+// failed may have lost their ends.
+func (c Cursor) begin(dir string, all []int) Cursor {
+	if len(all) > 0 && all[len(all)-1] < c.Segment {
+		return Cursor{}
+	}
+	if c.Offset == 0 {
+		return c
+	}
+	f, err := open(name(dir, c.Segment), os.O_RDONLY)
+	if err != nil {
+		return c
+	}
+	defer f.Close()
+	last := []byte{'\n'}
+	if info, err := f.Stat(); err == nil && info.Size() != c.Offset {
+		_, err = f.ReadAt(last, c.Offset-1)
+		if errors.Is(err, io.EOF) || err == nil && last[0] != '\n' {
+			c.Offset = 0
+		}
+	}
+	return c
+}
+
 func (b *Batch) file(path string, most int, followed bool) error {
-	f, err := os.Open(path)
+	f, err := open(path, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
@@ -331,7 +374,7 @@ func (b *Batch) file(path string, most int, followed bool) error {
 			continue
 		}
 		var r Record
-		if json.Unmarshal(line, &r) != nil || r.ID == "" || r.Push == "" {
+		if json.Unmarshal(line, &r) != nil || !r.valid() {
 			b.Torn++
 			continue
 		}
@@ -341,21 +384,25 @@ func (b *Batch) file(path string, most int, followed bool) error {
 }
 
 // Latest returns the records at the end of an outbox, of the last bytes of its
-// newest file.
+// newest files.
 func Latest(dir string) []Record {
 	all, err := segments(dir)
-	if err != nil || len(all) == 0 {
+	if err != nil {
 		return nil
 	}
 	const tail = 128 << 10
-	n := all[len(all)-1]
-	info, err := os.Stat(name(dir, n))
-	if err != nil {
-		return nil
+	first, left := len(all), int64(tail)
+	for first > 0 && left > 0 {
+		first--
+		if info, err := os.Lstat(name(dir, all[first])); err == nil {
+			left -= info.Size()
+		}
 	}
-	b, err := Read(dir, Cursor{n, max(0, info.Size()-tail)}, 1<<20)
-	if err != nil {
-		return nil
+	var b Batch
+	b.Next.Offset = max(0, -left)
+	for _, n := range all[first:] {
+		_ = b.file(name(dir, n), 1<<20, true) // what cannot be read is not known
+		b.Next.Offset = 0
 	}
 	return b.Records
 }
@@ -363,7 +410,7 @@ func Latest(dir string) []Record {
 // Shipped returns up to where an outbox was taken further, as Keep has written it;
 // what cannot be read is the beginning, so that all is told again.
 func Shipped(dir string) (c Cursor) {
-	data, err := os.ReadFile(filepath.Join(dir, "shipped"))
+	data, err := files.Kept(filepath.Join(dir, "shipped"))
 	if err != nil || json.Unmarshal(data, &c) != nil || c.Segment < 0 || c.Offset < 0 {
 		return Cursor{}
 	}
@@ -397,8 +444,9 @@ func Keep(dir string, c Cursor, now time.Time) error {
 // Waiting returns how many bytes of an outbox lie behind a place.
 func Waiting(dir string, c Cursor) (bytes int64, err error) {
 	all, err := segments(dir)
+	c = c.begin(dir, all)
 	for _, n := range all {
-		info, statErr := os.Stat(name(dir, n))
+		info, statErr := os.Lstat(name(dir, n))
 		switch {
 		case statErr != nil || n < c.Segment:
 		case n == c.Segment:
@@ -417,7 +465,7 @@ func Lock(dir string) (*os.File, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := open(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -429,6 +477,17 @@ func Lock(dir string) (*os.File, error) {
 	return f, nil
 }
 
+// IsLock reports whether an open file is the one that Lock locks: a hook gives it, with the
+// lock where the system lets it, to the process that it starts.
+func IsLock(dir string, f *os.File) bool {
+	is, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	lock, err := os.Lstat(filepath.Join(dir, "lock"))
+	return err == nil && os.SameFile(is, lock)
+}
+
 // A State is what whoever takes an outbox further last came to.
 type State struct {
 	Tried   string `json:"tried"`             // when it was tried last
@@ -438,12 +497,15 @@ type State struct {
 	Problem string `json:"problem,omitempty"` // of the last try, "" if there was none
 	Torn    int    `json:"torn,omitempty"`    // lines that held no record
 	Shipped int    `json:"shipped,omitempty"` // records taken further
+	// Ahead is the place that was kept, and up to where the database has the records all the
+	// same: it does not wait for a stream.
+	Ahead [2]Cursor `json:"ahead,omitzero"`
 }
 
 // Read reads the state of an outbox; what cannot be read is that of one that
 // nobody ever took further.
 func (s *State) Read(dir string) {
-	if data, err := os.ReadFile(filepath.Join(dir, "state")); err != nil || json.Unmarshal(data, s) != nil {
+	if data, err := files.Kept(filepath.Join(dir, "state")); err != nil || json.Unmarshal(data, s) != nil {
 		*s = State{}
 	}
 }

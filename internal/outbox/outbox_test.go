@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rigward/rigward/internal/files"
 )
 
 const asWriter = "RIGWARD_TEST_OUTBOX"
@@ -133,13 +135,135 @@ func TestTorn(t *testing.T) {
 	if got := Latest(dir); len(got) != 3 || got[2].ID != "three" {
 		t.Errorf("latest: %v", got)
 	}
-	// A place that is not there any more, or never was.
-	if b, err := Read(dir, Cursor{9, 5}, 10); err != nil || len(b.Records) != 0 {
-		t.Errorf("%v, %v", b, err)
+	// A place that is not there any more, or never was: behind all files, in the midst of a line,
+	// behind the end. All is told again.
+	for _, at := range []Cursor{{9, 5}, {1, 20}, {1, 1 << 20}} {
+		if b, err := Read(dir, at, 10); err != nil || len(b.Records) != 3 {
+			t.Errorf("%v: %v, %v", at, b, err)
+		}
+		if n, err := Waiting(dir, at); err != nil || n < 500 {
+			t.Errorf("%v: %d bytes wait, %v", at, n, err)
+		}
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "shipped"), []byte("{\"segment\":-1}"), 0o600))
 	if got := Shipped(dir); got != (Cursor{}) {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestEmptied: files that somebody has removed by hand, or that the machine has lost, keep nobody
+// from reading what is appended later.
+func TestEmptied(t *testing.T) {
+	dir := t.TempDir()
+	must(t, Append(dir, record("one"), time.Minute))
+	must(t, os.Rename(name(dir, 1), name(dir, 7)))
+	b, err := Read(dir, Cursor{}, 10)
+	must(t, err)
+	must(t, Keep(dir, b.Next, time.Now()))
+	must(t, os.Remove(name(dir, 7)))
+	must(t, Append(dir, record("two"), time.Minute))
+	if n, err := Waiting(dir, Shipped(dir)); n == 0 || err != nil {
+		t.Errorf("%d bytes wait, %v", n, err)
+	}
+	if b, err = Read(dir, Shipped(dir), 10); err != nil || len(b.Records) != 1 || b.Records[0].ID != "two" {
+		t.Errorf("%v, %v", b, err)
+	}
+}
+
+// TestDamaged: a line that is JSON and no record that a hook writes is counted, and keeps none
+// of the others from whoever takes them.
+func TestDamaged(t *testing.T) {
+	whole := record("whole")
+	for name, spoil := range map[string]func(r *Record){
+		"no id":                      func(r *Record) { r.ID = "" },
+		"a long id":                  func(r *Record) { r.ID = strings.Repeat("x", 3000) },
+		"a long push":                func(r *Record) { r.Push = strings.Repeat("x", 3000) },
+		"no stage":                   func(r *Record) { r.Stage = "" },
+		"a stage to come":            func(r *Record) { r.Stage = "queued" },
+		"a hook without end":         func(r *Record) { r.Hook = strings.Repeat("x", 3000) },
+		"no time":                    func(r *Record) { r.At = "" },
+		"a time of another form":     func(r *Record) { r.At = "yesterday" },
+		"an exit that no column has": func(r *Record) { r.Exit = 1 << 40 },
+		"commits below none":         func(r *Record) { r.Commits = -1 },
+	} {
+		dir, r := t.TempDir(), whole
+		spoil(&r)
+		must(t, Append(dir, r, time.Minute))
+		must(t, Append(dir, whole, time.Minute))
+		if ids, torn := all(t, dir, 10); len(ids) != 1 || ids["whole"] != 1 || torn != 1 {
+			t.Errorf("%s: %v, %d torn", name, ids, torn)
+		}
+	}
+}
+
+// TestLatest finds what was told last on both sides of the end of a file.
+func TestLatest(t *testing.T) {
+	dir := t.TempDir()
+	must(t, Append(dir, record("before"), time.Minute))
+	f, err := os.OpenFile(name(dir, 1), os.O_APPEND|os.O_WRONLY, 0)
+	must(t, err)
+	line, err := (&Record{ID: "x"}).line()
+	must(t, err)
+	for range segment / len(line) {
+		f.Write(line)
+	}
+	must(t, f.Close())
+	for _, id := range []string{"last", "next"} {
+		must(t, Append(dir, record(id), time.Minute))
+		if id == "last" { // which another process was about to write there
+			must(t, os.Truncate(name(dir, 1), segment+1))
+			must(t, os.Rename(name(dir, 2), name(dir, 3)))
+			data, err := os.ReadFile(name(dir, 3))
+			must(t, err)
+			must(t, os.Remove(name(dir, 3)))
+			f, err := os.OpenFile(name(dir, 1), os.O_APPEND|os.O_WRONLY, 0)
+			must(t, err)
+			f.Write(data)
+			must(t, f.Close())
+		}
+	}
+	if all, _ := segments(dir); len(all) != 2 {
+		t.Fatalf("files %v", all)
+	}
+	if got := Latest(dir); len(got) != 2 || got[0].ID != "last" || got[1].ID != "next" {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestLinks: what another user of the repository has put in the place of a file of the outbox
+// leads to no other file, and keeps nobody waiting.
+func TestLinks(t *testing.T) {
+	dir := t.TempDir()
+	victim := filepath.Join(t.TempDir(), "victim")
+	const text = "{\"segment\":3,\"problem\":\"x\"}"
+	must(t, os.WriteFile(victim, []byte(text), 0o600))
+	for _, file := range []string{"00000001.log", "lock", "shipped", "state"} {
+		if err := os.Symlink(victim, filepath.Join(dir, file)); err != nil {
+			t.Skip("no links here")
+		}
+	}
+	if f, err := Lock(dir); err == nil && files.NoFollow != 0 {
+		f.Close()
+		t.Error("the lock of another file was taken")
+	}
+	if Shipped(dir) != (Cursor{}) || Trouble(dir) != "" {
+		t.Error("another file was read")
+	}
+	if f, err := open(name(dir, 1), os.O_WRONLY|os.O_APPEND); err == nil && files.NoFollow != 0 {
+		f.Close()
+		t.Error("another file was opened")
+	}
+	if err := Append(dir, record("one"), time.Minute); err == nil {
+		t.Error("a record was written where a link lies")
+	}
+	must(t, os.Remove(name(dir, 1)))
+	must(t, Append(dir, record("two"), time.Minute))
+	must(t, Keep(dir, Cursor{1, 2}, time.Now()))
+	if data, _ := os.ReadFile(victim); string(data) != text {
+		t.Errorf("another file was written: %s", data)
+	}
+	if ids, _ := all(t, dir, 10); ids["two"] != 1 || Shipped(dir) != (Cursor{1, 2}) {
+		t.Errorf("%v", ids)
 	}
 }
 
@@ -266,12 +390,18 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("\n{\"id\":\"x\"\n\n\n{}"), 2)
 	f.Fuzz(func(t *testing.T, data []byte, most int) {
 		dir := t.TempDir()
+		for _, at := range []Cursor{{1, int64(most & 0xff)}, {2, 1}, {3, 0}} { // wherever it is to go on
+			for b, err := Read(dir, at, 3); b.Next != at; b, err = Read(dir, at, 3) {
+				must(t, err)
+				at = b.Next
+			}
+		}
 		must(t, os.WriteFile(name(dir, 1), data, 0o600))
 		must(t, os.WriteFile(name(dir, 2), data, 0o600))
 		ids, _ := all(t, dir, 1+most&0xff)
 		for id := range ids {
-			if id == "" {
-				t.Error("a record without an id")
+			if id == "" || len(id) > 64 {
+				t.Errorf("a record with the id %q", id)
 			}
 		}
 	})

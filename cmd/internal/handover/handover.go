@@ -64,15 +64,18 @@ func To(program, self, called string, args, environ []string) (code int, err err
 	return replace(path, append([]string{called}, args...), environ)
 }
 
-// Start starts a program in dir and does not wait for it: it has no input and no
-// output, and lives on when this process and its group end.
-func Start(program, self, called, dir string, args, environ []string) error {
+// Start starts a program in dir and does not wait for it: it has no output and, where stdin is
+// nil, no input, and lives on when this process and its group end.
+func Start(program, self, called, dir string, args, environ []string, stdin *os.File) error {
 	path, err := find(program, self, environ)
 	if err != nil {
 		return err
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Args[0], cmd.Dir, cmd.Env, cmd.SysProcAttr = called, dir, environ, apart()
+	if stdin != nil {
+		cmd.Stdin = stdin
+	}
 	if err := cmd.Start(); err != nil {
 		return err
 	}

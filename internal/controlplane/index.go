@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rigward/rigward/internal/order"
@@ -53,19 +54,17 @@ type Indexer struct {
 	remember int // messages in memory; 0: remembered
 	piece    int // commits that are judged together; 0: as many as take about a second
 
-	bulky   bool                        // much is to be written
-	chunk   int                         // how many commits the next transaction has, where Chunk does not say it
-	id      int64                       // of the repository in the database, in locked
-	check   bool                        // what is expected is written, in memory that is small: digests in place of words
-	kept    map[string]*gitrepo.Scanned // what the judge has read of commits
-	reading *reading                    // and parsed
-	first   bool                        // all rows of the repository were written by this run, each commit's once
-	left    *span                       // of a run, what is still to be done after a part
-	from    map[string][]string         // and what was recorded then
-	rules   map[string]ruleSet          // that the trees of commits hold
-	trees   map[string]string           // of the latest commits of the range
-	clock   *order.Clock                // of the range
-	late    []any                       // of rigward_late, to be written with the next portion
+	bulky   bool               // much is to be written
+	chunk   int                // how many commits the next transaction has, where Chunk does not say it
+	id      int64              // of the repository in the database, in locked
+	check   bool               // what is expected is written, in memory that is small: digests in place of words
+	first   bool               // all rows of the repository were written by this run, each commit's once
+	heard   *hearing           // of what is to be done after the part at work
+	loading *sync.Mutex        // held while At or Accepted is called
+	rules   map[string]ruleSet // that the trees of commits hold
+	trees   map[string]string  // of the latest commits of the range
+	clock   *order.Clock       // of the range
+	late    []any              // of rigward_late, to be written with the next portion
 }
 
 // A ruleSet is what a tree says of itself.
@@ -151,11 +150,15 @@ func (x *Indexer) run(ctx context.Context) (total Result, err error) {
 		}
 		x.bulky = false
 	}()
+	defer x.dismiss()
 	piece := cmp.Or(x.piece, firstPiece)
-	x.first, x.left = false, nil
+	x.first, x.loading = false, &sync.Mutex{}
 	for {
 		began := x.Now()
 		r, more, err := x.once(ctx, piece)
+		if err != nil {
+			x.dismiss()
+		}
 		total.Commits, total.Messages, total.Superseded, total.Left = total.Commits+r.Commits, total.Messages+r.Messages, total.Superseded+r.Superseded, r.Left
 		switch {
 		case errors.Is(err, errMoved) && ctx.Err() == nil:
@@ -266,6 +269,16 @@ type span struct {
 	whole *span // that a part was cut from; nil: it is none
 }
 
+// recorded is what is recorded when a span is done.
+func (s *span) recorded() map[string][]string {
+	all := record(s.tips)
+	if len(s.carried) > 0 {
+		slices.Sort(s.carried)
+		all[""] = slices.Compact(s.carried)
+	}
+	return all
+}
+
 // rest is what remains of a span when a part of it is recorded.
 func (s *span) rest(main string, recorded map[string][]string) *span {
 	done := map[string]bool{}
@@ -276,9 +289,12 @@ func (s *span) rest(main string, recorded map[string][]string) *span {
 		revs: slices.DeleteFunc(s.whole.revs, func(rev gitrepo.Rev) bool { return done[rev.ID] })}
 }
 
-// cut makes a long span one that ends earlier: at a commit of the main ref's
-// line, about so many commits from its beginning. All other refs come at the end.
+// cut makes a span of more commits than a piece one that ends earlier: at a commit of the main
+// ref's line, about so many commits from its beginning. All other refs come at the end.
 func (x *Indexer) cut(s *span, recorded map[string][]string, piece int) {
+	if piece == 0 || len(s.revs) <= piece || len(s.lost) > 0 {
+		return
+	}
 	if x.piece == 0 && !x.check {
 		piece = max(piece, len(s.revs)/64) // each piece looks at all that is left
 	}
@@ -406,11 +422,10 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 	var s *span
 	var expected map[string][]string // what is recorded when the next transaction begins
 	done, finished := 0, false
+	nothing, idle := false, false
 	var d *deriver
 	var c *court
-	var from judged
-	x.rules, x.trees, x.kept = map[string]ruleSet{}, map[string]string{}, map[string]*gitrepo.Scanned{}
-	x.reading = &reading{said: map[parsed]*message{}}
+	x.rules, x.trees = map[string]ruleSet{}, map[string]string{}
 	// step makes one transaction of a portion of the commits.
 	step := func(batch []*landed, upTo int) error {
 		return x.locked(ctx, func(recorded map[string][]string) error {
@@ -442,11 +457,7 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 				slices.Sort(next[""])
 				next[""] = slices.Compact(next[""])
 			} else {
-				next = record(s.tips)
-				if len(s.carried) > 0 {
-					slices.Sort(s.carried)
-					next[""] = slices.Compact(s.carried)
-				}
+				next = s.recorded()
 			}
 			if !equalRecord(next, recorded) {
 				if err := x.record(ctx, next); err != nil {
@@ -461,17 +472,18 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 	// writers the first does it all.
 	err = x.locked(ctx, func(recorded map[string][]string) (err error) {
 		expected = recorded
-		s, x.left = x.left, nil
-		if s == nil || !equalRecord(recorded, x.from) {
+		if x.heard != nil && !equalRecord(recorded, x.heard.recorded) {
+			x.dismiss()
+		}
+		if x.heard == nil {
 			if s, err = x.span(ctx, recorded); err != nil {
 				return err
 			}
+		} else {
+			s = x.heard.s
 		}
 		if err := x.identify(ctx, s); err != nil {
 			return err
-		}
-		if piece > 0 && len(s.revs) > piece && len(s.lost) == 0 {
-			x.cut(s, recorded, piece)
 		}
 		if len(recorded) == 0 && !x.first {
 			n, err := number(ctx, x.DB.conn, "SELECT count(*) FROM (SELECT 1 FROM bridge_messages WHERE repo_id = $1 LIMIT 1) AS one", x.id)
@@ -480,7 +492,15 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 			}
 			x.first = n == 0
 		}
-		from, err = x.readJudged(ctx)
+		if x.heard != nil {
+			return nil
+		}
+		x.cut(s, recorded, piece)
+		from, err := x.readJudged(ctx)
+		nothing = len(s.revs) == 0 && len(s.lost) == 0 && equalRecord(record(s.tips), expected)
+		if idle = nothing && from.Tip == s.tips[x.Main]; err == nil && !idle {
+			x.heard = x.hear(ctx, s, recorded, from)
+		}
 		return err
 	})
 	if err != nil {
@@ -493,17 +513,22 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 		}
 		x.bulky = true
 	}
-	nothing := len(s.revs) == 0 && len(s.lost) == 0 && equalRecord(record(s.tips), expected)
-	if nothing && from.Tip == s.tips[x.Main] {
+	if idle {
 		return res, false, nil
 	}
-	if c, err = x.judge(ctx, s, from); err != nil {
+	if c, err = x.verdicts(); err != nil {
 		return res, false, err
+	}
+	if s.part && (!s.fresh || x.first) { // else what was recorded may not be there
+		next := s.recorded()
+		rest := s.rest(x.Main, next)
+		x.cut(rest, next, piece)
+		x.heard = x.hear(ctx, rest, next, c.state)
 	}
 	d = x.deriver(ctx, s)
 	x.clock = x.newClock(ctx)
 	began := x.Now()
-	err = x.scan(ctx, s, func(batch []*landed, upTo int) error {
+	err = x.scan(ctx, s, c, func(batch []*landed, upTo int) error {
 		if err := step(batch, upTo); err != nil {
 			return err
 		}
@@ -526,9 +551,6 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 		if err = step(nil, len(s.revs)); err == nil {
 			res.Superseded = len(s.lost)
 		}
-	}
-	if err == nil && s.part && (!s.fresh || x.first) { // else what was recorded may not be there
-		x.left, x.from = s.rest(x.Main, expected), expected
 	}
 	return res, s.part, err
 }
@@ -598,7 +620,7 @@ func (x *Indexer) paced(n int, took time.Duration) {
 
 // scan reads the commits of a span and calls fn with portions of them: the
 // commits with something to derive, and how many of the span are done.
-func (x *Indexer) scan(ctx context.Context, s *span, fn func(batch []*landed, upTo int) error) error {
+func (x *Indexer) scan(ctx context.Context, s *span, heard *court, fn func(batch []*landed, upTo int) error) error {
 	if len(s.revs) == 0 {
 		return nil
 	}
@@ -613,7 +635,7 @@ func (x *Indexer) scan(ctx context.Context, s *span, fn func(batch []*landed, up
 				return err
 			}
 		}
-		rules.Parallel(len(batch), func(i int) { batch[i].read(x.reading) })
+		rules.Parallel(len(batch), func(i int) { batch[i].read(&heard.reading) })
 		err := fn(batch, at)
 		batch, written, until = nil, at, at+x.size()
 		return err
@@ -638,14 +660,14 @@ func (x *Indexer) scan(ctx context.Context, s *span, fn func(batch []*landed, up
 		return nil
 	}
 	for at < len(s.revs) {
-		if c := x.kept[s.revs[at].ID]; c != nil {
-			delete(x.kept, c.ID)
+		if c := heard.kept[s.revs[at].ID]; c != nil {
+			delete(heard.kept, c.ID)
 			if err := take(c); err != nil {
 				return err
 			}
 			continue
 		}
-		n := slices.IndexFunc(s.revs[at:], func(rev gitrepo.Rev) bool { return x.kept[rev.ID] != nil })
+		n := slices.IndexFunc(s.revs[at:], func(rev gitrepo.Rev) bool { return heard.kept[rev.ID] != nil })
 		if n < 0 {
 			n = len(s.revs) - at
 		}
@@ -707,6 +729,8 @@ func (x *Indexer) ruleSet(c *gitrepo.Scanned) (ruleSet, error) {
 // at is At; a policy of the history that cannot be read, which no gate would
 // have let in, counts as none, so that what follows it is read all the same.
 func (x *Indexer) at(tree string) (ruleSet, error) {
+	x.loading.Lock()
+	defer x.loading.Unlock()
 	p, t, err := x.At(tree)
 	var undecided *policy.Undecided
 	var unread *gitrepo.Error

@@ -37,6 +37,70 @@ type court struct {
 	paths   map[string]map[string]*rules.Verdict // by commit and path
 	refused map[string]map[string][]string       // rules by commit and path, "" where they are about no path
 	gone    map[string]string                    // by path of a message whose body was taken out, the blob that stands for it
+
+	kept    map[string]*gitrepo.Scanned // what was read of commits
+	reading reading                     // and parsed
+	lent    chan struct{}               // holds one while the database may be asked
+}
+
+// A hearing is the judging of a span, which goes on while the one before it is written.
+type hearing struct {
+	s        *span
+	recorded map[string][]string // when the span begins
+	court    *court
+	err      error
+	cancel   context.CancelFunc
+	over     chan struct{}
+}
+
+// hear begins to judge a span.
+func (x *Indexer) hear(ctx context.Context, s *span, recorded map[string][]string, from judged) *hearing {
+	h := &hearing{s: s, recorded: recorded, over: make(chan struct{})}
+	h.court = &court{state: from, paths: map[string]map[string]*rules.Verdict{}, refused: map[string]map[string][]string{}, gone: map[string]string{},
+		kept: map[string]*gitrepo.Scanned{}, reading: reading{said: map[parsed]*message{}}, lent: make(chan struct{}, 1)}
+	ctx, h.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(h.over)
+		h.err = x.judge(ctx, h.court, s, from)
+	}()
+	return h
+}
+
+// verdicts waits for what the judge says of the span that was heard, who may ask the database meanwhile.
+func (x *Indexer) verdicts() (*court, error) {
+	h := x.heard
+	x.heard = nil
+	h.court.lent <- struct{}{}
+	<-h.over
+	h.cancel()
+	return h.court, h.err
+}
+
+// dismiss ends a hearing that is of no use any more.
+func (x *Indexer) dismiss() {
+	if x.heard != nil {
+		x.heard.cancel()
+		<-x.heard.over
+		x.heard = nil
+	}
+}
+
+// asking lets one question of the judge reach the database when nothing is being written.
+func (c *court) asking(ctx context.Context, ask func() error) error {
+	select {
+	case <-c.lent:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { c.lent <- struct{}{} }()
+	return ask()
+}
+
+// accepted is Accepted, for one at a time.
+func (x *Indexer) accepted(a policy.Accepted) (*policy.Policy, *policy.Trust, error) {
+	x.loading.Lock()
+	defer x.loading.Unlock()
+	return x.Accepted(a)
 }
 
 // errStrayed says that what was judged before is to be judged anew.
@@ -44,16 +108,15 @@ var errStrayed = errors.New("the history follows another line than before")
 
 // judge judges what a span brings. A malformed commit and what else nobody can
 // decide leave the commits without a verdict, and are judged again next time.
-func (x *Indexer) judge(ctx context.Context, s *span, from judged) (*court, error) {
-	c := &court{state: from, paths: map[string]map[string]*rules.Verdict{}, refused: map[string]map[string][]string{}, gone: map[string]string{}}
+func (x *Indexer) judge(ctx context.Context, c *court, s *span, from judged) error {
 	main := s.tips[x.Main]
 	if from.Tip != "" && from.Tip != s.after {
 		known := false
 		if types, err := x.Repo.Has([]string{from.Tip}); err != nil {
-			return nil, err
+			return err
 		} else if types[0] == "commit" && main != "" {
 			if known, err = x.Repo.IsAncestor(ctx, from.Tip, main); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		if !known {
@@ -69,10 +132,10 @@ func (x *Indexer) judge(ctx context.Context, s *span, from judged) (*court, erro
 		}
 		j, err := x.try(ctx, c, r, from)
 		if err != nil || j == nil {
-			return c, err
+			return err
 		}
 		if j.Strayed() {
-			return nil, errStrayed
+			return errStrayed
 		}
 		c.state = judged{Tip: main, Eras: j.Eras, Now: j.Latest()}
 	}
@@ -85,10 +148,10 @@ func (x *Indexer) judge(ctx context.Context, s *span, from judged) (*court, erro
 			r.Exclude = []string{main}
 		}
 		if _, err := x.try(ctx, c, r, c.state); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // A keeper is a repository that keeps what the judge reads of commits, up to some
@@ -121,10 +184,16 @@ func (k *keeper) ScanCommits(ctx context.Context, walk iter.Seq2[gitrepo.Rev, er
 
 // try judges one range; nil if it cannot be decided.
 func (x *Indexer) try(ctx context.Context, c *court, r rules.Range, from judged) (*rules.Judge, error) {
-	j := &rules.Judge{Repo: &keeper{Repo: x.Repo, kept: x.kept}, Gate: rules.Check, OfTheTime: x.Accepted, Eras: from.Eras, Held: from.Now}
-	j.Used = func(nonces []string) (map[string][]history.Hit, error) { return x.used(ctx, nonces) }
-	j.Said = func(dir, hash string) ([]string, error) { return x.said(ctx, dir, hash) }
-	j.Read = x.reading.keep
+	j := &rules.Judge{Repo: &keeper{Repo: x.Repo, kept: c.kept}, Gate: rules.Check, OfTheTime: x.accepted, Eras: from.Eras, Held: from.Now}
+	j.Used = func(nonces []string) (found map[string][]history.Hit, err error) {
+		err = c.asking(ctx, func() (err error) { found, err = x.used(ctx, nonces); return err })
+		return found, err
+	}
+	j.Said = func(dir, hash string) (commits []string, err error) {
+		err = c.asking(ctx, func() (err error) { commits, err = x.said(ctx, dir, hash); return err })
+		return commits, err
+	}
+	j.Read = c.reading.keep
 	var told []*rules.Verdict
 	j.Told = func(v rules.Verdict) { told = append(told, &v) }
 	err := j.Range(ctx, r)
@@ -246,7 +315,7 @@ func (x *Indexer) writeRefused(ctx context.Context, s *span, c *court) error {
 	}
 	root := ""
 	if n := len(c.state.Eras); n > 0 {
-		if p, _, err := c.state.Eras[n-1].Read(x.Accepted); err == nil {
+		if p, _, err := c.state.Eras[n-1].Read(x.accepted); err == nil {
 			root = rootOf(p)
 		}
 	}

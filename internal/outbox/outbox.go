@@ -182,7 +182,7 @@ func (r *Record) line() ([]byte, error) {
 func (r *Record) valid() bool {
 	_, err := time.Parse(Time, r.At)
 	key := func(s string) bool { return s != "" && len(s) <= 64 }
-	return err == nil && key(r.ID) && key(r.Push) && key(r.Hook) && (r.Stage == Received || r.Stage == Judged || r.Stage == Landed) &&
+	return err == nil && key(r.ID) && key(r.Push) && len(r.Hook) <= 64 && (r.Stage == Received || r.Stage == Judged || r.Stage == Landed) &&
 		r.Exit >= 0 && r.Exit <= math.MaxUint8 && r.Commits >= 0 && r.Commits <= math.MaxInt32
 }
 

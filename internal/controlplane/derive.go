@@ -11,17 +11,20 @@ import (
 //
 //	received, sent  the message's own commit
 //	acked           an ACK that names the message by in_reply_to or references,
-//	                or, if it names nothing, the first one of a recipient who
-//	                has not acked before: the message is in the ACK's history
-//	resolved        a RESOLUTION of the thread that is not in the message's
-//	                history
+//	                or that names nothing and comes from a recipient
+//	resolved        a RESOLUTION of the thread
 //	frozen          a relay that freezes the thread and answers the message
 //	diverged        a merge that brings together two messages of a thread whose
 //	                authors did not know each other's
 //
+// The message is in the history of the cause, or the cause itself, and what the sender of
+// an ACK, or any RESOLUTION, did to it before in that history is not done again. One
+// cause does something to no more than maxCaused messages. So a thread of n messages has
+// about n events of each kind, whoever writes what into it, unless branches are many.
+//
 // None depends on the order in which commits came, so a history read in
 // portions gives the same as one read at once. Commits are taken parents
-// first; of two messages, the one that is taken later finds the other.
+// first.
 
 // A fact is what later messages of a thread need to know of one.
 type fact struct {
@@ -34,11 +37,30 @@ type fact struct {
 
 // A row is a fact for one recipient.
 type row struct {
+	of    *fact
 	to    string
 	id    int64
-	state int      // that it was written with by this portion, counted in states from 1
-	acks  []string // commits by which this recipient acked it
+	state int     // that it was written with by this portion, counted in states from 1
+	acks  []cause // of what acked it
+	ends  []cause // and resolved it
 }
+
+// A cause is a commit with who made it what it is.
+type cause struct {
+	rig, commit string
+	index       int // in the range, -1 if older
+}
+
+func (f *fact) cause() cause { return cause{f.from, f.commit, f.index} }
+
+// maxCaused is to how many rows one cause does something at the most: the newest.
+const maxCaused = 1000
+
+// maxRecipients is of how many recipients a message has rows: the first.
+const maxRecipients = 256
+
+// maxBeside is of how many rigs on the other side a message is said to have diverged.
+const maxBeside = 16
 
 // An event waits to be written.
 type event struct {
@@ -51,7 +73,98 @@ type event struct {
 // A thread is what is known of one.
 type thread struct {
 	facts  []*fact
-	closed bool // it has a RESOLUTION
+	byHash map[string][]*fact
+	byFile map[string][]*fact
+	fronts map[string]*front
+}
+
+func (t *thread) add(f *fact) {
+	t.facts = append(t.facts, f)
+	t.byHash[f.hash] = append(t.byHash[f.hash], f)
+	t.byFile[f.file] = append(t.byFile[f.file], f)
+	for _, r := range f.rows {
+		for _, of := range []string{anyone, r.to} {
+			if front := t.fronts[of]; front != nil {
+				front.todo = append(front.todo, r)
+			}
+		}
+	}
+}
+
+// A front is how far the rows of a thread that are to one rig have been acked by it,
+// or, of anyone, how far all have been resolved.
+type front struct {
+	todo  []*row  // at least those to which that has not happened
+	heads []cause // by which it did, apart from those in the history of another one
+}
+
+// anyone is no rig.
+const anyone = ""
+
+// causes returns by what a row came behind the front of a rig, or of anyone.
+func (r *row) causes(of string) []cause {
+	if of == anyone {
+		return r.ends
+	}
+	return r.acks
+}
+
+// front returns the front of a rig or of anyone.
+func (t *thread) front(of string) *front {
+	if f := t.fronts[of]; f != nil {
+		return f
+	}
+	f := &front{}
+	t.fronts[of] = f
+	known := map[cause]bool{}
+	for _, r := range t.all(of) {
+		own := false
+		for _, c := range r.causes(of) {
+			if of != anyone && c.rig != of {
+				continue
+			}
+			if own = true; !known[c] {
+				known[c] = true
+				f.heads = append(f.heads, c)
+			}
+		}
+		if !own {
+			f.todo = append(f.todo, r)
+		}
+	}
+	return f
+}
+
+// all returns the rows that are to a rig, or to anyone.
+func (t *thread) all(of string) []*row {
+	var all []*row
+	for _, f := range t.facts {
+		for _, r := range f.rows {
+			if of == anyone || r.to == of {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// moves moves a front up to what is in the history of a cause, and reports whether
+// all that it consisted of is.
+func (f *front) moves(d *deriver, z cause) (whole bool, err error) {
+	whole = true
+	heads := f.heads[:0:0]
+	for _, h := range f.heads {
+		inside, err := d.precedes(h.commit, h.index, z)
+		if err != nil {
+			return false, err
+		}
+		if !inside {
+			whole = false
+			heads = append(heads, h)
+		}
+	}
+	f.heads = append(heads, z)
+	return whole, nil
 }
 
 // A deriver makes events of commits.
@@ -59,6 +172,7 @@ type deriver struct {
 	rig     string // whose clone this is; "" for a server
 	graph   *graph
 	threads map[string]*thread
+	caused  int // maxCaused, or less
 	// foreign reports whether an older commit is not in the history of commit
 	// index of the range.
 	foreign func(commit string, index int) (bool, error)
@@ -111,20 +225,28 @@ type newRow struct {
 func (d *deriver) thread(name string) *thread {
 	t := d.threads[name]
 	if t == nil {
-		t = &thread{}
+		t = &thread{byHash: map[string][]*fact{}, byFile: map[string][]*fact{}, fronts: map[string]*front{}}
 		d.threads[name] = t
 	}
 	return t
 }
 
-// before reports whether a commit, of the range or older, is in the history of
-// commit index of the range, without that one itself.
-func (d *deriver) before(commit string, index int) (bool, error) {
-	if i, inside := d.graph.index[commit]; inside {
-		return d.graph.before(i, index), nil
+// precedes reports whether a commit, of the range by its index or older, is in the history of
+// a commit of the range, without that one itself.
+func (d *deriver) precedes(commit string, index int, of cause) (bool, error) {
+	if index >= 0 {
+		return d.graph.before(index, of.index), nil
 	}
-	foreign, err := d.foreign(commit, index)
+	foreign, err := d.foreign(commit, of.index)
 	return !foreign, err
+}
+
+// indexOf returns the index of a commit in the range, -1 for an older one.
+func (d *deriver) indexOf(commit string) int {
+	if i, inside := d.graph.index[commit]; inside {
+		return i
+	}
+	return -1
 }
 
 // names reports whether a message names another one: by its body hash, or by the
@@ -159,7 +281,10 @@ func (d *deriver) message(l *landed, m *message) error {
 		if to = name(to); slices.ContainsFunc(f.rows, func(r *row) bool { return r.to == to }) {
 			continue
 		}
-		r := &row{to: to}
+		if len(f.rows) == maxRecipients {
+			break
+		}
+		r := &row{of: f, to: to}
 		f.rows = append(f.rows, r)
 		d.rows = append(d.rows, newRow{r, state, l, m})
 		who := to
@@ -168,29 +293,11 @@ func (d *deriver) message(l *landed, m *message) error {
 		}
 		d.events = append(d.events, event{of: f, row: r, kind: state, rig: who, time: l.time, commit: l.id})
 	}
-	// What closed the thread before, or beside, this message.
-	if t.closed {
-		for _, z := range t.facts {
-			if z.typ != "RESOLUTION" {
-				continue
-			}
-			later, err := d.before(z.commit, l.index)
-			if err != nil {
-				return err
-			}
-			if !later {
-				d.all(f, "resolved", z, "")
-			}
-		}
-	}
-	t.facts = append(t.facts, f)
+	t.add(f)
 	var err error
 	switch {
 	case e.Type == "RESOLUTION":
-		t.closed = true
-		for _, old := range t.facts {
-			d.all(old, "resolved", f, "")
-		}
+		err = d.resolved(t, f)
 	case e.Type == "ACK":
 		err = d.acked(t, f)
 	}
@@ -200,111 +307,225 @@ func (d *deriver) message(l *landed, m *message) error {
 	return err
 }
 
-// all gives every row of a message an event that another one causes.
-func (d *deriver) all(f *fact, kind string, cause *fact, notes string) {
-	for _, r := range f.rows {
-		d.events = append(d.events, event{f, r, kind, cause.from, notes, cause.time, cause.commit})
+// all gives rows an event that a message causes, and returns them: the newest if they are
+// too many.
+func (d *deriver) all(rows []*row, kind string, by *fact, notes string) []*row {
+	rows = d.newest(rows)
+	for _, r := range rows {
+		d.events = append(d.events, event{r.of, r, kind, by.from, notes, by.time, by.commit})
 	}
+	return rows
+}
+
+// newest puts rows in order if there are too many, and returns those of them that one cause
+// may do something to.
+func (d *deriver) newest(rows []*row) []*row {
+	if len(rows) > d.caused {
+		slices.SortFunc(rows, func(a, b *row) int {
+			return cmp.Or(cmp.Compare(b.of.time, a.of.time), cmp.Compare(a.of.commit, b.of.commit), cmp.Compare(a.of.file, b.of.file), cmp.Compare(a.to, b.to))
+		})
+		rows = rows[:d.caused]
+	}
+	return rows
+}
+
+func (d *deriver) resolved(t *thread, z *fact) error {
+	rows, err := d.behind(t, anyone, z)
+	for _, r := range d.all(rows, "resolved", z, "") {
+		r.ends = append(r.ends, z.cause())
+	}
+	return err
+}
+
+// behind moves the front of a rig, or of anyone, up to a message, and returns the rows
+// in its history that came behind the front by that.
+func (d *deriver) behind(t *thread, of string, by *fact) (rows []*row, err error) {
+	z := by.cause()
+	front := t.front(of)
+	whole, err := front.moves(d, z)
+	if err != nil {
+		return nil, err
+	}
+	all := front.todo
+	if !whole {
+		all = t.all(of)
+	}
+	todo := all[:0:0]
+	for _, r := range all {
+		inside := r.of == by && of == anyone
+		if r.of != by {
+			if inside, err = d.precedes(r.of.commit, r.of.index, z); err != nil {
+				return nil, err
+			}
+		}
+		if !inside {
+			todo = append(todo, r)
+			continue
+		}
+		done, err := d.done(r.causes(of), of, z)
+		if err != nil {
+			return nil, err
+		}
+		if !done {
+			rows = append(rows, r)
+		}
+	}
+	now := d.newest(rows)
+	front.todo = append(todo, rows[len(now):]...)
+	return now, nil
+}
+
+// done reports whether one of the causes, of a rig or of anyone, is in the history of z.
+func (d *deriver) done(causes []cause, of string, z cause) (bool, error) {
+	for _, c := range causes {
+		if of != anyone && c.rig != of {
+			continue
+		}
+		if done, err := d.precedes(c.commit, c.index, z); done || err != nil {
+			return done, err
+		}
+	}
+	return false, nil
 }
 
 func (d *deriver) acked(t *thread, ack *fact) error {
-	bare := ack.reply == "" && len(ack.refs) == 0
-	for _, f := range t.facts {
-		if f == ack || !bare && !ack.names(f) {
+	z := ack.cause()
+	if ack.reply == "" && len(ack.refs) == 0 {
+		rows, err := d.behind(t, ack.from, ack)
+		for _, r := range d.all(rows, "acked", ack, "") {
+			r.acks = append(r.acks, z)
+		}
+		return err
+	}
+	facts := t.byHash[ack.reply]
+	if ack.reply == "" {
+		facts = nil
+	}
+	if len(ack.refs) > 0 {
+		facts = t.facts
+	}
+	var rows []*row
+	for _, f := range facts {
+		if f == ack || !ack.names(f) {
 			continue
 		}
-		own := slices.IndexFunc(f.rows, func(r *row) bool { return r.to == ack.from })
-		if bare && own < 0 {
-			continue
-		}
-		if earlier, err := d.before(f.commit, ack.index); err != nil {
+		if earlier, err := d.precedes(f.commit, f.index, z); err != nil {
 			return err
 		} else if !earlier {
 			continue
 		}
-		if own < 0 { // somebody who speaks for all recipients, a relay say
-			d.all(f, "acked", ack, "")
-			continue
-		}
-		r := f.rows[own]
-		if bare {
-			done := false
-			for _, a := range r.acks {
-				var err error
-				if done, err = d.before(a, ack.index); err != nil {
-					return err
-				}
-				if done {
-					break
-				}
-			}
-			if done {
+		own := slices.IndexFunc(f.rows, func(r *row) bool { return r.to == ack.from })
+		for i, r := range f.rows {
+			if own >= 0 && own != i { // else it is somebody who speaks for all recipients, a relay say
 				continue
 			}
+			done, err := d.done(r.acks, ack.from, z)
+			if err != nil {
+				return err
+			}
+			if !done {
+				rows = append(rows, r)
+			}
 		}
-		r.acks = append(r.acks, ack.commit)
-		d.events = append(d.events, event{f, r, "acked", ack.from, "", ack.time, ack.commit})
+	}
+	for _, r := range d.all(rows, "acked", ack, "") {
+		r.acks = append(r.acks, z)
+		if front := t.fronts[r.to]; front != nil && r.to == ack.from {
+			if _, err := front.moves(d, z); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
 func (d *deriver) frozen(t *thread, z *fact, until string) error {
-	for _, f := range t.facts {
-		if f == z || z.reply == "" || z.reply != f.hash {
+	if z.reply == "" {
+		return nil
+	}
+	var rows []*row
+	for _, f := range t.byHash[z.reply] {
+		if f == z {
 			continue
 		}
-		if earlier, err := d.before(f.commit, z.index); err != nil {
+		if earlier, err := d.precedes(f.commit, f.index, z.cause()); err != nil {
 			return err
 		} else if earlier {
-			d.all(f, "frozen", z, until)
+			rows = append(rows, f.rows...)
 		}
 	}
+	d.all(rows, "frozen", z, until)
 	return nil
+}
+
+// A sided is a message that a merge joins with what some of its parents had.
+type sided struct {
+	*fact
+	lacking []bool // by parent, whether that one did not have it
+}
+
+// apart reports whether no parent had both of two messages.
+func (s *sided) apart(o *sided) bool {
+	for i, lacking := range s.lacking {
+		if !lacking && !o.lacking[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // merged finds, at a merge, messages of one thread that were written on two
 // sides without knowledge of each other. A message gets one event for each rig
-// on the other side; its notes name the first file.
+// on the other side, of the first maxBeside; its notes name the first file.
 func (d *deriver) merged(l *landed) error {
-	// What is new against parent i comes from the other sides.
-	news := make([]map[string][]*fact, len(l.missed))
+	z := cause{commit: l.id, index: l.index}
+	threads := map[string][]*sided{}
+	of := map[*fact]*sided{}
 	for i, paths := range l.missed {
-		news[i] = map[string][]*fact{}
 		for _, path := range paths {
-			for _, f := range d.thread(path[0]).facts {
-				if f.file != path[1] {
+			for _, f := range d.thread(path[0]).byFile[path[1]] {
+				known := of[f]
+				if known == nil {
+					if earlier, err := d.precedes(f.commit, f.index, z); err != nil {
+						return err
+					} else if !earlier {
+						continue
+					}
+					known = &sided{f, make([]bool, len(l.missed))}
+					of[f] = known
+					threads[path[0]] = append(threads[path[0]], known)
+				}
+				known.lacking[i] = true
+			}
+		}
+	}
+	beside := map[*row][]*sided{} // one for each rig, in order
+	var rows []*row
+	for _, all := range threads {
+		slices.SortFunc(all, func(x, y *sided) int {
+			return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.file, y.file), cmp.Compare(x.commit, y.commit))
+		})
+		for _, f := range all {
+			var others []*sided
+			for _, o := range all {
+				if len(others) == maxBeside {
+					break
+				}
+				if !f.apart(o) || len(others) > 0 && others[len(others)-1].from == o.from || f.names(o.fact) || o.names(f.fact) {
 					continue
 				}
-				if earlier, err := d.before(f.commit, l.index); err != nil {
-					return err
-				} else if earlier {
-					news[i][path[0]] = append(news[i][path[0]], f)
+				others = append(others, o)
+			}
+			for _, r := range f.rows {
+				if len(others) > 0 {
+					rows, beside[r] = append(rows, r), others
 				}
 			}
 		}
 	}
-	for a := range news {
-		for b := range news {
-			if a == b {
-				continue
-			}
-			for name, ours := range news[a] {
-				theirs := slices.SortedFunc(slices.Values(news[b][name]), func(x, y *fact) int {
-					return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.file, y.file), cmp.Compare(x.commit, y.commit))
-				})
-				for _, f := range ours {
-					last := ""
-					for _, o := range theirs {
-						if o == f || o.from == last || f.names(o) || o.names(f) {
-							continue
-						}
-						last = o.from
-						for _, r := range f.rows {
-							d.events = append(d.events, event{f, r, "diverged", o.from, o.file, l.time, l.id})
-						}
-					}
-				}
-			}
+	for _, r := range d.newest(rows) {
+		for _, o := range beside[r] {
+			d.events = append(d.events, event{r.of, r, "diverged", o.from, o.file, l.time, l.id})
 		}
 	}
 	return nil

@@ -168,6 +168,7 @@ func TestIncrementalIsRebuild(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(uint64(seed), 2))
 			portions := open(t, target())
 			x := indexer(t, r, portions)
+			x.caused = seed * 2 // of the second history, hardly anything at once
 			portion := 0
 			for at := 0; at < len(line); portion++ {
 				at += 1 + rnd.IntN(1+len(line)/12)
@@ -178,6 +179,7 @@ func TestIncrementalIsRebuild(t *testing.T) {
 			t.Logf("%d portions are written", portion)
 			whole := open(t, target())
 			y := indexer(t, r, whole)
+			y.caused = x.caused
 			got := update(t, y)
 			t.Log("the whole is written")
 			same(t, portions, whole)
@@ -195,7 +197,7 @@ func TestIncrementalIsRebuild(t *testing.T) {
 				clean(t, x)
 				forgetful := open(t, target())
 				z := indexer(t, r, forgetful)
-				z.Chunk, z.remember = 1+rnd.IntN(30), 1+rnd.IntN(60)
+				z.Chunk, z.remember, z.caused = 1+rnd.IntN(30), 1+rnd.IntN(60), x.caused
 				update(t, z)
 				same(t, forgetful, whole)
 			}

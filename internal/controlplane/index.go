@@ -53,6 +53,7 @@ type Indexer struct {
 
 	remember int // messages in memory; 0: remembered
 	piece    int // commits that are judged together; 0: as many as take about a second
+	caused   int // to how many rows one cause does something; 0: maxCaused
 
 	bulky   bool               // much is to be written
 	chunk   int                // how many commits the next transaction has, where Chunk does not say it
@@ -427,8 +428,8 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 	var c *court
 	x.rules, x.trees = map[string]ruleSet{}, map[string]string{}
 	// step makes one transaction of a portion of the commits.
-	step := func(batch []*landed, upTo int) error {
-		return x.locked(ctx, func(recorded map[string][]string) error {
+	step := func(batch []*landed, upTo int) (taken, at int, err error) {
+		err = x.locked(ctx, func(recorded map[string][]string) error {
 			if !equalRecord(recorded, expected) {
 				return errMoved
 			}
@@ -440,8 +441,11 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 			if err := x.writeLate(ctx); err != nil {
 				return err
 			}
-			if err := x.write(ctx, s, d, c, batch); err != nil {
+			if taken, err = x.write(ctx, s, d, c, batch); err != nil {
 				return err
+			}
+			if taken < len(batch) {
+				upTo = batch[taken].index
 			}
 			if upTo == len(s.revs) {
 				if err := x.writeRefused(ctx, s, c); err != nil {
@@ -467,6 +471,7 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 			expected, finished = next, upTo == len(s.revs)
 			return nil
 		})
+		return taken, upTo, err
 	}
 	// What there is to do is found out under the lock, so that of many
 	// writers the first does it all.
@@ -529,26 +534,29 @@ func (x *Indexer) once(ctx context.Context, piece int) (res Result, more bool, e
 	x.clock = x.newClock(ctx)
 	began := x.Now()
 	err = x.scan(ctx, s, c, func(batch []*landed, upTo int) error {
-		if err := step(batch, upTo); err != nil {
-			return err
+		for first := true; first || len(batch) > 0; first = false {
+			taken, at, err := step(batch, upTo)
+			if err != nil {
+				return err
+			}
+			now := x.Now()
+			x.paced(at-done, now.Sub(began))
+			began = now
+			res.Commits += at - done
+			for _, l := range batch[:taken] {
+				res.Messages += len(l.messages)
+			}
+			if done == 0 {
+				res.Superseded = len(s.lost)
+			}
+			batch, done = batch[taken:], at
+			res.Left = len(s.revs) - done
+			d.forget(s.fresh)
 		}
-		now := x.Now()
-		x.paced(upTo-done, now.Sub(began))
-		began = now
-		res.Commits += upTo - done
-		for _, l := range batch {
-			res.Messages += len(l.messages)
-		}
-		if done == 0 {
-			res.Superseded = len(s.lost)
-		}
-		done = upTo
-		res.Left = len(s.revs) - done
-		d.forget(s.fresh)
 		return nil
 	})
 	if err == nil && !finished && !nothing {
-		if err = step(nil, len(s.revs)); err == nil {
+		if _, _, err = step(nil, len(s.revs)); err == nil {
 			res.Superseded = len(s.lost)
 		}
 	}
@@ -561,7 +569,7 @@ const remembered = 1 << 15
 
 // deriver makes the deriver of a run.
 func (x *Indexer) deriver(ctx context.Context, s *span) *deriver {
-	d := &deriver{rig: name(x.Rig), graph: newGraph(s.revs), threads: map[string]*thread{}}
+	d := &deriver{rig: name(x.Rig), graph: newGraph(s.revs), threads: map[string]*thread{}, caused: cmp.Or(x.caused, maxCaused)}
 	if s.fresh {
 		d.written, d.limit = keySet{}, x.remember
 		if d.limit == 0 {
@@ -740,28 +748,33 @@ func (x *Indexer) at(tree string) (ruleSet, error) {
 	return ruleSet{p, t}, err
 }
 
-// write derives and writes what a portion of commits brings.
-func (x *Indexer) write(ctx context.Context, s *span, d *deriver, c *court, batch []*landed) error {
+// maxWritten is after how many rows and events a transaction takes no other commit.
+const maxWritten = 1 << 16
+
+// write derives and writes what a portion of commits brings, and returns how many of them
+// it took: not all if they bring more than one transaction should have.
+func (x *Indexer) write(ctx context.Context, s *span, d *deriver, c *court, batch []*landed) (n int, err error) {
 	if !s.fresh || d.forgot {
 		if err := x.load(ctx, s, d, batch); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	d.rows, d.events = nil, nil
-	for _, l := range batch {
-		if err := d.take(l); err != nil {
-			return err
+	for n < len(batch) && len(d.rows)+len(d.events) < maxWritten {
+		if err := d.take(batch[n]); err != nil {
+			return 0, err
 		}
+		n++
 	}
 	if err := x.writeRows(ctx, c, d); err != nil {
-		return err
+		return 0, err
 	}
 	if s.fresh {
 		for _, n := range d.rows {
 			d.written.add(n.row.id)
 		}
 	}
-	return x.writeEvents(ctx, d)
+	return n, x.writeEvents(ctx, d)
 }
 
 // states are the states that an event of another message leads to; later ones
@@ -784,32 +797,22 @@ var messageRow = strings.Fields(`repo_id id thread filename message_type from_ri
   commit_sha parent_refs body_hash in_reply_to nonce attested_by attested_at path blob verdict rules signature_good signer signer_principal commit_time created_at words`)
 
 // load reads the older messages of threads that need them: those of an ACK, a
-// RESOLUTION, a freeze or a merge wholly, of the others what closed them.
+// RESOLUTION, a freeze or a merge.
 func (x *Indexer) load(ctx context.Context, s *span, d *deriver, batch []*landed) error {
-	wholly := map[string]bool{}
+	needed := map[string]bool{}
 	for _, l := range batch {
 		for _, m := range l.messages {
-			wholly[m.thread] = wholly[m.thread] || m.env.Type == "ACK" || m.env.Type == "RESOLUTION" || m.freeze != ""
+			if m.env.Type == "ACK" || m.env.Type == "RESOLUTION" || m.freeze != "" {
+				needed[m.thread] = true
+			}
 		}
 		for _, paths := range l.missed {
 			for _, path := range paths {
-				wholly[path[0]] = true
+				needed[path[0]] = true
 			}
 		}
 	}
-	var whole, closers []string
-	for _, name := range slices.Sorted(maps.Keys(wholly)) {
-		if wholly[name] {
-			whole = append(whole, name)
-		} else {
-			closers = append(closers, name)
-		}
-	}
-	// The few of these threads, not all of the type: no index has this.
-	if err := x.loadThreads(ctx, d, closers, "AND coalesce(message_type, '') = 'RESOLUTION'"); err != nil {
-		return err
-	}
-	if err := x.loadThreads(ctx, d, whole, ""); err != nil {
+	if err := x.loadThreads(ctx, d, slices.Sorted(maps.Keys(needed))); err != nil {
 		return err
 	}
 	if s.fresh {
@@ -821,7 +824,9 @@ func (x *Indexer) load(ctx context.Context, s *span, d *deriver, batch []*landed
 		for _, f := range t.facts {
 			commits = append(commits, f.commit)
 			for _, r := range f.rows {
-				commits = append(commits, r.acks...)
+				for _, c := range slices.Concat(r.acks, r.ends) {
+					commits = append(commits, c.commit)
+				}
 			}
 		}
 	}
@@ -836,14 +841,25 @@ func (x *Indexer) load(ctx context.Context, s *span, d *deriver, batch []*landed
 	}
 	absent := map[string]bool{}
 	for i, id := range commits {
-		absent[id] = types[i] != "commit"
+		if types[i] != "commit" {
+			absent[id] = true
+		}
 	}
-	for _, t := range d.threads {
-		t.facts = slices.DeleteFunc(t.facts, func(f *fact) bool { return absent[f.commit] })
+	if len(absent) == 0 {
+		return nil
+	}
+	gone := func(c cause) bool { return absent[c.commit] }
+	all := d.threads
+	d.threads = map[string]*thread{}
+	for name, t := range all {
 		for _, f := range t.facts {
-			for _, r := range f.rows {
-				r.acks = slices.DeleteFunc(r.acks, func(id string) bool { return absent[id] })
+			if absent[f.commit] {
+				continue
 			}
+			for _, r := range f.rows {
+				r.acks, r.ends = slices.DeleteFunc(r.acks, gone), slices.DeleteFunc(r.ends, gone)
+			}
+			d.thread(name).add(f)
 		}
 	}
 	return nil

@@ -10,24 +10,24 @@ import (
 )
 
 // loadThreads reads the messages of threads from the database, those that are
-// reachable, with what acked them.
-func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, also string) error {
+// reachable, with what acked and resolved them.
+func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string) error {
 	c := x.DB.conn
 	for part := range slices.Chunk(names, 1000) {
-		byID, acks := map[int64]*row{}, false
+		byID, caused := map[int64]*row{}, false
 		threads, err := listed(part)
 		if err != nil {
 			return err
 		}
 		args := []any{x.id, threads}
-		in := "repo_id = $1 AND thread " + among(c, 2, "text") + " AND lifecycle_state <> 'superseded' " + also
+		in := "repo_id = $1 AND thread " + among(c, 2, "text") + " AND lifecycle_state <> 'superseded'"
 		type key struct{ thread, commit, file string }
 		facts := map[key]*fact{}
 		err = each(ctx, c, "SELECT id, thread, commit_sha, filename, message_type, from_rig, to_rig, body_hash, coalesce(in_reply_to, ''), coalesce(parent_refs, ''), commit_time FROM bridge_messages WHERE "+in+" ORDER BY id",
 			args, func(r rows) error {
 				var k key
-				w := &row{}
-				f := &fact{index: -1}
+				f := &fact{}
+				w := &row{of: f}
 				var refs string
 				if err := r.Scan(&w.id, &k.thread, &k.commit, &k.file, &f.typ, &f.from, &w.to, &f.hash, &f.reply, &refs, &f.time); err != nil {
 					return err
@@ -37,26 +37,24 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 				}
 				byID[w.id] = w
 				if known := facts[k]; known != nil {
-					known.rows = append(known.rows, w)
+					w.of, known.rows = known, append(known.rows, w)
 					return nil
 				}
-				f.commit, f.file, f.rows = k.commit, k.file, []*row{w}
+				f.commit, f.file, f.rows, f.index = k.commit, k.file, []*row{w}, d.indexOf(k.commit)
 				if refs != "" {
 					if err := json.Unmarshal([]byte(refs), &f.refs); err != nil {
 						f.refs = nil // nobody of ours wrote this
 					}
 				}
 				facts[k] = f
-				t := d.thread(k.thread)
-				t.facts = append(t.facts, f)
-				t.closed = t.closed || f.typ == "RESOLUTION"
-				acks = acks || f.typ == "ACK"
+				d.thread(k.thread).add(f)
+				caused = caused || f.typ == "ACK" || f.typ == "RESOLUTION"
 				return nil
 			})
 		if err != nil {
 			return err
 		}
-		if also != "" || !acks {
+		if !caused {
 			continue
 		}
 		// By key: of a table that was just filled PostgreSQL does not know which rows are many.
@@ -64,18 +62,21 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string, a
 		if err != nil {
 			return err
 		}
-		err = each(ctx, c, "SELECT e.message_id, e.rig, e.commit_sha FROM bridge_message_events e WHERE e.repo_id = $1 AND e.message_id "+among(c, 2, "bigint")+" AND e.event_type = 'acked' AND "+stands("$1", "e"),
+		err = each(ctx, c, "SELECT e.message_id, e.event_type, e.rig, e.commit_sha FROM bridge_message_events e WHERE e.repo_id = $1 AND e.message_id "+among(c, 2, "bigint")+" AND e.event_type IN ('acked', 'resolved') AND "+stands("$1", "e"),
 			[]any{x.id, keys}, func(r rows) error {
 				var id int64
-				var rig, commit string
-				if err := r.Scan(&id, &rig, &commit); err != nil {
+				var kind string
+				var by cause
+				if err := r.Scan(&id, &kind, &by.rig, &by.commit); err != nil {
 					return err
 				}
-				if _, inside := d.graph.index[commit]; d.written != nil && !inside {
-					return nil
-				}
-				if w := byID[id]; w != nil && w.to == rig {
-					w.acks = append(w.acks, commit)
+				by.index = d.indexOf(by.commit)
+				switch w := byID[id]; {
+				case w == nil || d.written != nil && by.index < 0:
+				case kind == "acked":
+					w.acks = append(w.acks, by)
+				default:
+					w.ends = append(w.ends, by)
 				}
 				return nil
 			})

@@ -86,10 +86,16 @@ func fill(t testing.TB, db *DB, name string, n int) time.Duration {
 	for at := 0; at < n; at += portionAtSize {
 		batch := portions(at, min(n, at+portionAtSize))
 		began := time.Now()
-		if err := x.locked(ctx, func(map[string][]string) error { return x.write(ctx, s, d, verdicts, batch) }); err != nil {
-			t.Fatal(err)
+		for left := batch; len(left) > 0; d.forget(true) {
+			err := x.locked(ctx, func(map[string][]string) error {
+				n, err := x.write(ctx, s, d, verdicts, left)
+				left = left[n:]
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
-		d.forget(true)
 		took += time.Since(began)
 		if done := at + len(batch); n > million && done/million > at/million {
 			t.Logf("%d messages: the last million took %v", done, (took - before).Round(time.Second))

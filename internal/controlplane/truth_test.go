@@ -184,7 +184,7 @@ func anyHistory(t *testing.T, seed int, did func(string)) {
 	target := func() Target { return parse(t, filepath.Join(t.TempDir(), "control.db")) }
 	portions := open(t, target())
 	x := indexer(t, r, portions)
-	x.piece, x.Chunk = 1+rnd.IntN(12), 1+rnd.IntN(12)
+	x.piece, x.Chunk, x.caused = 1+rnd.IntN(12), 1+rnd.IntN(12), seed%4
 	for at := 0; at < len(line); {
 		r.Run("update-ref", "refs/heads/main", line[at])
 		for i, side := range sides {
@@ -213,6 +213,7 @@ func anyHistory(t *testing.T, seed int, did func(string)) {
 	clean(t, x)
 	rebuilt := open(t, target())
 	y := indexer(t, r, rebuilt)
+	y.caused = x.caused
 	update(t, y)
 	hasRows(t, portions, rebuilt)
 	if _, err := x.Rebuild(t.Context()); err != nil {

@@ -22,10 +22,9 @@ type step struct {
 // migrations are the steps: version n is reached by the first n. dialect says what
 // stands in braces.
 //
-// What is derived is made anew from the history, so versions 4 and 7 throw away the
-// tables of earlier ones, and the next run fills those that are made; version 9 has it
-// read the history anew. What is not derived, who the repositories are and what was
-// pushed, is taken over.
+// What is derived is made anew from the history, so versions 4 and 10 throw away the
+// tables of earlier ones, and the next run fills those that are made. What is not derived,
+// who the repositories are and what was pushed, is taken over.
 //
 // Every key of a table of which there is one row for each message has the
 // repository in it, by which PostgreSQL keeps these tables in partitions. It comes
@@ -88,6 +87,23 @@ CREATE TABLE rigward_pushes (
 CREATE INDEX rigward_pushes_at ON rigward_pushes (repo_id, at, id);
 CREATE INDEX rigward_pushes_push ON rigward_pushes (push, repo_id, stage);
 `}, {moves: movePushes}, {}, {statements: `
+ALTER TABLE rigward_pushes ADD COLUMN outcome TEXT;
+ALTER TABLE rigward_pushes ADD COLUMN pushed_by TEXT;
+CREATE INDEX rigward_pushes_shown ON rigward_pushes (repo_id, at, id) WHERE outcome <> '';
+CREATE INDEX rigward_pushes_by ON rigward_pushes (pushed_by, repo_id, at, id) WHERE outcome <> '';
+CREATE INDEX rigward_pushes_refused ON rigward_pushes (repo_id, at, id, pushed_by) WHERE outcome IN ('refused', 'undecided', 'unfinished');
+CREATE INDEX rigward_pushes_unsettled ON rigward_pushes (repo_id, push) WHERE outcome IS NULL;
+CREATE TABLE rigward_push_days (
+  repo_id {ref} NOT NULL,
+  day TEXT NOT NULL,
+  pusher TEXT NOT NULL,
+  pushes {ref} NOT NULL,
+  refused {ref} NOT NULL,
+  undecided {ref} NOT NULL,
+  took TEXT NOT NULL,
+  PRIMARY KEY (repo_id, day, pusher)
+);
+`}, {moves: settleOlder}, {}, {statements: `
 DROP TABLE IF EXISTS rigward_threads;
 DROP TABLE IF EXISTS rigward_open;
 DROP TABLE IF EXISTS rigward_turns;
@@ -97,6 +113,7 @@ DROP TABLE IF EXISTS bridge_messages;
 DROP TABLE IF EXISTS rigward_search;
 DROP TABLE IF EXISTS rigward_tips;
 DROP TABLE IF EXISTS rigward_refused;
+DROP TABLE IF EXISTS rigward_late;
 UPDATE rigward_repositories SET judged = NULL;
 CREATE TABLE bridge_messages (
   {id},
@@ -215,32 +232,12 @@ CREATE TABLE rigward_days (
   PRIMARY KEY (repo_id, day, rig)
 );
 {append-only bridge_message_events}
-ALTER TABLE rigward_pushes ADD COLUMN outcome TEXT;
-ALTER TABLE rigward_pushes ADD COLUMN pushed_by TEXT;
-CREATE INDEX rigward_pushes_shown ON rigward_pushes (repo_id, at, id) WHERE outcome <> '';
-CREATE INDEX rigward_pushes_by ON rigward_pushes (pushed_by, repo_id, at, id) WHERE outcome <> '';
-CREATE INDEX rigward_pushes_refused ON rigward_pushes (repo_id, at, id, pushed_by) WHERE outcome IN ('refused', 'undecided', 'unfinished');
-CREATE INDEX rigward_pushes_unsettled ON rigward_pushes (repo_id, push) WHERE outcome IS NULL;
-CREATE TABLE rigward_push_days (
-  repo_id {ref} NOT NULL,
-  day TEXT NOT NULL,
-  pusher TEXT NOT NULL,
-  pushes {ref} NOT NULL,
-  refused {ref} NOT NULL,
-  undecided {ref} NOT NULL,
-  took TEXT NOT NULL,
-  PRIMARY KEY (repo_id, day, pusher)
-);
-`}, {moves: settleOlder}, {statements: `
-DROP TABLE IF EXISTS rigward_late;
 CREATE TABLE rigward_late (repo_id {ref} NOT NULL, commit_sha TEXT NOT NULL, second {ref} NOT NULL, step {ref} NOT NULL, PRIMARY KEY (repo_id, commit_sha));
-DELETE FROM rigward_tips;
-UPDATE rigward_repositories SET judged = NULL;
 `}}
 
 // schemaVersion of the schema that this program reads and writes: the number of
 // migrations.
-const schemaVersion = 9
+const schemaVersion = 10
 
 // partitions is in how many parts PostgreSQL keeps a table.
 const partitions = 8

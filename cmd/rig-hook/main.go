@@ -21,8 +21,13 @@ import (
 )
 
 // memory is from how many bytes on the garbage collector works harder to stay
-// below: what a push may cost is bounded, but twice of it is not needed.
-const memory = 160 << 20
+// below: what a push may cost is bounded, but twice of it is not needed. An audit
+// holds what it knows of many commits, over which the collector would go again and
+// again.
+const (
+	memory      = 160 << 20
+	auditMemory = 224 << 20
+)
 
 func main() {
 	if os.Args[0] == resident.Worker {
@@ -31,7 +36,7 @@ func main() {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	settled := time.AfterFunc(settling, func() { settle(stop) })
+	settled := time.AfterFunc(settling, func() { settle(stop, len(os.Args) > 1 && os.Args[1] == "check") })
 	dir, _ := os.Getwd()
 	exe, err := os.Executable()
 	if err != nil {
@@ -67,8 +72,12 @@ func shipper(self, dir string) func(environ []string, lock *os.File) error {
 const settling = 50 * time.Millisecond
 
 // settle bounds the memory of a run, and lets a signal stop it in order.
-func settle(stop func()) {
-	debug.SetMemoryLimit(memory)
+func settle(stop func(), audits bool) {
+	if audits {
+		debug.SetMemoryLimit(auditMemory)
+	} else {
+		debug.SetMemoryLimit(memory)
+	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	<-signals

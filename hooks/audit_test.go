@@ -325,12 +325,21 @@ func TestAuditsAtOnce(t *testing.T) {
 // A long history is judged in parts, with what it gives as a whole.
 func TestAuditInParts(t *testing.T) {
 	t.Parallel()
+	for name, merges := range map[string]bool{"merges": true, "a line": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			auditInParts(t, merges)
+		})
+	}
+}
+
+func auditInParts(t *testing.T, merges bool) {
 	s := newScene(t)
 	tip := s.base
 	for i := range 9 {
 		thread := fmt.Sprintf("t-%d", i)
 		files := map[string]string{thread + "/REQUEST.md": s.plain(thread, "rig-a", "REQUEST", "Go.\n")}
-		if i%4 == 3 {
+		if merges && i%4 == 3 {
 			side := s.commit(opts{parents: []string{tip}, files: files})
 			tip = s.commit(opts{parents: []string{tip, side}, files: files})
 			continue
@@ -342,6 +351,9 @@ func TestAuditInParts(t *testing.T) {
 	for _, secret := range [][]byte{[]byte("mine"), nil} {
 		for _, head := range []string{tip, again} {
 			s.forced(head)
+			if secret == nil { // of what is packed it is known beforehand that it is much
+				s.server.Run("repack", "-adq")
+			}
 			for _, most := range []int{1, 2, 3, 5, 100} {
 				check := func(a bool) report.Report {
 					env := &hooks.Env{Environ: s.server.Env, Dir: s.server.Dir, Now: time.Now, Executable: program}
@@ -354,6 +366,9 @@ func TestAuditInParts(t *testing.T) {
 					c := hooks.NewChecker(env, repo, &rep)
 					c.All, c.Head = true, head
 					c.AtOnce(most)
+					if n, line, same, err := c.LineOf(context.Background(), head); err != nil || line == merges || !same || n < 10/most {
+						t.Errorf("%d at once: %d parts, a line: %v, as git walks it: %v, %v", most, n, line, same, err)
+					}
 					var kept *verdict.Audit
 					if a {
 						kept = verdict.OpenAudit(verdict.Options{Repo: repo, Loader: c.Loader, Dir: filepath.Join(gittest.TempDir(t), "rigward"), Secret: secret, Now: time.Now()}, "program")

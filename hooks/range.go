@@ -176,23 +176,31 @@ func (c *Checker) whole(ctx context.Context, r rules.Range, a *verdict.Audit) er
 		return err
 	}
 	fresh := *c.Judge
-	tips := []string{r.New}
+	p := parts{tips: []string{r.New}}
 	if !known {
 		a.Forget()
-		a.Prepare(c.Judge)
-		c.Judge.Most = cmp.Or(c.atOnce, maxAtOnce)
-		if err = c.Judge.Range(ctx, r); err == nil {
-			a.Passed(r.New, c.Judge)
+		most := cmp.Or(c.atOnce, maxAtOnce)
+		if c.Repo.Packed() > 3*int64(most) { // a commit, a tree and a file each
+			if p, err = c.parts(ctx, r.New, ""); err != nil {
+				return err
+			}
 		}
-		if !errors.Is(err, rules.ErrMany) {
-			return err
-		}
-		if tips, err = c.parts(ctx, r.New, ""); err != nil {
-			return err
+		if len(p.tips) == 1 {
+			a.Prepare(c.Judge)
+			c.Judge.Most = most
+			if err = c.Judge.Range(ctx, r); err == nil {
+				a.Passed(r.New, c.Judge)
+			}
+			if !errors.Is(err, rules.ErrMany) {
+				return err
+			}
+			if p, err = c.parts(ctx, r.New, ""); err != nil {
+				return err
+			}
 		}
 	}
 	*c.Judge = fresh
-	if c.beyond(ctx, r, a, tips) {
+	if c.beyond(ctx, r, a, p) {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
@@ -207,19 +215,19 @@ func (c *Checker) whole(ctx context.Context, r rules.Range, a *verdict.Audit) er
 	return err
 }
 
-// beyond judges what lies behind the mark, up to each of some commits in turn. It is
-// false where all is to be judged together.
-func (c *Checker) beyond(ctx context.Context, r rules.Range, a *verdict.Audit, tips []string) bool {
-	marked, divided := a.Commits(), len(tips) > 1
-	for len(tips) > 0 {
+// beyond judges what lies behind the mark, part after part. It is false where all is
+// to be judged together.
+func (c *Checker) beyond(ctx context.Context, r rules.Range, a *verdict.Audit, p parts) bool {
+	marked, divided := a.Commits(), len(p.tips) > 1
+	for len(p.tips) > 0 {
 		before, done := a.Tip(), a.Commits()
-		j := &rules.Judge{Repo: c.Repo, Gate: c.Judge.Gate, Now: c.Judge.Now, OfTheTime: c.Judge.OfTheTime}
+		j := &rules.Judge{Repo: p.repo(c.Repo), Gate: c.Judge.Gate, Now: c.Judge.Now, OfTheTime: c.Judge.OfTheTime}
 		if c.Judge.Progress != nil {
 			j.Progress = func(n, total int) { c.Judge.Progress(done+n, done+total) }
 		}
 		a.Prepare(j)
 		part := r
-		if part.New, part.Old = tips[0], before; before != "" {
+		if part.New, part.Old = p.tips[0], before; before != "" {
 			part.First, part.Exclude = false, []string{before}
 		}
 		if !divided {
@@ -229,39 +237,20 @@ func (c *Checker) beyond(ctx context.Context, r rules.Range, a *verdict.Audit, t
 		c.Judge.Commits, c.Judge.Total = done+j.Commits, done+j.Total
 		if errors.Is(err, rules.ErrMany) {
 			divided = true
-			if tips, err = c.parts(ctx, r.New, before); err != nil {
+			if p, err = c.parts(ctx, r.New, before); err != nil {
 				return false
 			}
 			continue
 		}
-		if err != nil || !a.Passed(tips[0], j) {
+		if err != nil || !a.Passed(p.tips[0], j) {
 			return false
 		}
-		tips = tips[1:]
+		p.tips = p.tips[1:]
 	}
 	if a.Fill(c.Judge); marked > 0 {
 		c.Report.Notes = append(c.Report.Notes, fmt.Sprintf("%d of %d commits were judged before by the same rules, and not read again; to read all: rig-hook check --all --no-cache", marked, c.Judge.Commits))
 	}
 	return true
-}
-
-// parts returns commits of the line of first parents, parents first, between which are
-// about maxAtOnce commits of it, and the last one.
-func (c *Checker) parts(ctx context.Context, tip, from string) (tips []string, err error) {
-	var exclude []string
-	if from != "" {
-		exclude = append(exclude, from)
-	}
-	n := 0
-	for rev, err := range c.Repo.RevList(ctx, []string{tip}, exclude, gitrepo.RevListOptions{Reverse: true, FirstParent: true}) {
-		if err != nil {
-			return nil, err
-		}
-		if n++; n%cmp.Or(c.atOnce, maxAtOnce) == 0 && rev.ID != tip {
-			tips = append(tips, rev.ID)
-		}
-	}
-	return append(tips, tip), nil
 }
 
 // protectedTips returns the commits of the protected branches: of a bare

@@ -52,6 +52,22 @@ func newPackTrees(s *store) *packTrees {
 	return &packTrees{files: &store{dirs: s.dirs, hash: s.hash, most: MaxTree}, found: map[ID]packAt{}, kept: map[packAt]*list.Element{}, most: packTreeBytes}
 }
 
+// Packed is about how many objects the repository holds in packs of the usual form: one
+// in two packs counts twice. It is 0 where only git can tell.
+func (r *Repo) Packed() (n int64) {
+	p := r.packTrees()
+	if p == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.files.list()
+	for _, pack := range p.files.packs {
+		n += pack.count
+	}
+	return n
+}
+
 func (p *packTrees) close() {
 	if p == nil {
 		return

@@ -245,11 +245,11 @@ func (s *store) entry(p *packFile, at int64) (typ string, data []byte, ok bool) 
 			found = s.bases[i].looseBytes
 			break
 		}
-		kind, size, base, z, ok := s.open(p, at)
+		kind, size, base, from, ok := s.open(p, at)
 		if !ok {
 			return "", nil, false
 		}
-		data, ok := s.inflate(z, size)
+		data, ok := s.inflate(p.data, from, p.size, size)
 		if !ok {
 			return "", nil, false
 		}
@@ -296,42 +296,35 @@ func (s *store) keepBase(p *packFile, at int64, o looseBytes) (kept bool) {
 	return true
 }
 
-// open reads the head of an entry, and returns what inflates its contents. base is
+// open reads the head of an entry, and returns from where on its contents lie. base is
 // where the entry lies that it differs from.
-func (s *store) open(p *packFile, at int64) (kind int, size, base int64, z io.Reader, ok bool) {
+func (s *store) open(p *packFile, at int64) (kind int, size, base, from int64, ok bool) {
 	if at < packHead || at >= p.size {
-		return 0, 0, 0, nil, false
+		return 0, 0, 0, 0, false
 	}
-	in := s.source(io.NewSectionReader(p.data, at, p.size-at))
-	head, err := in.Peek(int(min(64, p.size-at)))
-	if err != nil {
-		return 0, 0, 0, nil, false
-	}
+	head := s.bytesAt(p.data, at, p.size, 64)
+	head = head[:min(64, len(head))]
 	kind, size, n, ok := entryHead(head)
 	if !ok {
-		return 0, 0, 0, nil, false
+		return 0, 0, 0, 0, false
 	}
 	switch kind {
 	case packByOffset:
 		back, used, ok := varint(head[n:])
 		if !ok || back <= 0 || back > at-packHead {
-			return 0, 0, 0, nil, false
+			return 0, 0, 0, 0, false
 		}
 		base, n = at-back, n+used
 	case packByID:
 		if len(head) < n+p.hash {
-			return 0, 0, 0, nil, false
+			return 0, 0, 0, 0, false
 		}
 		if base, ok = p.find(head[n : n+p.hash]); !ok {
-			return 0, 0, 0, nil, false
+			return 0, 0, 0, 0, false
 		}
 		n += p.hash
 	}
-	if _, err := in.Discard(n); err != nil {
-		return 0, 0, 0, nil, false
-	}
-	z, err = s.inflater()
-	return kind, size, base, z, err == nil
+	return kind, size, base, at + int64(n), true
 }
 
 // entryHead reads type and size of an entry: three bits and four in the first byte,

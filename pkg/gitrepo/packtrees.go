@@ -131,11 +131,11 @@ func (p *packTrees) entry(at packAt) (t *Tree) {
 		if t = p.get(at); t != nil {
 			break
 		}
-		kind, size, base, z, ok := p.files.open(at.pack, at.at)
+		kind, size, base, from, ok := p.files.open(at.pack, at.at)
 		if !ok || kind <= packTag && packTypes[kind] != "tree" {
 			return nil
 		}
-		data, ok := p.files.inflate(z, size)
+		data, ok := p.files.inflate(at.pack.data, from, at.pack.size, size)
 		if !ok {
 			return nil
 		}

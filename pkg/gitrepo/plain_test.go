@@ -177,7 +177,7 @@ func FuzzStore(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, looseFile, data, index []byte) {
 		s := &store{hash: 20, listed: true}
-		if typ, data, ok := s.looseFile(bytes.NewReader(looseFile)); ok && (len(data) > maxStored || typ == "") {
+		if typ, data, ok := s.looseFile(bytes.NewReader(looseFile), int64(len(looseFile))); ok && (len(data) > maxStored || typ == "") {
 			t.Fatalf("%s of %d bytes", typ, len(data))
 		}
 		p := &packFile{hash: 20}

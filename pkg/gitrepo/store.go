@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/rigward/rigward/internal/inflate"
 )
 
 // A store reads objects without git, as they lie in the object directories of a
@@ -37,8 +39,9 @@ type store struct {
 	bases  []packBase // of packs, read lately
 	oldest int        // of bases, once there are many
 	steps  []packStep // room
-	zlib   io.ReadCloser
-	in     *bufio.Reader
+
+	decoder *inflate.Decoder // see inflater
+	ahead   readAhead
 }
 
 type looseBytes struct {
@@ -284,7 +287,7 @@ func (s *store) loose(id ID) (typ string, data []byte, ok bool) {
 		}
 		info, err := f.Stat()
 		if ok = err == nil && info.Mode().IsRegular(); ok {
-			typ, data, ok = s.looseFile(f)
+			typ, data, ok = s.looseFile(f, info.Size())
 		}
 		_ = f.Close()
 		if ok {
@@ -294,31 +297,24 @@ func (s *store) loose(id ID) (typ string, data []byte, ok bool) {
 	return "", nil, false
 }
 
-func (s *store) looseFile(f io.Reader) (typ string, data []byte, ok bool) {
-	s.source(f)
-	z, err := s.inflater()
-	if err != nil {
+func (s *store) looseFile(f io.ReaderAt, size int64) (typ string, data []byte, ok bool) {
+	if size > compressed(s.most) {
 		return "", nil, false
 	}
-	head := make([]byte, 0, maxLooseHeader)
-	for {
-		head = head[:len(head)+1]
-		if _, err := io.ReadFull(z, head[len(head)-1:]); err != nil {
-			return "", nil, false
-		}
-		if head[len(head)-1] == 0 {
-			break
-		}
-		if len(head) == maxLooseHeader {
-			return "", nil, false
-		}
-	}
-	typ, size, ok := looseHeader(string(head[:len(head)-1]))
-	if !ok {
+	s.ahead.from = nil // this one is another file, wherever it lies in memory
+	src := s.bytesAt(f, 0, size, size)
+	s.ahead.from = nil
+	var head [maxLooseHeader]byte
+	n, _, _ := s.inflater().Zlib(head[:], src)
+	text, _, whole := bytes.Cut(head[:n], []byte{0})
+	if typ, size, ok = looseHeader(string(text)); !whole || !ok || size > s.most {
 		return "", nil, false
 	}
-	data, ok = s.inflate(z, size)
-	return typ, data, ok
+	s.bytes += size
+	first := len(text) + 1
+	data = make([]byte, first+int(size))
+	_, used, ok := s.inflater().Zlib(data, src)
+	return typ, data[first:], ok && used == len(src)
 }
 
 // looseHeader parses `<type> SP <size>`.
@@ -336,39 +332,77 @@ func looseHeader(text string) (typ string, size int64, ok bool) {
 	return typ, size, err == nil
 }
 
-// source makes in what the inflater reads from. There is one at a time.
-func (s *store) source(in io.Reader) *bufio.Reader {
-	if s.in == nil {
-		s.in = bufio.NewReaderSize(in, 4096)
-	} else {
-		s.in.Reset(in)
-	}
-	return s.in
+// A readAhead is a part of a file that was read, from a place on.
+type readAhead struct {
+	from io.ReaderAt
+	at   int64
+	data []byte
 }
 
-// inflater makes what is compressed in the source readable.
-func (s *store) inflater() (io.Reader, error) {
-	if s.zlib == nil {
-		z, err := zlib.NewReader(s.in)
-		if err == nil {
-			s.zlib = z
-		}
-		return z, err
+const (
+	leastAhead = 4096      // bytes that are read of a file at least
+	mostAhead  = 512 << 10 // bytes of room that are kept for it
+)
+
+// bytesAt returns what a file has at a place, n bytes or more if it has so many before
+// end. They count until the next call.
+func (s *store) bytesAt(f io.ReaderAt, at, end, n int64) []byte {
+	a := &s.ahead
+	n = max(0, min(n, end-at))
+	if a.from == f && a.at <= at && at+n <= a.at+int64(len(a.data)) {
+		return a.data[at-a.at:]
 	}
-	return s.zlib, s.zlib.(zlib.Resetter).Reset(s.in, nil)
+	n = max(0, min(max(n, leastAhead), end-at))
+	if int64(cap(a.data)) < n || cap(a.data) > mostAhead {
+		a.data = make([]byte, n)
+	}
+	read, err := f.ReadAt(a.data[:n], at)
+	if err != nil && err != io.EOF {
+		read = 0
+	}
+	a.from, a.at, a.data = f, at, a.data[:read]
+	return a.data
 }
 
-// inflate reads to the end what has exactly so many bytes.
-func (s *store) inflate(z io.Reader, size int64) (data []byte, ok bool) {
+// inflater is made when something is read: a hook may read nothing.
+func (s *store) inflater() *inflate.Decoder {
+	if s.decoder == nil {
+		s.decoder = new(inflate.Decoder)
+	}
+	return s.decoder
+}
+
+// compressed is how many bytes zlib makes of so many at the most, with some room.
+func compressed(size int64) int64 { return size + size>>10 + 64 }
+
+// inflate reads what has exactly so many bytes, compressed from a place of a file on.
+func (s *store) inflate(f io.ReaderAt, at, end, size int64) (data []byte, ok bool) {
 	if size < 0 || size > s.most {
 		return nil, false
 	}
 	s.bytes += size
 	data = make([]byte, size)
+	if size > maxStored {
+		return data, s.inflateLarge(io.NewSectionReader(f, at, end-at), data)
+	}
+	for n := compressed(size); ; n *= 2 { // others than git may take more room
+		src := s.bytesAt(f, at, end, n)
+		if _, _, ok := s.inflater().Zlib(data, src); ok || int64(len(src)) < n || n > 4*compressed(size) {
+			return data, ok
+		}
+	}
+}
+
+// inflateLarge is inflate for what is not read at once.
+func (s *store) inflateLarge(in io.Reader, data []byte) bool {
+	z, err := zlib.NewReader(bufio.NewReaderSize(in, 64<<10))
+	if err != nil {
+		return false
+	}
 	if _, err := io.ReadFull(z, data); err != nil {
-		return nil, false
+		return false
 	}
 	var more [1]byte
 	n, err := z.Read(more[:])
-	return data, n == 0 && err == io.EOF
+	return n == 0 && err == io.EOF
 }

@@ -14,7 +14,6 @@ import (
 	"runtime"
 	"slices"
 	"sort"
-	"strconv"
 )
 
 // An IndexEntry is one entry of the index.
@@ -29,15 +28,20 @@ type IndexEntry struct {
 // new file in its place. Whoever holds on to a part of data holds on to the Index.
 type Index struct {
 	data  []byte   // the file
-	names []byte   // where paths begin with those before them, all paths, each with a NUL
+	names []byte   // of version 4: all paths, each with a NUL
 	at    []uint32 // where each entry begins in data
-	path  []uint32 // where its path begins, in names or else in data
+	path  []uint32 // of version 4: where its path begins in names
+	tops  []top    // the names in the top, in the index's order
+	named []byte   // these names, a directory's with its slash
 	hash  int      // bytes of an id
 	trees []byte   // the extension "TREE"
 	end   int      // where the entries end
 	mixed bool     // not all of it is merged
 	more  bool     // it has other extensions
 }
+
+// A top is a name in the top: of a file, or of a directory in which entries lie.
+type top struct{ first, end uint32 } // the number of the first of these, and where in named its name ends
 
 // Index returns the index, the same one as Staged reads. Entries added with intent
 // only are in it, with the id of the empty blob. An index of the usual form is read
@@ -105,8 +109,8 @@ func (r *Repo) IndexPaths(ctx context.Context, keep func(path []byte) bool) (pat
 			paths = append(paths, string(path))
 		}
 	}
-	if root, ok := x.cached(x.trees); ok && len(root.name) == 0 && root.covers == len(x.at) {
-		tree = hex.EncodeToString(root.id)
+	if root, ok := x.cached(0); ok && root.name == 0 && int(root.covers) == len(x.at) {
+		tree = hex.EncodeToString(x.cachedID(root))
 	}
 	runtime.KeepAlive(x)
 	return paths, tree, nil
@@ -145,21 +149,25 @@ func (x *Index) search(path string) int {
 
 // name is the path of entry i.
 func (x *Index) name(i int) []byte {
-	from := x.data
-	if x.names != nil {
-		from = x.names
-	}
-	from = from[x.path[i]:]
+	from := x.from(i)
 	return from[:bytes.IndexByte(from, 0)]
+}
+
+// from is what begins with the path of entry i and a NUL.
+func (x *Index) from(i int) []byte {
+	if x.names != nil {
+		return x.names[x.path[i]:]
+	}
+	flags := int(x.at[i]) + 40 + x.hash
+	if x.data[flags]&0x40 != 0 {
+		flags += 2
+	}
+	return x.data[flags+2:]
 }
 
 // lies reports whether the path of entry i lies in a directory, "/" at its end.
 func (x *Index) lies(i int, dir []byte) bool {
-	from := x.data
-	if x.names != nil {
-		from = x.names
-	}
-	return bytes.HasPrefix(from[x.path[i]:], dir) // neither has a NUL, which ends a path
+	return bytes.HasPrefix(x.from(i), dir) // neither has a NUL, which ends a path
 }
 
 // intended reports whether entry i was added with intent only.
@@ -219,8 +227,9 @@ func parseIndex(data []byte, hash int) (x *Index, ok bool) {
 	if version < 2 || version > 4 || count > end/(42+hash) {
 		return nil, false
 	}
-	x = &Index{data: data, hash: hash, at: make([]uint32, 0, count), path: make([]uint32, 0, count)}
+	x = &Index{data: data, hash: hash, at: make([]uint32, 0, count), tops: make([]top, 0, count/8), named: make([]byte, 0, 2*count)}
 	pos, before := 12, []byte(nil)
+	dir := 0 // how long the name in the top is of the one before, with its slash; 0 for a file
 	for i := range count {
 		start, fixed := pos, 40+hash+2
 		if pos+fixed+2 > end {
@@ -258,11 +267,27 @@ func parseIndex(data []byte, hash int) (x *Index, ok bool) {
 			path = x.names[len(x.names)-1-shared-n : len(x.names)-1]
 			pos += n + 1
 		} else {
-			x.path = append(x.path, uint32(pos))
 			pos = start + (fixed+n+8)&^7 // one to eight NULs end a path
 		}
-		if c := bytes.Compare(before, path); pos > end || c > 0 || c == 0 && (i == 0 || x.stage(i-1) >= int(flags>>12&3)) {
+		least := min(len(before), len(path))
+		same := commonPrefix(before[:least], path[:least])
+		switch {
+		case pos > end, same == len(path) && same < len(before):
 			return nil, false
+		case same < len(before):
+			if before[same] > path[same] {
+				return nil, false
+			}
+		case same == len(path) && x.stage(i-1) >= stageOf(flags):
+			return nil, false
+		}
+		if dir == 0 || same < dir {
+			name := path
+			if dir = bytes.IndexByte(path, '/') + 1; dir > 0 {
+				name = path[:dir]
+			}
+			x.named = append(x.named, name...)
+			x.tops = append(x.tops, top{uint32(i), uint32(len(x.named))})
 		}
 		x.at, before, x.mixed = append(x.at, uint32(start)), path, x.mixed || flags&0x3000 != 0
 	}
@@ -285,80 +310,98 @@ func parseIndex(data []byte, hash int) (x *Index, ok bool) {
 }
 
 func (x *Index) stage(i int) int {
-	return int(binary.BigEndian.Uint16(x.data[int(x.at[i])+40+x.hash:]) >> 12 & 3)
+	return stageOf(binary.BigEndian.Uint16(x.data[int(x.at[i])+40+x.hash:]))
 }
 
+func stageOf(flags uint16) int { return int(flags >> 12 & 3) }
+
 // A cachedTree is what the index says of a directory: the tree that git would write
-// of its entries.
+// of its entries. Places are those of the extension.
 type cachedTree struct {
-	name   []byte
-	covers int // entries, in the directories below it, too; -1: nothing is known
-	below  int // directories in it that are listed
-	id     []byte
-	rest   []byte // the extension, from its first directory on
+	at, name uint32 // of its name, and how long that is
+	covers   int32  // entries, in the directories below it, too; -1: nothing is known
+	below    int32  // directories in it that are listed
+	rest     uint32 // where these begin; before that is the id, if it is known
 }
+
+func (x *Index) cachedName(t cachedTree) []byte { return x.trees[t.at : t.at+t.name] }
+
+// cachedID returns the id of a tree that is known.
+func (x *Index) cachedID(t cachedTree) []byte { return x.trees[int(t.rest)-x.hash : t.rest] }
 
 // cached reads one record of the extension "TREE": a name and a NUL, how many
 // entries of the index it covers, a blank, how many directories follow, a line feed,
 // and an id if the tree is known.
-func (x *Index) cached(b []byte) (t cachedTree, ok bool) {
-	name, b, ok := bytes.Cut(b, []byte{0})
-	line, b, ok2 := bytes.Cut(b, []byte("\n"))
-	covers, below, ok3 := bytes.Cut(line, []byte(" "))
-	if !ok || !ok2 || !ok3 {
+func (x *Index) cached(at uint32) (t cachedTree, ok bool) {
+	b := x.trees[min(int(at), len(x.trees)):]
+	n := bytes.IndexByte(b, 0)
+	if n < 0 {
 		return t, false
 	}
-	t.name, t.rest = name, b
-	var err, err2 error
-	t.covers, err = strconv.Atoi(string(covers))
-	t.below, err2 = strconv.Atoi(string(below))
-	if err != nil || err2 != nil || t.covers < -1 || t.covers > len(x.at) || t.below < 0 {
+	t.at, t.name = at, uint32(n)
+	n++
+	if t.covers, n, ok = number(b, n, ' '); !ok || int(t.covers) > len(x.at) {
+		return t, false
+	}
+	if t.below, n, ok = number(b, n, '\n'); !ok || t.below < 0 {
 		return t, false
 	}
 	if t.covers >= 0 {
-		if len(b) < x.hash {
+		if n += x.hash; n > len(b) {
 			return t, false
 		}
-		t.id, t.rest = b[:x.hash], b[x.hash:]
 	}
+	t.rest = at + uint32(n)
 	return t, true
+}
+
+// number reads -1 or a number of at most nine digits, and what ends it.
+func number(b []byte, at int, end byte) (n int32, next int, ok bool) {
+	if at+2 < len(b) && b[at] == '-' && b[at+1] == '1' && b[at+2] == end {
+		return -1, at + 3, true
+	}
+	start := at
+	for ; at < len(b) && at-start < 9 && b[at]-'0' < 10; at++ {
+		n = 10*n + int32(b[at]-'0')
+	}
+	return n, at + 1, at > start && at < len(b) && b[at] == end
 }
 
 // minCached is how many bytes a record has at the least.
 const minCached = len("a\x00-1 0\n")
 
 // children reads the records of the directories in t, sorted by their names, and
-// passes over what is below them; rest is what follows.
-func (x *Index) children(t cachedTree, depth int) (list []cachedTree, rest []byte, ok bool) {
-	list, rest = make([]cachedTree, 0, min(t.below, len(t.rest)/minCached)), t.rest
+// passes over what is below them; rest is where something follows.
+func (x *Index) children(t cachedTree, depth int) (list []cachedTree, rest uint32, ok bool) {
+	list, rest = make([]cachedTree, 0, min(int(t.below), len(x.trees)/minCached)), t.rest
 	for range t.below {
 		c, ok := x.cached(rest)
 		if !ok {
-			return nil, nil, false
+			return nil, 0, false
 		}
 		if rest, ok = x.below(c, depth); !ok {
-			return nil, nil, false
+			return nil, 0, false
 		}
 		list = append(list, c)
 	}
-	byName := func(a, b cachedTree) int { return bytes.Compare(a.name, b.name) }
+	byName := func(a, b cachedTree) int { return bytes.Compare(x.cachedName(a), x.cachedName(b)) }
 	if !slices.IsSortedFunc(list, byName) { // git writes them by length first
 		slices.SortStableFunc(list, byName)
 	}
 	return list, rest, true
 }
 
-// below passes over what the index says of the directories in t, and returns what
-// follows.
-func (x *Index) below(t cachedTree, depth int) (rest []byte, ok bool) {
+// below passes over what the index says of the directories in t, and returns where
+// something follows.
+func (x *Index) below(t cachedTree, depth int) (rest uint32, ok bool) {
 	rest = t.rest
 	for range t.below {
 		c, ok := x.cached(rest)
 		if !ok || depth > MaxDepth {
-			return nil, false
+			return 0, false
 		}
 		if rest, ok = x.below(c, depth+1); !ok {
-			return nil, false
+			return 0, false
 		}
 	}
 	return rest, true
@@ -367,16 +410,17 @@ func (x *Index) below(t cachedTree, depth int) (rest []byte, ok bool) {
 // A cachedList is what children has read, and where in it was looked last: directories
 // are asked for in almost the order in which it has them.
 type cachedList struct {
+	*Index
 	list []cachedTree
 	next int
 }
 
 // of returns the record of a directory, of two with one name the last.
 func (l *cachedList) of(name []byte) (t cachedTree, ok bool) {
-	if l.next >= len(l.list) || !bytes.Equal(l.list[l.next].name, name) {
-		l.next = sort.Search(len(l.list), func(i int) bool { return bytes.Compare(l.list[i].name, name) >= 0 })
+	if l.next >= len(l.list) || !bytes.Equal(l.cachedName(l.list[l.next]), name) {
+		l.next = sort.Search(len(l.list), func(i int) bool { return bytes.Compare(l.cachedName(l.list[i]), name) >= 0 })
 	}
-	for l.next < len(l.list) && bytes.Equal(l.list[l.next].name, name) {
+	for l.next < len(l.list) && bytes.Equal(l.cachedName(l.list[l.next]), name) {
 		t, ok = l.list[l.next], true
 		l.next++
 	}
@@ -409,7 +453,6 @@ func (x *Index) add(mode Mode, id ID, stage int, path string) bool {
 	x.data = binary.BigEndian.AppendUint32(append(x.data, make([]byte, 24)...), uint32(mode))
 	x.data = append(append(x.data, make([]byte, 12)...), raw...)
 	x.data = binary.BigEndian.AppendUint16(x.data, uint16(stage)<<12)
-	x.path = append(x.path, uint32(len(x.data)))
 	x.data = append(append(x.data, path...), 0)
 	return true
 }

@@ -385,23 +385,22 @@ func (x *Index) treesWith(dir string, now *treesNow) (ext []byte, ok bool) {
 	if x.trees == nil {
 		return nil, now == nil
 	}
-	root, ok := x.cached(x.trees)
-	if !ok || len(root.name) > 0 || now != nil && (root.covers != len(x.at) || !bytes.Equal(root.id, now.was)) {
+	root, ok := x.cached(0)
+	if !ok || root.name > 0 || now != nil && (int(root.covers) != len(x.at) || !bytes.Equal(x.cachedID(root), now.was)) {
 		return nil, false
 	}
 	list, rest, ok := x.children(root, 1)
-	if !ok || len(rest) > 0 {
+	if !ok || int(rest) != len(x.trees) {
 		return nil, false
 	}
-	record := func(t cachedTree, id []byte) {
+	record := func(name []byte, t cachedTree, id []byte) {
 		if t.covers++; now == nil {
 			t.covers = -1
 		}
-		ext = append(append(append(ext, t.name...), "\x00"+strconv.Itoa(t.covers)+" "+strconv.Itoa(t.below)+"\n"...), id...)
+		ext = append(append(append(ext, name...), "\x00"+strconv.Itoa(int(t.covers))+" "+strconv.Itoa(int(t.below))+"\n"...), id...)
 	}
 	ids := treesNow{}
-	fresh := cachedTree{name: []byte(dir)}
-	_, there := (&cachedList{list: list}).of(fresh.name)
+	_, there := (&cachedList{Index: x, list: list}).of([]byte(dir))
 	if there = there || now == nil; now != nil {
 		ids = *now
 	}
@@ -410,7 +409,7 @@ func (x *Index) treesWith(dir string, now *treesNow) (ext []byte, ok bool) {
 	if !there {
 		t.below++
 	}
-	record(t, ids.top)
+	record(nil, t, ids.top)
 	rest = root.rest
 	for range root.below {
 		t, ok := x.cached(rest)
@@ -421,18 +420,19 @@ func (x *Index) treesWith(dir string, now *treesNow) (ext []byte, ok bool) {
 		if !ok {
 			return nil, false
 		}
-		if !there && (len(t.name) > len(dir) || len(t.name) == len(dir) && string(t.name) > dir) { // git's order
-			record(fresh, ids.dir)
+		name := x.cachedName(t)
+		if !there && (len(name) > len(dir) || len(name) == len(dir) && string(name) > dir) { // git's order
+			record([]byte(dir), cachedTree{}, ids.dir)
 			there = true
 		}
-		if string(t.name) == dir {
-			record(t, ids.dir)
+		if string(name) == dir {
+			record(name, t, ids.dir)
 			rest = t.rest
 		}
-		ext, rest = append(ext, rest[:len(rest)-len(after)]...), after
+		ext, rest = append(ext, x.trees[rest:after]...), after
 	}
 	if !there {
-		record(fresh, ids.dir)
+		record([]byte(dir), cachedTree{}, ids.dir)
 	}
 	binary.BigEndian.PutUint32(ext[4:], uint32(len(ext)-8))
 	return ext, true

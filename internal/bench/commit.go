@@ -60,7 +60,7 @@ func commitsOf(source, dir, program string, n, rounds int) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	kinds := []string{"", "/bin/true", program}
+	kinds := []string{"", idleHook, program}
 	clone := func(kind int) string { return filepath.Join(dir, strconv.Itoa(kind)) }
 	for kind, hook := range kinds {
 		if _, err := corpus.Git("", "clone", "-q", "--shared", source, clone(kind)); err != nil {
@@ -74,10 +74,8 @@ func commitsOf(source, dir, program string, n, rounds int) error {
 				return err
 			}
 		default:
-			for _, name := range names {
-				if err := os.WriteFile(filepath.Join(into, name), []byte("#!"+hook+"\n"), 0o755); err != nil {
-					return err
-				}
+			if err := idleHooks(into, names...); err != nil {
+				return err
 			}
 		}
 	}
@@ -123,5 +121,21 @@ func commitsOf(source, dir, program string, n, rounds int) error {
 	none, idle, ours := median(took[0][1:]), median(took[1][1:]), median(took[2][1:])
 	cells := []string{ms(none), ms(idle), ms(ours), ms(ours - none), ms(median(alone[0])), ms(median(nothing)), ms(median(alone[1]))}
 	fmt.Printf("| %d | %s |\n", n, strings.Join(cells, " | "))
+	return nil
+}
+
+// idleHook is a program that does nothing: what it costs as a hook is the floor.
+const idleHook = "/bin/true"
+
+// idleHooks puts hooks into a directory that do nothing.
+func idleHooks(dir string, names ...string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!"+idleHook+"\n"), 0o755); err != nil {
+			return err
+		}
+	}
 	return nil
 }

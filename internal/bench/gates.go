@@ -51,8 +51,8 @@ func gatesOf(sizes string, rounds, per int, dir string, audit bool) error {
 		}
 	}
 	fmt.Printf("git %s, floor: `git --version` %s, `rig-hook --version` %s\n\n", version(), ms(floor[0]), ms(floor[1]))
-	fmt.Println("| envelopes | what | git alone | with the hook | ratio | hook alone | peak memory of the hook |")
-	fmt.Println("|---|---|---|---|---|---|---|")
+	fmt.Println("| envelopes | what | git alone | with two hooks that are `/bin/true` | with the hook | ratio | hook alone | peak memory of the hook |")
+	fmt.Println("|---|---|---|---|---|---|---|---|")
 	for _, word := range strings.Split(sizes, ",") {
 		n, err := strconv.Atoi(word)
 		if err != nil {
@@ -94,6 +94,7 @@ type gate struct {
 	program, scratch string
 	source           string // the repository as generated
 	guarded, bare    string // copies of it, with and without the hook
+	idle             string // another one, whose hooks do nothing
 	client           string
 	made             int
 	peer             time.Duration // see read
@@ -107,7 +108,8 @@ func (b *gate) open(source string) error {
 		}
 	}
 	b.guarded, b.bare, b.client = filepath.Join(b.scratch, "guarded.git"), filepath.Join(b.scratch, "bare.git"), filepath.Join(b.scratch, "client.git")
-	for _, c := range []string{b.guarded, b.bare} {
+	b.idle = filepath.Join(b.scratch, "idle.git")
+	for _, c := range []string{b.guarded, b.bare, b.idle} {
 		if err := os.MkdirAll(filepath.Dir(c), 0o755); err != nil {
 			return err
 		}
@@ -118,7 +120,7 @@ func (b *gate) open(source string) error {
 	if _, err := corpus.Git("", "clone", "-q", "--bare", "--shared", source, b.client); err != nil {
 		return err
 	}
-	return nil
+	return idleHooks(filepath.Join(b.idle, "hooks"), "pre-receive", "update")
 }
 
 // install puts the hooks in place, which reads the history for its nonces once.
@@ -131,7 +133,7 @@ func (b *gate) install() error {
 	if b.peer > 0 {
 		peer, ratio = ms(b.peer)+" (as below)", fmt.Sprintf("%.2f", float64(took)/float64(b.peer))
 	}
-	fmt.Printf("| %d | `rig-hook install --server`, which reads the history for its nonces once | %s | %s | %s | | %.1f MiB |\n",
+	fmt.Printf("| %d | `rig-hook install --server`, which reads the history for its nonces once | %s | | %s | %s | | %.1f MiB |\n",
 		b.n, peer, ms(took), ratio, float64(memory)/(1<<20))
 	return nil
 }
@@ -166,7 +168,7 @@ func (b *gate) next(kind string) (string, error) {
 // pushes measures the push of one new envelope to a server with and to one
 // without the hook, in turn, and the hook by itself.
 func (b *gate) pushes(kind string) error {
-	var with, without, alone []time.Duration
+	var with, without, idle, alone []time.Duration
 	var memory int64
 	cold := time.Duration(0)
 	for i := range b.rounds + 1 {
@@ -184,6 +186,10 @@ func (b *gate) pushes(kind string) error {
 		if err != nil {
 			return err
 		}
+		nothing, err := timed(in(b.client, "git", "push", "-q", b.idle, tip+":refs/heads/main"))
+		if err != nil {
+			return err
+		}
 		guarded, err := timed(in(b.client, "git", "push", "-q", b.guarded, tip+":refs/heads/main"))
 		if err != nil {
 			return err
@@ -192,11 +198,11 @@ func (b *gate) pushes(kind string) error {
 			cold = guarded
 			continue
 		}
-		with, without, alone = append(with, guarded), append(without, plain), append(alone, took)
+		with, without, idle, alone = append(with, guarded), append(without, plain), append(idle, nothing), append(alone, took)
 	}
-	a, w, h := median(without), median(with), median(alone)
-	fmt.Printf("| %d | push of one %s envelope | %s | %s | %.2f | %s | %.1f MiB |\n", b.n, kind, ms(a), ms(w), float64(w)/float64(a), ms(h), float64(memory)/(1<<20))
-	fmt.Printf("| %d | the same, first time (cold caches) | | %s | | | |\n", b.n, ms(cold))
+	a, i, w, h := median(without), median(idle), median(with), median(alone)
+	fmt.Printf("| %d | push of one %s envelope | %s | %s | %s | %.2f | %s | %.1f MiB |\n", b.n, kind, ms(a), ms(i), ms(w), float64(w)/float64(a), ms(h), float64(memory)/(1<<20))
+	fmt.Printf("| %d | the same, first time (cold caches) | | | %s | | | |\n", b.n, ms(cold))
 	return nil
 }
 
@@ -284,11 +290,11 @@ func (b *gate) audit() error {
 		return err
 	}
 	each := took / time.Duration(b.n)
-	fmt.Printf("| %d | `check --all`, per envelope | %s (`rev-list --objects \\| cat-file --batch`) | %s | %.2f | %s whole | %.1f MiB |\n",
+	fmt.Printf("| %d | `check --all`, per envelope | %s (`rev-list --objects \\| cat-file --batch`) | | %s | %.2f | %s whole | %.1f MiB |\n",
 		b.n, us(b.peer/time.Duration(b.n)), us(each), float64(took)/float64(b.peer), took.Round(time.Millisecond), float64(memory)/(1<<20))
-	fmt.Printf("| %d | the same beside `git log --format=%%G?` on %d commits | %s per commit | %s | %.0f times faster | | |\n",
+	fmt.Printf("| %d | the same beside `git log --format=%%G?` on %d commits | %s per commit | | %s | %.0f times faster | | |\n",
 		b.n, count, us(gpg/time.Duration(count)), us(each), float64(gpg/time.Duration(count))/float64(each))
-	fmt.Printf("| %d | `check --all` once more, and with %d new commits | | %s and %s | | | %.1f MiB |\n", b.n, b.made, ms(again), ms(beyond), float64(little)/(1<<20))
+	fmt.Printf("| %d | `check --all` once more, and with %d new commits | | | %s and %s | | | %.1f MiB |\n", b.n, b.made, ms(again), ms(beyond), float64(little)/(1<<20))
 	return nil
 }
 

@@ -110,13 +110,8 @@ func (h *host) make(envelopes int) error {
 			return err
 		}
 	}
-	if err := os.MkdirAll(h.hooks(idle), 0o755); err != nil {
+	if err := idleHooks(h.hooks(idle), hooks.ServerHooks...); err != nil {
 		return err
-	}
-	for _, hook := range hooks.ServerHooks {
-		if err := os.WriteFile(filepath.Join(h.hooks(idle), hook), []byte("#!/bin/true\n"), 0o755); err != nil {
-			return err
-		}
 	}
 	for kind, program := range map[string]string{"hooks by themselves": "rig-hook", "resident judge": "rig-hook-client"} {
 		if _, err := hooks.Install(h.hooks(kind), filepath.Join(h.dir, program), hooks.ServerHooks); err != nil {

@@ -220,7 +220,7 @@ func (g *gate) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	g.judge = &rules.Judge{Repo: g.repo, Gate: g.kind, Now: g.env.Now()}
+	g.judge = &rules.Judge{Repo: g.repo, Gate: g.kind, Now: g.env.Now(), Later: g.loader.Accepted}
 	g.report.Fail = finding.Error
 	return nil
 }

@@ -36,10 +36,11 @@ type Checker struct {
 // NewChecker returns a Checker for an open repository. What its policy names
 // by a path is read as the hooks read it.
 func NewChecker(env *Env, repo *gitrepo.Repo, rep *report.Report) *Checker {
+	l := NewLoader(repo)
 	return &Checker{
 		Repo: repo, Report: rep, Bundles: env.Bundles,
-		Loader: NewLoader(repo),
-		Judge:  &rules.Judge{Repo: repo, Gate: rules.Check, Now: env.Now()},
+		Loader: l,
+		Judge:  &rules.Judge{Repo: repo, Gate: rules.Check, Now: env.Now(), Later: l.Accepted},
 	}
 }
 

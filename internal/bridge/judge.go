@@ -161,11 +161,12 @@ func (w *work) judgeRange(ctx context.Context, t target, base, tip, trusted stri
 		// The hooks' own index is read where there is one, and not written.
 		Repo: w.repo, Dir: filepath.Join(w.repo.CommonDir(), "rigward"), Envelope: p.Candidate,
 	}}
+	l, err := w.ownLoader()
+	if err != nil {
+		return nil, err
+	}
+	j.Later = l.Accepted
 	if moves {
-		l, err := w.ownLoader()
-		if err != nil {
-			return nil, err
-		}
 		tree, err := w.tree(trusted)
 		if err != nil {
 			return nil, err

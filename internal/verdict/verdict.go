@@ -201,6 +201,11 @@ func (b *Book) base(ctx context.Context) error {
 	if j.Commits < j.Total {
 		return malformed(j)
 	}
+	if s.Tip != "" && j.Strayed() { // what was judged before is now judged by something else
+		*s = store{dir: s.dir, key: s.key}
+		b.memory = nil
+		return b.base(ctx)
+	}
 	s.Tip, s.Eras, s.Now, s.Many = tip, j.Eras, j.Latest(), many{}
 	if !b.kept() {
 		b.memory = append(b.memory, out...)

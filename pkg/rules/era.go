@@ -2,6 +2,7 @@ package rules
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -63,6 +64,10 @@ func (ps *pass) beginEras(ctx context.Context) error {
 	e.of, e.main, e.torn = make([]int32, ps.walk.len()), make([]int32, ps.walk.len()), map[int32]bool{}
 	e.bounds = make([]int32, len(ps.walk.bounds))
 	for i, b := range ps.walk.bounds {
+		if n, known := ps.heldAt[b.id]; known {
+			e.bounds[i] = n
+			continue
+		}
 		if len(ps.rng.Exclude) == 1 && b.id == ps.rng.Exclude[0] && ps.Held > 0 && ps.Held < len(e.list) {
 			e.bounds[i] = int32(ps.Held)
 			continue
@@ -130,13 +135,20 @@ func (e Era) Read(read func(policy.Accepted) (*policy.Policy, *policy.Trust, err
 	p, t, err := read(e.Files)
 	if err == nil && e.Torn != nil {
 		t = policy.NewTrust("", func() ([]byte, []policy.RevocationFile, error) {
-			return nil, nil, &policy.Undecided{
-				Message: "commit " + finding.Short(e.Commit) + " joins two histories that trust different signers, and nobody whom both trust has signed it",
-				Hint:    "let somebody whom both sides trust commit the signers file again: git commit -S",
-			}
+			return nil, nil, e.torn()
 		})
 	}
 	return p, t, err
+}
+
+var errTorn = errors.New("two sides trust different people")
+
+func (e Era) torn() error {
+	return &policy.Undecided{
+		Message: "commit " + finding.Short(e.Commit) + " joins two histories that trust different signers, and nobody whom both trust has signed it",
+		Hint:    "let somebody whom both sides trust commit the signers file again: git commit -S",
+		Cause:   errTorn,
+	}
 }
 
 // ofTheTime gives a commit the policy and the trust that held before it.
@@ -353,41 +365,49 @@ func (e *eras) settle(w *walk) (again bool) {
 	if e.by != nil || len(e.list) == 1 || w.len() == 0 {
 		return false
 	}
-	by := slices.Repeat([]int32{-1}, w.len())
-	put := func(n, era int32) {
-		if by[n] >= 0 {
-			return
+	// The line that is followed, from its end back.
+	var line []int32
+	for n := int32(w.len() - 1); n >= 0; {
+		line = append(line, n)
+		parents := w.parents(n)
+		if len(parents) == 0 {
+			break
 		}
-		by[n] = era
+		n = parents[e.main[n]]
+	}
+	by, seen := slices.Repeat([]int32{-1}, w.len()), make([]bool, w.len())
+	for _, tip := range slices.Backward(line) {
+		seen[tip] = true
+		parents := w.parents(tip)
+		if len(parents) < 2 {
+			continue
+		}
+		main := parents[e.main[tip]]
+		judges, torn := e.after(main), e.torn[tip] && e.list[e.of[tip]].Torn != nil
+		if torn {
+			judges = e.of[tip]
+			for n := range tip { // what not all sides have
+				if w.ancestor(n, tip) && slices.ContainsFunc(parents, func(p int32) bool { return n != p && (p < 0 || !w.ancestor(n, p)) }) {
+					seen[n], by[n] = true, judges
+				}
+			}
+		}
+		for todo := slices.Clone(parents); len(todo) > 0; {
+			n := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			if n < 0 || seen[n] {
+				continue
+			}
+			seen[n], by[n] = true, judges
+			todo = append(todo, w.parents(n)...)
+		}
+	}
+	for n := range int32(w.len()) {
 		used := int32(0)
 		if parents := w.parents(n); len(parents) > 0 {
 			used = e.after(parents[e.main[n]])
 		}
-		again = again || used != era
-	}
-	within := func(n, tip int32) bool { return n == tip || tip >= 0 && w.ancestor(n, tip) }
-	for tip := int32(w.len() - 1); tip >= 0; {
-		parents := w.parents(tip)
-		if len(parents) == 0 {
-			break
-		}
-		main := parents[e.main[tip]]
-		if !slices.ContainsFunc(parents, func(p int32) bool { return e.after(p) != e.after(main) }) {
-			tip = main
-			continue
-		}
-		for n := range tip {
-			switch {
-			case !w.ancestor(n, tip):
-			case e.list[e.of[tip]].Torn != nil && e.torn[tip]:
-				if slices.ContainsFunc(parents, func(p int32) bool { return !within(n, p) }) {
-					put(n, e.of[tip])
-				}
-			case !within(n, main):
-				put(n, e.after(main))
-			}
-		}
-		tip = main
+		again = again || by[n] >= 0 && by[n] != used
 	}
 	if again {
 		e.by = by

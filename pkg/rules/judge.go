@@ -66,6 +66,9 @@ type Judge struct {
 	// Held, if set, is which of Eras holds after the commit that the range excludes, as
 	// Latest told of it; else that is found in the history.
 	Held int
+	// Later, if set and OfTheTime is not, reads policy and trust as that does: what a range
+	// changes of them then counts as well for what comes after it. Loader.Accepted is one.
+	Later func(policy.Accepted) (*policy.Policy, *policy.Trust, error)
 	// Told, if set, is called at the end of Range with what is to be said of
 	// each envelope that the commits of the range bring, change or delete,
 	// parents first. Signatures that no rule asks for are then judged as well,
@@ -110,6 +113,7 @@ type Judge struct {
 
 	claims  []claim           // of all ranges
 	senders map[string]string // rig ids that were seen, each once
+	heldAt  map[string]int32  // by bound, its era, where that is known
 	latest  int               // see Latest
 	strayed bool              // see Strayed
 	moved   bool              // see Moved
@@ -159,6 +163,15 @@ var ErrMany = errors.New("the range has too many commits to be judged at once")
 // Range judges one range, and adds what it finds to j. An error means that it
 // could not decide.
 func (j *Judge) Range(ctx context.Context, r Range) error {
+	ps, err := j.judge(ctx, r)
+	if err != nil {
+		return err
+	}
+	return j.later(ctx, r, ps)
+}
+
+// judge is Range by one policy, or of the time.
+func (j *Judge) judge(ctx context.Context, r Range) (*pass, error) {
 	before := j.Outcome
 	ps := j.newPass(r)
 	err := ps.run(ctx)
@@ -172,13 +185,13 @@ func (j *Judge) Range(ctx context.Context, r Range) error {
 		err = ps.run(ctx)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	j.Eras, j.latest, j.strayed, j.moved = ps.eras.list, ps.latest(), ps.strays(), ps.moved()
 	if j.Told != nil {
 		ps.tellVerdicts(j.Findings[len(before.Findings):])
 	}
-	return nil
+	return ps, nil
 }
 
 // Staged is what is about to be committed: the changes of the index against
@@ -236,6 +249,9 @@ const (
 // off; level is what became of its severity.
 func (j *Judge) add(p *policy.Policy, f finding.Finding) (level finding.Severity, on bool) {
 	if f, on = p.Apply(f); on {
+		if (j.OfTheTime != nil || j.Told != nil) && f.Severity >= p.FailLevel {
+			f.Severity = finding.Error // what refuses a commit, whatever the fail-level of another time
+		}
 		j.keep(f)
 	} else if f.Rule == "append-only" {
 		j.Rewritten++

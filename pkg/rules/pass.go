@@ -23,6 +23,7 @@ type pass struct {
 
 	walk     *walk              // the commits of the range
 	eras     eras               // where OfTheTime is set
+	moving   bool               // the range changes policy, signers or revocations
 	threads  map[string]*thread // by directory
 	heads    heads              // of what the batch takes the place of
 	dates    []int64            // committer dates, at a server
@@ -93,6 +94,7 @@ func (ps *pass) run(ctx context.Context) error {
 		n := 0
 		for _, d := range s.Diffs {
 			n = max(n, len(d.Changes))
+			ps.moving = ps.moving || ps.Later != nil && slices.ContainsFunc(d.Changes, func(ch gitrepo.Change) bool { return r.Policy.Guards(ch.Path) })
 		}
 		if changes += n; changes > r.Policy.MaxChanges && ps.Gate != Check {
 			return &policy.Undecided{Message: fmt.Sprintf("more than %d paths change (limits.changes)", r.Policy.MaxChanges), Hint: "push fewer commits at a time"}

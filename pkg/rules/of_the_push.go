@@ -1,0 +1,204 @@
+package rules
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/policy"
+)
+
+// What a push changes of policy and signers counts for nothing in its favour: all of it is
+// judged by what was there before. But where the push ended nobody knows who reads the
+// history later: each commit is then judged by what was accepted before it (see Era). So
+// that no reader and no audit refuses what a gate has let pass, a gate judges a range that
+// changes policy or signers a second time, as they do, and what either pass refuses is
+// refused (docs/spec/policy.md#of-the-push).
+
+// later judges a range of the default branch, which was judged by what was there before,
+// as a history is read.
+func (j *Judge) later(ctx context.Context, r Range, first *pass) error {
+	if j.Later == nil || j.OfTheTime != nil || !first.moving || !ofDefault(j.Gate, r) {
+		return nil
+	}
+	own := &Judge{Repo: j.Repo, Gate: j.Gate, Now: j.Now, Nonces: j.Nonces, Memory: j.Memory, Extra: j.Extra,
+		OfTheTime: j.Later, Bootstrap: j.Bootstrap, Receives: j.Receives, portion: j.portion}
+	old := cmp.Or(r.Old, r.From)
+	held, err := own.boundEras(first, r.Policy, old)
+	if err != nil {
+		return err
+	}
+	ps, err := own.judge(ctx, r)
+	if err == nil {
+		j.union(own.Outcome)
+		if era := ps.eras.list[ps.latest()]; era.Torn != nil {
+			err = era.torn()
+		}
+	}
+	var torn *policy.Undecided
+	if errors.Is(err, errTorn) && errors.As(err, &torn) {
+		j.add(r.Policy, finding.Finding{Rule: "signers-change", Severity: finding.Error, Ref: r.Ref, Message: torn.Message, Hint: torn.Hint})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return j.overtaken(ctx, r, ps, old, held)
+}
+
+// ofDefault reports whether a range comes on top of the commit whose policy judges it, or
+// is to: what it changes then counts from there on.
+func ofDefault(g Gate, r Range) bool {
+	return r.Old == r.From || r.From == "" ||
+		(g == Check || g == PullRequest) && r.Old == "" && len(r.Exclude) == 1 && r.Exclude[0] == r.From
+}
+
+// boundEras makes the eras that the bounds of a range are in: that of old, and older ones
+// of other bounds that have another policy, or other signers. It returns the era of old.
+func (j *Judge) boundEras(first *pass, p *policy.Policy, old string) (held int, err error) {
+	if old == "" {
+		return 0, nil
+	}
+	at, err := j.Repo.Commit(old)
+	if err != nil {
+		return 0, err
+	}
+	files := func(tree string) (key string, err error) {
+		for _, path := range p.TrustPaths() {
+			e, _, err := j.Repo.EntryAt(tree, path)
+			if err != nil {
+				return "", err
+			}
+			key += e.ID + " "
+		}
+		return key, nil
+	}
+	now, err := files(at.Tree)
+	if err != nil {
+		return 0, err
+	}
+	j.heldAt = map[string]int32{}
+	eras := map[string]int32{}
+	for _, b := range first.walk.bounds {
+		key, err := files(b.tree)
+		if err != nil {
+			return 0, err
+		}
+		if key == now {
+			continue
+		}
+		n, known := eras[key]
+		if !known {
+			n = int32(len(j.Eras))
+			eras[key] = n
+			j.Eras = append(j.Eras, Era{From: int(n) - 1, Commit: b.id, Files: policy.Accepted{Tree: b.tree}})
+		}
+		j.heldAt[b.id] = n
+	}
+	held = len(j.Eras)
+	j.Eras = append(j.Eras, Era{From: held - 1, Commit: old, Files: policy.Accepted{Tree: at.Tree}})
+	for _, b := range first.walk.bounds {
+		if _, other := j.heldAt[b.id]; !other {
+			j.heldAt[b.id] = int32(held)
+		}
+	}
+	return held, nil
+}
+
+// union adds what another judge has found of the same commits.
+func (j *Judge) union(o Outcome) {
+	for _, f := range o.Findings {
+		same := func(g finding.Finding) bool { return g.Rule == f.Rule && g.Commit == f.Commit && g.Path == f.Path }
+		i := slices.IndexFunc(j.Findings, same)
+		if i >= 0 && slices.ContainsFunc(j.Findings[i:], func(g finding.Finding) bool { return same(g) && g.Severity >= f.Severity }) {
+			continue
+		}
+		f.Message += ", by what comes with it of policy or signers"
+		if i >= 0 {
+			j.Findings[i] = f
+		} else {
+			j.keep(f)
+		}
+	}
+	if j.More.Total() == 0 {
+		j.More = o.More
+	}
+}
+
+// overtaken refuses that a merge follows a side which changes policy or signers and lacks
+// what the branch got meanwhile, if that would be refused by them: who reads the history
+// cannot know that it was there first.
+func (j *Judge) overtaken(ctx context.Context, r Range, ps *pass, old string, held int) error {
+	era, merge, from := ps.line(old)
+	if old == "" || from == "" || from == old || era == int32(held) || j.heldElsewhere(ps, from, held) {
+		return nil
+	}
+	set, err := ps.set(era)
+	if err != nil {
+		return err
+	}
+	judged := func(p *policy.Policy, t *policy.Trust) ([]finding.Finding, error) {
+		own := &Judge{Repo: j.Repo, Gate: Check, Memory: j.Memory}
+		_, err := own.judge(ctx, Range{New: old, Exclude: []string{from}, Policy: p, Trust: t, From: from})
+		return own.Findings, err
+	}
+	before, err := judged(r.Policy, r.Trust)
+	if err != nil {
+		return err
+	}
+	after, err := judged(set.policy, set.trust)
+	if err != nil {
+		return err
+	}
+	for _, f := range after {
+		was := func(g finding.Finding) bool {
+			return g.Rule == f.Rule && g.Commit == f.Commit && g.Path == f.Path && g.Severity >= r.Policy.FailLevel
+		}
+		if f.Severity < set.policy.FailLevel || slices.ContainsFunc(before, was) {
+			continue
+		}
+		j.add(r.Policy, finding.Finding{Rule: "signers-change", Severity: finding.Error, Commit: cmp.Or(merge, r.New), Ref: r.Ref,
+			Message: fmt.Sprintf("policy or signers change on a side that lacks commit %s, and whoever reads the history would judge that by them: %s",
+				finding.Short(f.Commit), f.Rule),
+			Hint: "make the change on top of what the branch has: git rebase " + finding.Short(old)})
+		return nil
+	}
+	return nil
+}
+
+// heldElsewhere reports whether a bound is in an older era than old: then two changes meet,
+// and who merges them must be trusted by both.
+func (j *Judge) heldElsewhere(ps *pass, id string, held int) bool {
+	n, ok := ps.heldAt[id]
+	return ok && n != int32(held)
+}
+
+// line follows the line that a history is read along, back from the end of the range, to
+// the bound where it comes from, "" for none. merge is the commit of it that brings old
+// in, "" for none, and era what counts on the line before that.
+func (ps *pass) line(old string) (era int32, merge, from string) {
+	at, ok := ps.walk.find(old)
+	has := func(n int32) bool {
+		return ok && slices.Contains(ps.walk.sets[ps.walk.setOf(n)], ^at)
+	}
+	n := int32(ps.walk.len() - 1)
+	if n < 0 {
+		return 0, "", ""
+	}
+	era = ps.eras.of[n]
+	for n >= 0 {
+		parents := ps.walk.parents(n)
+		if len(parents) == 0 {
+			return era, merge, ""
+		}
+		next := parents[ps.eras.main[n]]
+		if has(n) && !has(next) {
+			era, merge = ps.eras.after(next), ps.walk.id(n)
+		}
+		n = next
+	}
+	return era, merge, ps.walk.bounds[^n].id
+}

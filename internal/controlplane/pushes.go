@@ -152,27 +152,22 @@ const forgotten = 2000
 // this, meanwhile or after, neither counts it twice nor brings a part of it back for longer than
 // until the next time.
 func (d *DB) ForgetPushes(ctx context.Context, repo string, before time.Time) error {
-	const old = " FROM rigward_pushes p WHERE p.repo_id = $1 AND p.at < $2 AND NOT EXISTS (SELECT 1 FROM rigward_pushes l WHERE l.repo_id = $1 AND l.push = p.push AND l.at >= $2)"
+	const old = " FROM rigward_pushes WHERE repo_id = $1 AND at < $2"
 	id, err := d.id(ctx, repo)
 	args := []any{id, before.UTC().Format(outbox.Time)}
-	for err == nil {
+	for more := err == nil; more && err == nil; {
 		n := 0
 		n, err = number(ctx, d.conn, "SELECT count(*) FROM (SELECT 1"+old+" LIMIT 1) AS one", args...)
 		if n == 0 || err != nil { // nobody waits for that
 			break
 		}
+		more = false
 		err = together(ctx, d.conn, func() error {
 			if _, err := lockRepository(ctx, d.conn, repo); err != nil {
 				return err
 			}
-			var pushes []string
-			err := each(ctx, d.conn, "SELECT DISTINCT push FROM (SELECT p.push"+old+" ORDER BY p.at LIMIT "+itoa(forgotten)+") AS old", args, func(r rows) error {
-				var push string
-				err := r.Scan(&push)
-				pushes = append(pushes, push)
-				return err
-			})
-			if err != nil || len(pushes) == 0 { // others forget them
+			pushes, err := d.ended(ctx, old, args)
+			if more = len(pushes) > 0; err != nil || !more {
 				return err
 			}
 			keys, err := listed(pushes)
@@ -190,6 +185,31 @@ func (d *DB) ForgetPushes(ctx context.Context, repo string, before time.Time) er
 		})
 	}
 	return told(ctx, d.target, err)
+}
+
+// ended are the pushes that the oldest records are of, without those of which there is a later one
+// than are asked for: these are few, and the last.
+func (d *DB) ended(ctx context.Context, old string, args []any) (pushes []string, err error) {
+	all := func(statement string, args ...any) (some []string, err error) {
+		err = each(ctx, d.conn, statement, args, func(r rows) error {
+			var push, last string
+			err := r.Scan(&push, &last)
+			if last < args[1].(string) {
+				some = append(some, push)
+			}
+			return err
+		})
+		return some, err
+	}
+	some, err := all("SELECT DISTINCT push, '' FROM (SELECT push"+old+" ORDER BY at LIMIT "+itoa(forgotten)+") AS old", args...)
+	if err != nil || len(some) == 0 {
+		return nil, err
+	}
+	keys, err := listed(some)
+	if err != nil {
+		return nil, err
+	}
+	return all("SELECT push, max(at) FROM rigward_pushes WHERE repo_id = $1 AND $2 <> '' AND push "+among(d.conn, 3, "text")+" GROUP BY push", args[0], args[1], keys)
 }
 
 // lockRepository returns the key of a repository, which it is given where it has none. Other

@@ -109,15 +109,15 @@ func fill(t testing.TB, db *DB, name string, n int) time.Duration {
 	return took + time.Since(began)
 }
 
-// pushed writes what hooks tell of n pushes, one a minute.
-func pushed(t *testing.T, db *DB, n int) {
+// pushed writes what hooks tell of n pushes of so many users, one after another.
+func pushed(t *testing.T, db *DB, n, users int, every time.Duration) {
 	t.Helper()
 	var told []outbox.Record
 	for i := range n {
-		at := stamp(corpus.Start.Add(time.Duration(i) * time.Minute))
+		at := corpus.Start.Add(time.Duration(i) * every).Format(outbox.Time)
 		push := fmt.Sprintf("%024d", i)
 		exit := i % 20 / 19
-		told = append(told, outbox.Record{ID: push + "-1", Push: push, Stage: outbox.Received, Hook: "pre-receive", At: at, Who: map[string]string{"USER": fmt.Sprintf("user-%d", i%20)}, Refs: []outbox.Ref{{Name: "refs/heads/main", Old: push, New: push}}},
+		told = append(told, outbox.Record{ID: push + "-1", Push: push, Stage: outbox.Received, Hook: "pre-receive", At: at, Who: map[string]string{"USER": fmt.Sprintf("user-%d", i%users)}, Refs: []outbox.Ref{{Name: "refs/heads/main", Old: push, New: push}}},
 			outbox.Record{ID: push + "-2", Push: push, Stage: outbox.Judged, Hook: "pre-receive", At: at, Exit: exit, Millis: float64(20 + i%100), Commits: 1})
 		if exit == 0 {
 			told = append(told, outbox.Record{ID: push + "-3", Push: push, Stage: outbox.Landed, Hook: "post-receive", At: at})
@@ -146,7 +146,7 @@ func TestAtSize(t *testing.T) {
 		db := open(t, where)
 		took := fill(t, db, "team", n)
 		began := time.Now()
-		pushed(t, db, n/10)
+		pushed(t, db, n/10, 20, time.Minute)
 		if measured {
 			t.Logf("%d pushes: %v", n/10, time.Since(began).Round(time.Second))
 		}
@@ -224,6 +224,79 @@ func TestAtSize(t *testing.T) {
 				slices.Sort(all)
 				t.Logf("query %s %s: %d rows, p50 %v, p99 %v", q.Name, strings.Join(by, " "), rows, all[50].Round(10*time.Microsecond), all[98].Round(10*time.Microsecond))
 			}
+		}
+	})
+}
+
+// TestPushesAtSize tells of many pushes, asks all that is asked about them, and forgets half of
+// them: RIGWARD_CONTROL_PUSHES=1000000 go test -v -run TestPushesAtSize.
+func TestPushesAtSize(t *testing.T) {
+	n, _ := strconv.Atoi(os.Getenv("RIGWARD_CONTROL_PUSHES"))
+	if n == 0 {
+		t.Skip("RIGWARD_CONTROL_PUSHES is not set")
+	}
+	const every = 10 * time.Second
+	both(t, func(t *testing.T, target func() Target) {
+		ctx, where := t.Context(), target()
+		db := open(t, where)
+		began := time.Now()
+		rate := func(what string, n int) {
+			took := time.Since(began)
+			t.Logf("%s: %v, %.0f pushes/s", what, took.Round(time.Millisecond), float64(n)/took.Seconds())
+			began = time.Now()
+		}
+		pushed(t, db, n, 200, every)
+		rate("told", n)
+		pages := "page_count * page_size FROM pragma_page_count(), pragma_page_size()"
+		if db.conn.postgres() {
+			name, _, _ := strings.Cut(strings.TrimPrefix(where.dsn, "postgres:///"), "?")
+			pgtest.Query(t, name, "VACUUM ANALYZE")
+			pages = "sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+		}
+		t.Logf("%d bytes for each push", count(t, db.conn, "SELECT "+pages)/n)
+		now := corpus.Start.Add(time.Duration(n) * every)
+		timed := func(what string, ask func() (rows int, err error)) {
+			var all []time.Duration
+			rows := 0
+			for range 101 {
+				began := time.Now()
+				var err error
+				if rows, err = ask(); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, time.Since(began))
+			}
+			all = all[1:]
+			slices.Sort(all)
+			t.Logf("%s: %d rows, p50 %v, p99 %v", what, rows, all[50].Round(10*time.Microsecond), all[98].Round(10*time.Microsecond))
+		}
+		for _, name := range []string{"pushes", "refused-pushes", "pushers", "push-days"} {
+			q, _ := Question(name)
+			for what, p := range map[string]Parameters{
+				"": {}, "of nobody": {From: "nobody"}, "of one": {From: "user-7"}, "of one, from the middle": {From: "user-7", Until: now.Add(-time.Duration(n/2) * every)},
+				"of a month": {Since: now.AddDate(0, 0, -60), Until: now.AddDate(0, 0, -30)},
+			} {
+				if p.Repos, p.Now, p.Limit = []string{"team"}, now, 100; p.Since.IsZero() && !q.Paged() {
+					p.Since = now.AddDate(0, 0, -30)
+				}
+				timed(name+" "+what, func() (int, error) { a, err := db.Ask(ctx, q, p); return len(a.Rows), err })
+			}
+		}
+		timed("metrics", func() (int, error) { all, err := db.Pushes(ctx, []string{"team"}); return len(all), err })
+		timed("version", func() (int, error) { v, err := db.Version(ctx, []string{"team"}); return len(v), err })
+		timed("nothing to forget", func() (int, error) { return 0, db.ForgetPushes(ctx, "team", corpus.Start) })
+		began = time.Now()
+		if err := db.ForgetPushes(ctx, "team", now.Add(-time.Duration(n/2)*every)); err != nil {
+			t.Fatal(err)
+		}
+		rate("forgotten", n/2)
+		left := int64(n - n/2)
+		counts, err := db.Pushes(ctx, []string{"team"})
+		for _, c := range counts {
+			left -= c.N
+		}
+		if err != nil || left < -1 || left > 1 {
+			t.Errorf("%v: %d more are left than are counted", err, left)
 		}
 	})
 }

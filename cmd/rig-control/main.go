@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	rt "runtime/metrics"
 	"slices"
 	"syscall"
 	"time"
@@ -15,9 +16,21 @@ import (
 	"github.com/rigward/rigward/hooks"
 )
 
+// collect has garbage collected when the heap has a size; but not before it has grown by 30 percent,
+// or a history for which that is too little would be collected all the time.
+func collect(size uint64) {
+	debug.SetGCPercent(100)
+	live := []rt.Sample{{Name: "/gc/heap/live:bytes"}}
+	for range time.Tick(100 * time.Millisecond) {
+		rt.Read(live)
+		used := max(live[0].Value.Uint64(), size/4)
+		debug.SetGCPercent(int(max(size*100/used, 130) - 100))
+	}
+}
+
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "index" && slices.Contains(os.Args, "--check") {
-		debug.SetGCPercent(30) // beside a server's work, and nobody waits
+		go collect(96 << 20) // the whole stays below 128 MiB for a history of 100,000 messages
 	} else if len(os.Args) > 1 && os.Args[1] == "index" {
 		// What an index of a large history holds at a time is its largest
 		// trees; garbage of twice that size would be the greater part of its

@@ -194,6 +194,9 @@ const scratch = ""
 
 func dialSQLite(ctx context.Context, t Target, write bool) (conn, error) {
 	q := url.Values{"_pragma": {"busy_timeout(2000)", "foreign_keys(1)", "recursive_triggers(1)", "synchronous(NORMAL)", "temp_store(MEMORY)", "cache_size(" + cachePages + ")"}}
+	if t.path == scratch { // nothing of it is to last, and each page is used a few times at once
+		q = url.Values{"_pragma": {"journal_mode(OFF)", "synchronous(OFF)", "cache_size(-8192)"}}
+	}
 	if write {
 		q.Set("_txlock", "immediate")
 		if t.path != scratch {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -268,6 +269,10 @@ type span struct {
 	// the main ref's line up to which that one went.
 	after string
 	whole *span // that a part was cut from; nil: it is none
+	// line are the places in revs of the main ref's line, oldest first, counted from what was revs
+	// when they were looked up: of that, the first before are gone.
+	line   []int32
+	before int
 }
 
 // recorded is what is recorded when a span is done.
@@ -282,12 +287,48 @@ func (s *span) recorded() map[string][]string {
 
 // rest is what remains of a span when a part of it is recorded.
 func (s *span) rest(main string, recorded map[string][]string) *span {
+	rest := &span{tips: s.whole.tips, known: ids(recorded), after: s.tips[main]}
+	n := len(s.revs)
+	if s.whole.revs[n-1].ID == s.revs[n-1].ID { // the part is how the whole begins
+		clear(s.whole.revs[:n])
+		rest.revs, rest.line, rest.before = s.whole.revs[n:], s.whole.line, s.whole.before+n
+		return rest
+	}
 	done := map[string]bool{}
 	for _, rev := range s.revs {
 		done[rev.ID] = true
 	}
-	return &span{tips: s.whole.tips, known: ids(recorded), after: s.tips[main],
-		revs: slices.DeleteFunc(s.whole.revs, func(rev gitrepo.Rev) bool { return done[rev.ID] })}
+	rest.revs = slices.DeleteFunc(s.whole.revs, func(rev gitrepo.Rev) bool { return done[rev.ID] })
+	return rest
+}
+
+// follow looks up the line of first parents that ends at tip.
+func (s *span) follow(tip string) {
+	var at map[string]int // mostly not needed: a parent stands right before its child
+	find := func(id string, below int) int {
+		if below > 0 && s.revs[below-1].ID == id {
+			return below - 1
+		}
+		if at == nil {
+			at = make(map[string]int, len(s.revs))
+			for i, rev := range s.revs {
+				at[rev.ID] = i
+			}
+		}
+		if i, inside := at[id]; inside {
+			return i
+		}
+		return -1
+	}
+	s.line, s.before = []int32{}, 0
+	for i := find(tip, len(s.revs)); i >= 0; {
+		s.line = append(s.line, int32(i))
+		if len(s.revs[i].Parents) == 0 {
+			break
+		}
+		i = find(s.revs[i].Parents[0], i)
+	}
+	slices.Reverse(s.line)
 }
 
 // cut makes a span of more commits than a piece one that ends earlier: at a commit of the main
@@ -296,27 +337,19 @@ func (x *Indexer) cut(s *span, recorded map[string][]string, piece int) {
 	if piece == 0 || len(s.revs) <= piece || len(s.lost) > 0 {
 		return
 	}
-	if x.piece == 0 && !x.check {
-		piece = max(piece, len(s.revs)/64) // each piece looks at all that is left
+	if s.line == nil {
+		s.follow(s.tips[x.Main])
 	}
-	at := map[string]int{}
-	for i, rev := range s.revs {
-		at[rev.ID] = i
+	line := s.line[sort.Search(len(s.line), func(i int) bool { return int(s.line[i]) >= s.before }):]
+	last := sort.Search(len(line), func(i int) bool { return int(line[i])-s.before >= piece }) - 1
+	if last < 0 || int(line[last])-s.before < piece/2 {
+		last++
 	}
-	way := ""
-	for id := s.tips[x.Main]; ; {
-		i, inside := at[id]
-		if !inside || i < piece/2 && way != "" {
-			break
-		}
-		if way = id; i < piece || len(s.revs[i].Parents) == 0 {
-			break
-		}
-		id = s.revs[i].Parents[0]
-	}
-	if way == "" || way == s.tips[x.Main] {
+	if last >= len(line)-1 {
 		return
 	}
+	end := int(line[last]) - s.before
+	way := s.revs[end].ID
 	tips := map[string]string{}
 	for ref, list := range recorded {
 		switch {
@@ -329,7 +362,7 @@ func (x *Indexer) cut(s *span, recorded map[string][]string, piece int) {
 	tips[x.Main] = way
 	inside := map[string]bool{way: true}
 	var revs []gitrepo.Rev
-	for i := at[way]; i >= 0; i-- {
+	for i := end; i >= 0; i-- {
 		if rev := s.revs[i]; inside[rev.ID] {
 			revs = append(revs, rev)
 			for _, id := range rev.Parents {

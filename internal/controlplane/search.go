@@ -53,17 +53,16 @@ func splitWords(text string, word func(string)) {
 // wordsOf are the words of texts, each once and in alphabetical order: what is
 // kept does not say what was said.
 func wordsOf(texts ...string) string {
-	found := map[string]bool{}
+	all := make([]string, 0, 128)
 	for _, text := range texts {
-		splitWords(text, func(w string) { found[w] = true })
-	}
-	delete(found, "")
-	all := make([]string, 0, len(found))
-	for w := range found {
-		all = append(all, w)
+		splitWords(text, func(w string) {
+			if w != "" {
+				all = append(all, w)
+			}
+		})
 	}
 	slices.Sort(all)
-	return strings.Join(all, " ")
+	return strings.Join(slices.Compact(all), " ")
 }
 
 // A Word is what a message must have to be found.

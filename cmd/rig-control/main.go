@@ -16,21 +16,24 @@ import (
 	"github.com/rigward/rigward/hooks"
 )
 
-// collect has garbage collected when the heap has a size; but not before it has grown by 30 percent,
-// or a history for which that is too little would be collected all the time.
-func collect(size uint64) {
-	debug.SetGCPercent(100)
+// collect keeps what the runtime takes below a size, of bytes. What is in use may grow beyond that: there is
+// then room for 30 percent more, or garbage would be collected all the time.
+func collect(size int64) {
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(size)
 	live := []rt.Sample{{Name: "/gc/heap/live:bytes"}}
-	for range time.Tick(100 * time.Millisecond) {
+	for limit := size; ; time.Sleep(50 * time.Millisecond) {
 		rt.Read(live)
-		used := max(live[0].Value.Uint64(), size/4)
-		debug.SetGCPercent(int(max(size*100/used, 130) - 100))
+		if needed := max(size, int64(live[0].Value.Uint64())*13/10+size/8); needed != limit {
+			limit = needed
+			debug.SetMemoryLimit(limit)
+		}
 	}
 }
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "index" && slices.Contains(os.Args, "--check") {
-		go collect(96 << 20) // the whole stays below 128 MiB for a history of 100,000 messages
+		go collect(80 << 20) // the whole stays below 128 MiB for a history of 100,000 messages
 	} else if len(os.Args) > 1 && os.Args[1] == "index" {
 		// What an index of a large history holds at a time is its largest
 		// trees; garbage of twice that size would be the greater part of its

@@ -371,6 +371,16 @@ func TestServerRevokes(t *testing.T) {
 		s.accepted(s.relayed(opts{key: keyEC}, nil))
 		must(t, rig(s.server, s.server.Dir, "", "keys", "revoke", "--server", ".", nobody.Fingerprint()), 2, "no line of the signers file")
 		must(t, rig(s.server, s.server.Dir, "", "keys", "list", "--server", "."), 2, "--server is for revoke alone")
+		// From elsewhere, which has a list of its own or is no repository: the server that is named is meant.
+		ec := filepath.Join(s.repo.Home, "ec.pub")
+		write(t, ec, keyEC.Authorized()+"\n")
+		must(t, rig(s.repo, s.repo.Dir, "", "keys", "revoke", "--server", s.server.Dir, ec), 0, filepath.ToSlash(s.server.Dir))
+		s.denies(s.relayed(opts{key: keyEC}, nil), "refs/heads/main", "revoked")
+		must(t, rig(s.repo, s.repo.Home, "", "keys", "revoke", "--server", s.server.Dir, keyA.Fingerprint()), 0)
+		must(t, rig(s.repo, s.repo.Dir, "", "keys", "revoke", "--server", s.repo.Dir, ec), 2, "is not a bare repository")
+		if _, err := os.Stat(filepath.Join(s.repo.Dir, ".git", "rigward-revoked")); err == nil {
+			t.Error("the clone has a list now, which no server reads")
+		}
 	})
 	t.Run("a server's own policy", func(t *testing.T) {
 		t.Parallel()

@@ -30,7 +30,7 @@ func keys(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	if len(f.Words) == 0 {
 		return fail(env, "keys", &policy.Undecided{Message: "expected one of list, add, remove, revoke, test", Hint: "rig-hook keys list"})
 	}
-	repo, err := gitrepo.OpenHere(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
+	repo, err := repository(ctx, env, f)
 	if err != nil {
 		return fail(env, "keys", err)
 	}
@@ -363,6 +363,9 @@ func addRevoked(file, name string, key ssh.PublicKey) error {
 	}
 	if len(old) > 0 && !bytes.HasSuffix(old, []byte("\n")) {
 		old = append(old, '\n')
+	}
+	if r, err := sshsign.ParseRevocations(old); err == nil && r.Revokes(key) {
+		return nil
 	}
 	text := append(old, ssh.MarshalAuthorizedKey(key)...)
 	if _, err := sshsign.ParseRevocations(text); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/shebang"
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/policy"
 )
 
 // ClientHooks and ServerHooks are the names that Install writes.
@@ -255,5 +256,9 @@ func writeProblem(path string, err error) error {
 	case errors.As(err, &le):
 		err = le.Err
 	}
-	return fmt.Errorf("cannot write %s: %w", finding.Quote(path), err)
+	problem := fmt.Errorf("cannot write %s: %w", finding.Quote(path), err)
+	if hint := files.HintAt(err, filepath.Dir(path)); hint != "" && !errors.Is(err, fs.ErrPermission) { // who calls knows more of rights
+		return &policy.Undecided{Message: problem.Error(), Hint: hint, Cause: err}
+	}
+	return problem
 }

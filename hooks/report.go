@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -27,7 +28,7 @@ func WriteReports(dir string, r *report.Report, targets []report.Target) error {
 			return err
 		}
 		if err := writeBelow(dir, t.File, b.Bytes()); err != nil {
-			return &policy.Undecided{Message: "the report " + finding.Quote(t.File) + " cannot be written", Cause: err}
+			return &policy.Undecided{Message: "the report " + finding.Quote(t.File) + " cannot be written", Hint: files.HintAt(err, dir), Cause: err}
 		}
 	}
 	return nil
@@ -40,24 +41,29 @@ func writeBelow(dir, name string, data []byte) error {
 		}
 	}
 	if !filepath.IsLocal(name) { // chosen by whoever calls, not by the checkout
-		return os.WriteFile(filepath.Join(dir, name), data, 0o644)
+		return files.Output(filepath.Join(dir, name), data)
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	if st, err := root.Lstat(name); err == nil && st.Mode()&fs.ModeSymlink != 0 {
-		if err := root.Remove(name); err != nil {
-			return err
-		}
+	tmp := name + ".rigward-new" // a link in the file's place is replaced, and half a report is none
+	if err := root.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = root.Rename(tmp, name)
+	}
+	if err != nil {
+		_ = root.Remove(tmp)
+	}
+	return err
 }
 
 // addThreads adds to a report what a judged range brings to each thread. A

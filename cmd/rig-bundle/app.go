@@ -16,6 +16,7 @@ import (
 
 	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/internal/cli"
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/bundle"
 	"github.com/rigward/rigward/pkg/bundle/agent"
 	"github.com/rigward/rigward/pkg/bundle/rig"
@@ -215,6 +216,10 @@ func (c *call) fail(err error) int {
 		c.say("hint: %s", cmp.Or(state.Hint, "set XDG_STATE_HOME to a directory of your own"))
 	case errors.As(err, &missing):
 		c.say("hint: mkdir -p %s", finding.Path(missing.Dir))
+	case code == codeIO:
+		if hint := files.Hint(err); hint != "" {
+			c.say("hint: %s", hint)
+		}
 	}
 	return exitUnknown
 }

@@ -312,15 +312,14 @@ func pull(ctx context.Context, c *call) (int, error) {
 	r.Command, r.Whole = "pull", out
 	if r.OK() {
 		file := filepath.Join(c.path(cmp.Or(c.Get("--output"), ".")), a.Title)
+		var beside []bundle.Beside
 		if in.Signature != nil {
-			if err := bundle.WriteBytes(file+".sig", 0o644, in.Signature); err != nil {
-				return 0, err
-			}
+			beside = append(beside, func() (string, []byte) { return ".sig", in.Signature })
 		}
 		if err := bundle.WriteFile(file, 0o644, func(w io.Writer) error {
 			_, err := io.Copy(w, io.NewSectionReader(a.File, 0, a.Size))
 			return err
-		}, nil); err != nil {
+		}, nil, beside...); err != nil {
 			return 0, err
 		}
 		out.Image = bundle.EscapeLine(filepath.Join(cmp.Or(c.Get("--output"), "."), a.Title))

@@ -12,6 +12,7 @@ import (
 	"github.com/rigward/rigward/cmd/internal/version"
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/cli"
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/internal/shebang"
 	"github.com/rigward/rigward/pkg/finding"
@@ -86,6 +87,9 @@ func fail(env *hooks.Env, name string, err error) int {
 	var usage *cli.Error
 	if errors.As(err, &usage) {
 		hint = usage.Hint
+	}
+	if hint == "" {
+		hint = files.Hint(err)
 	}
 	if hint != "" {
 		fmt.Fprintf(env.Stderr, "hint: %s\n", finding.Clean(hint))

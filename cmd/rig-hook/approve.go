@@ -12,6 +12,7 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/cli"
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -51,13 +52,12 @@ func (x *approver) run() error {
 	if err := x.open(name); err != nil {
 		return err
 	}
-	files := x.line.All("--approval")
-	if len(files) > 0 {
-		return x.add(files)
+	if approvals := x.line.All("--approval"); len(approvals) > 0 {
+		return x.add(approvals)
 	}
 	if file := x.line.Get("--write"); file != "" {
-		if err := os.WriteFile(x.file(file), x.text, 0o644); err != nil {
-			return undecided("", "%s cannot be written: %s", finding.Quote(file), finding.Clean(err.Error()))
+		if err := files.Output(x.file(file), x.text); err != nil {
+			return undecided(files.Hint(err), "%s cannot be written: %s", finding.Quote(file), finding.Clean(err.Error()))
 		}
 		if err := x.show(); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/cli"
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
@@ -93,8 +94,8 @@ func (x *expunger) run() error {
 		return err
 	}
 	if name := x.line.Get("--write"); x.line.Has("--write") {
-		if err := os.WriteFile(x.file(name), text, 0o644); err != nil {
-			return undecided("", "%s cannot be written: %s", finding.Quote(name), finding.Clean(err.Error()))
+		if err := files.Output(x.file(name), text); err != nil {
+			return undecided(files.Hint(err), "%s cannot be written: %s", finding.Quote(name), finding.Clean(err.Error()))
 		}
 		fmt.Fprintf(x.env.Stdout, "wrote %s; each further signer reads it and signs it: ssh-keygen -Y sign -n %s -f KEY %s\n",
 			finding.Path(name), sshsign.NamespaceApproval, finding.Word(name))

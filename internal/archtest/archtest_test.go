@@ -37,7 +37,7 @@ var below = map[string][]string{
 	"internal/gittree":      {"pkg/bundle", "pkg/gitrepo"},
 	"internal/image":        {"pkg/finding", "pkg/bundle", "pkg/bundle/agent", "pkg/sshsign"},
 	"internal/cli":          {"pkg/finding"},
-	"internal/files":        {},
+	"internal/files":        {"pkg/finding"},
 	"internal/resident":     {},
 	"internal/shebang":      {},
 	"internal/change":       {"pkg/finding"},

@@ -389,3 +389,30 @@ func TestGraph(t *testing.T) {
 		t.Error(m)
 	}
 }
+
+// TestMachineInTheWay: a full disk is nobody's refusal, on this side and over there; what a hook or git's checks refuse is.
+func TestMachineInTheWay(t *testing.T) {
+	for _, said := range []string{
+		"error: unable to write file t/x.md\nfatal: sha1 file '/c/.git/index.lock' write error. Out of diskspace\n",
+		"fatal: cannot update ref 'refs/heads/main': couldn't write '/c/.git/refs/heads/main.lock'\n",
+		"fatal: cannot update ref 'refs/heads/main': unable to append to '.git/logs/HEAD': No space left on device\n",
+		"error: failed to write new configuration file /c/.git/config.lock\n",
+		"fatal: unable to write loose object file: No space left on device\n",
+	} {
+		if f := gitFailed("git add", gitrepo.Result{Code: 128, Stderr: []byte(said)}); f.exit != 2 || strings.Contains(said, "pace") != (f.hint != "") {
+			t.Errorf("%q: exit %d, hint %q", said, f.exit, f.hint)
+		}
+	}
+	if f := gitFailed("git commit", gitrepo.Result{Code: 1, Stderr: []byte("no ticket in the message\n")}); f.exit != 1 {
+		t.Errorf("a hook's refusal: exit %d", f.exit)
+	}
+	const line = "!\tmain:refs/heads/main\t[remote rejected] (unpacker error)\nDone\n"
+	for said, want := range map[string]pushAnswer{
+		"remote: fatal: unable to write loose object file: No space left on device\nerror: remote unpack failed: unpack-objects abnormal exit\n":                    unreached,
+		"remote: error: object 0123: zeroPaddedFilemode: contains zero-padded file modes\nremote: fatal: fsck error\nerror: remote unpack failed: unpack-objects\n": denied,
+	} {
+		if got, why := readPush(gitrepo.Result{Code: 1, Stdout: []byte(line), Stderr: []byte(said)}); got != want {
+			t.Errorf("%q: %v %s", said, got, why)
+		}
+	}
+}

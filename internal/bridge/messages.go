@@ -359,7 +359,7 @@ func cannotRead(path string, err error) *failure {
 }
 
 func cannotWrite(path string, err error) *failure {
-	return fail(codeRuntime, "cannot write %s: %s", quote(path), reason(err))
+	return fail(codeRuntime, "cannot write %s: %s", quote(path), reason(err)).withHint("%s", files.HintAt(err, filepath.Dir(path)))
 }
 
 // peers counts the rig ids among from and to of the messages, our own

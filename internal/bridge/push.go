@@ -164,6 +164,9 @@ func readPush(res gitrepo.Result) (pushAnswer, string) {
 		if said := remoteSaid(res.Stderr); said != "" {
 			summary = said
 		}
+		if strings.Contains(rest, "(unpacker error)") && machine(res.Stderr) { // nobody over there has judged it
+			return unreached, finding.QuoteMax(summary, 160)
+		}
 		return denied, finding.QuoteMax(summary, 400)
 	}
 	if res.Code == 1 {

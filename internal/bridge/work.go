@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
@@ -225,7 +227,23 @@ func uncoloured(text []byte) []byte {
 var environmental = [...]string{
 	"No space left on device", "Disk quota exceeded", "Read-only file system", "Input/output error",
 	"Permission denied", "insufficient permission", "unable to write", "unable to create", "Unable to create",
-	"Too many open files", "cannot allocate",
+	"Too many open files", "cannot allocate", "Out of diskspace", "couldn't write '", "unable to append to '",
+	"failed to write new configuration file",
+}
+
+// machine reports whether git says that the machine is in the way.
+func machine(stderr []byte) bool {
+	return slices.ContainsFunc(environmental[:], func(text string) bool { return bytes.Contains(stderr, []byte(text)) })
+}
+
+// roomHint is the hint where git says, of this side, that a disk is full.
+func roomHint(stderr []byte) string {
+	for line := range bytes.Lines(stderr) {
+		if !bytes.HasPrefix(line, []byte("remote: ")) && (bytes.Contains(line, []byte("No space left on device")) || bytes.Contains(line, []byte("Out of diskspace"))) {
+			return files.HintAt(syscall.ENOSPC, ".")
+		}
+	}
+	return ""
 }
 
 // gitFailed is the failure for a git step that ended with an exit code.
@@ -234,19 +252,14 @@ var environmental = [...]string{
 func gitFailed(step string, res gitrepo.Result) *failure {
 	line := tellingLine(res.Stderr)
 	code := codeRefused
-	if res.Code < 0 {
+	if res.Code < 0 || machine(res.Stderr) {
 		code = codeRuntime
-	}
-	for _, text := range environmental {
-		if strings.Contains(string(res.Stderr), text) {
-			code = codeRuntime
-		}
 	}
 	if line == "" {
 		return fail(code, "%s failed with exit code %d and no message", step, res.Code)
 	}
 	f := fail(code, "%s failed: %s", step, finding.QuoteMax(line, 200))
-	return f.withHint("%s", cmp.Or(hintOf(res.Stderr, line), settingHint(string(res.Stderr))))
+	return f.withHint("%s", cmp.Or(hintOf(res.Stderr, line), settingHint(string(res.Stderr)), roomHint(res.Stderr)))
 }
 
 // hintOf is the hint that a gate of ours, run as git's hook, has below a line.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/test/fulldisk"
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/internal/test/testkeys"
 )
@@ -122,29 +123,14 @@ func TestNoTemporaryDirectory(t *testing.T) {
 
 func TestFullDisk(t *testing.T) {
 	s := newServer(t)
-	dir := gittest.TempDir(t)
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=4m", "rigward-faults", dir).CombinedOutput(); err != nil {
-		t.Skipf("no tmpfs can be mounted here: %s", out)
-	}
-	defer func() {
-		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
-			t.Errorf("%s", out)
-		}
-	}()
-	small := filepath.Join(dir, "repo.git")
+	disk := fulldisk.New(t, "4m")
+	small := filepath.Join(disk.Dir, "repo.git")
 	if err := os.CopyFS(small, os.DirFS(s.Dir)); err != nil {
 		t.Fatal(err)
 	}
 	s.Dir = small
-	f, err := os.Create(filepath.Join(dir, "fill"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for err == nil {
-		_, err = f.Write(make([]byte, 1<<12))
-	}
-	f.Close()
-	s.both(t, hook, true, "TMPDIR="+dir)
+	disk.Fill(t, 0)
+	s.both(t, hook, true, "TMPDIR="+disk.Dir)
 }
 
 func TestKilledChildren(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
+	"syscall"
 	"testing"
 )
 
@@ -32,7 +34,7 @@ func TestReplace(t *testing.T) {
 		t.Errorf("a link was followed: %q", got)
 	}
 	failure := errors.New("no")
-	if err := Fill(file, 0o644, func(f *os.File) error { f.WriteString("half"); return failure }); !errors.Is(err, failure) {
+	if err := fill(file, 0o644, func(f *os.File) error { f.WriteString("half"); return failure }); !errors.Is(err, failure) {
 		t.Error(err)
 	}
 	if got, _ := os.ReadFile(file); string(got) != "new" {
@@ -71,5 +73,80 @@ func TestLock(t *testing.T) {
 	}
 	if err := TryLock(a); !errors.Is(err, ErrLocked) {
 		t.Errorf("a lock that went over was taken: %v", err)
+	}
+}
+
+// TestOutput: a file that the user names is replaced as a whole, through a link, and what is no file is written into.
+func TestOutput(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	for _, text := range []string{"new", "another"} {
+		if err := Output(file, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := os.ReadFile(file); string(got) != text {
+			t.Errorf("%q", got)
+		}
+	}
+	if os.Symlink("file", link) == nil {
+		if err := Output(link, []byte("through")); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := os.ReadFile(file); string(got) != "through" {
+			t.Errorf("%q", got)
+		}
+		if info, err := os.Lstat(link); err != nil || info.Mode().IsRegular() {
+			t.Errorf("the link is replaced: %v %v", info, err)
+		}
+	}
+	if err := Output(os.DevNull, []byte("x")); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(os.DevNull); err != nil || info.Mode().IsRegular() {
+		t.Fatalf("%s is replaced: %v", os.DevNull, err)
+	}
+	if err := Output(dir, []byte("x")); err == nil {
+		t.Error("a directory was written")
+	}
+}
+
+func TestTemporary(t *testing.T) {
+	dir := t.TempDir()
+	d, err := NewDraft(filepath.Join(dir, "file"), 0o600, func(*os.File) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 1 || !Temporary(left[0].Name()) {
+		t.Errorf("%v %v", left, err)
+	}
+	d.Drop()
+	for name, want := range map[string]bool{
+		TempPrefix + "123": true, TempPrefix + "0123456789abcdef0123456789abcdef": true, TempPrefix: false, TempPrefix + "123a": false,
+		TempPrefix + "notes": false, "x" + TempPrefix + "123": false, TempPrefix + "123.md": false, "rigward-123": false,
+	} {
+		if Temporary(name) != want {
+			t.Errorf("%s: %t", name, !want)
+		}
+	}
+}
+
+func TestHint(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the commands are of other systems")
+	}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&os.PathError{Path: "/a b/c", Err: syscall.ENOSPC}, "make room, and run it again: df -h '/a b'; df -i '/a b'"},
+		{&os.PathError{Path: "c", Err: syscall.EDQUOT}, "make room, and run it again: df -h; df -i"},
+		{&os.PathError{Path: "/a/c", Err: syscall.EROFS}, "the file system can only be read: df /a"},
+		{&os.PathError{Path: "/a/c", Err: syscall.EACCES}, "ls -ld /a"},
+		{syscall.EFBIG, "no larger file may be written here: ulimit -f"}, {os.ErrNotExist, ""}, {os.ErrPermission, ""}, {errors.New("no"), ""},
+	} {
+		if got := Hint(c.err); got != c.want {
+			t.Errorf("%v: %q", c.err, got)
+		}
 	}
 }

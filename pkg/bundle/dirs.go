@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -295,24 +296,63 @@ func (d *Dirs) Chtimes(name string, t time.Time) error {
 
 // WriteFile replaces a file by way of a temporary one beside it; its directory
 // is made if it is missing.
-func (d *Dirs) WriteFile(name string, mode uint32, content []byte) (err error) {
-	if _, err := d.MkdirAll(path.Dir(name)); err != nil {
-		return err
+func (d *Dirs) WriteFile(name string, mode uint32, content []byte) error {
+	return d.WriteFiles([]NewFile{{name, mode, content}})
+}
+
+// A NewFile is a file to be written by [Dirs.WriteFiles].
+type NewFile struct {
+	Name    string
+	Mode    uint32
+	Content []byte
+}
+
+// WriteFiles is WriteFile of files that belong together: the first is put in its place
+// when all are written.
+func (d *Dirs) WriteFiles(list []NewFile) (err error) {
+	temporary := make([]string, 0, len(list))
+	var made []string
+	defer func() {
+		if err != nil {
+			for _, name := range slices.Concat(temporary, made) {
+				d.Remove(name)
+			}
+		}
+	}()
+	for _, n := range list {
+		dir := path.Dir(n.Name)
+		dirs, err := d.MkdirAll(dir)
+		slices.Reverse(dirs)
+		if made = append(dirs, made...); err != nil {
+			return err
+		}
+		tmp := path.Join(dir, files.TempPrefix+randomName())
+		f, err := d.create(tmp, n.Mode)
+		if err != nil {
+			return pathError("write", n.Name, cause(err))
+		}
+		temporary = append(temporary, tmp)
+		_, err = f.Write(n.Content)
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return pathError("write", n.Name, cause(err))
+		}
 	}
-	tmp := path.Join(path.Dir(name), ".rigward-"+randomName())
-	f, err := d.create(tmp, mode)
-	if err != nil {
-		return err
+	for _, n := range list {
+		if err := d.rename(temporary[0], n.Name); err != nil {
+			return err
+		}
+		temporary = temporary[1:]
 	}
-	_, err = f.Write(content)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = d.rename(tmp, name)
-	}
-	if err != nil {
-		d.Remove(tmp)
+	return nil
+}
+
+// cause is what went wrong, without the path at which it did.
+func cause(err error) error {
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) {
+		return pe.Err
 	}
 	return err
 }

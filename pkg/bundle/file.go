@@ -43,7 +43,7 @@ func OpenFile(name string) (*os.File, int64, error) {
 // WriteFile writes a file through a temporary file beside it and a rename, so
 // that name is the old file or the whole new one. If check is set it judges
 // the temporary file before the rename; its error leaves nothing behind.
-func WriteFile(name string, mode os.FileMode, write func(io.Writer) error, check func(f *os.File, size int64) error) error {
+func WriteFile(name string, mode os.FileMode, write func(io.Writer) error, check func(f *os.File, size int64) error, beside ...Beside) error {
 	return replace(name, mode, func(f *os.File) error {
 		if err := buffered(f, write); err != nil || check == nil {
 			return err
@@ -53,8 +53,13 @@ func WriteFile(name string, mode os.FileMode, write func(io.Writer) error, check
 			return err
 		}
 		return check(f, info.Size())
-	})
+	}, beside...)
 }
+
+// Beside is a file that belongs to the one that is written and has its name with a tail
+// behind it. It is asked for when that one is judged, and both are written before either
+// is put in its place.
+type Beside func() (tail string, data []byte)
 
 // WriteBytes is WriteFile with the content at hand.
 func WriteBytes(name string, mode os.FileMode, data []byte) error {
@@ -92,7 +97,7 @@ func ReadBeside(name string) ([]byte, error) {
 // it is written: a read waits for bytes that are not there yet. The size is
 // not known, see [Scan]. What write did happened before the check reads the
 // end of the file.
-func WriteWatched(name string, mode os.FileMode, write func(io.Writer) error, check func(f io.ReaderAt) error) error {
+func WriteWatched(name string, mode os.FileMode, write func(io.Writer) error, check func(f io.ReaderAt) error, beside ...Beside) error {
 	return replace(name, mode, func(f *os.File) error {
 		g := &growing{f: f}
 		g.more.L = &g.mu
@@ -105,7 +110,7 @@ func WriteWatched(name string, mode os.FileMode, write func(io.Writer) error, ch
 		}
 		g.end(err)
 		return cmpErr(err, <-checked)
-	})
+	}, beside...)
 }
 
 // buffered gathers what compressors write in small pieces.
@@ -119,7 +124,7 @@ func buffered(w io.Writer, write func(io.Writer) error) error {
 
 // Scratch makes a temporary file in dir, "" for the system's directory; done closes and removes it.
 func Scratch(dir string) (f *os.File, done func(), err error) {
-	f, err = os.CreateTemp(dir, ".rigward-*")
+	f, err = os.CreateTemp(dir, files.TempPrefix+"*")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -137,11 +142,35 @@ func (e *MissingDirError) Error() string {
 	return "the directory " + finding.QuoteMax(e.Dir, 200) + " does not exist"
 }
 
-func replace(name string, mode os.FileMode, fill func(f *os.File) error) error {
+func replace(name string, mode os.FileMode, fill func(f *os.File) error, beside ...Beside) error {
 	if dir := filepath.Dir(name); !isDir(dir) {
 		return &MissingDirError{dir}
 	}
-	return files.Fill(name, mode, fill)
+	d, err := files.NewDraft(name, mode, fill)
+	if err != nil {
+		return err
+	}
+	drafts := []*files.Draft{d}
+	for _, b := range beside {
+		tail, data := b()
+		d, err := files.NewDraft(name+tail, mode, func(f *os.File) error { _, err := f.Write(data); return err })
+		if err != nil {
+			for _, d := range drafts {
+				d.Drop()
+			}
+			return err
+		}
+		drafts = append(drafts, d)
+	}
+	for i, d := range drafts {
+		if err := d.Put(); err != nil {
+			for _, d := range drafts[i+1:] {
+				d.Drop()
+			}
+			return err
+		}
+	}
+	return nil
 }
 
 func isDir(name string) bool {

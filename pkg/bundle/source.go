@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -118,13 +119,20 @@ func WalkSource(src Source, name string, fn func(name string, it Item) error) er
 	return walkSource(src, name, it, fn, 0)
 }
 
-// MacFile says what a file is that [LeftByMac] reports.
+// MacFile says what a file is that macOS leaves.
 const MacFile = "macOS leaves such a file beside others, no program of the bundle reads it"
 
-// LeftByMac reports whether an item is what macOS leaves beside the files of a
-// tree. No format packs it.
-func LeftByMac(name string, it Item) bool {
-	return portable.Mac(name) && (it.Kind == KindFile || it.Kind == KindDir && it.Name == "__MACOSX")
+// LeftBeside says why no format packs an item of a tree, "" if it is one of the files that
+// are meant: macOS leaves it beside others, or a program of this module that was killed
+// while it wrote a file.
+func LeftBeside(name string, it Item) (why string) {
+	switch {
+	case portable.Mac(name) && (it.Kind == KindFile || it.Kind == KindDir && it.Name == "__MACOSX"):
+		return MacFile
+	case it.Kind == KindFile && files.Temporary(it.Name):
+		return "it was being written when its writer was interrupted, and may be removed"
+	}
+	return ""
 }
 
 // maxSourceDepth bounds the recursion; deeper trees are over every format's

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
 )
@@ -112,7 +113,7 @@ func WriteState(dir, name string, b []byte) error {
 		return err
 	}
 	defer d.Close()
-	return writeState(d, name, b, false)
+	return inState(dir, writeState(d, name, b, false))
 }
 
 // readState returns a file below a state directory, nil if there is none.
@@ -133,6 +134,14 @@ func readState(d *Dirs, name string, limit int64) ([]byte, error) {
 		b = []byte{}
 	}
 	return b, err
+}
+
+// inState is an error about a file below a state directory, with its whole path.
+func inState(dir string, err error) error {
+	if pe := (*fs.PathError)(nil); errors.As(err, &pe) && !filepath.IsAbs(pe.Path) {
+		err = &fs.PathError{Op: pe.Op, Path: filepath.Join(dir, filepath.FromSlash(strings.TrimSuffix(pe.Path, ".tmp"))), Err: pe.Err}
+	}
+	return err
 }
 
 // writeState replaces a file below a state directory, and makes the
@@ -161,7 +170,8 @@ func writeState(d *Dirs, name string, b []byte, sync bool) error {
 		err = cerr
 	}
 	if err != nil {
-		return err
+		d.Remove(tmp) // what is half there only takes room
+		return pathError("write", name, cause(err))
 	}
 	return d.rename(tmp, name)
 }

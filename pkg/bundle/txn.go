@@ -769,7 +769,7 @@ func (t *Txn) Commit(ctx context.Context) error {
 	if t.set {
 		if t.record != nil {
 			if err := writeState(t.state, t.own+"/"+recordNew, t.record, false); err != nil {
-				return err
+				return inState(t.place.State, err)
 			}
 		}
 		if _, err := t.Record(); err != nil {
@@ -944,7 +944,7 @@ func (t *Txn) writeJournal(j journal, sync bool) error {
 	if err != nil {
 		return err
 	}
-	return writeState(t.state, t.journalPath(), b, sync)
+	return inState(t.place.State, writeState(t.state, t.journalPath(), b, sync))
 }
 
 // readJournal returns the journal of an interrupted run, nil if there is none.

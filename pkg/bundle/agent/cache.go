@@ -101,11 +101,8 @@ func (c *Cache) Put(ctx context.Context, key, dir string, target *Target, runtim
 	err = bundle.WriteFile(kept, 0o644, func(w io.Writer) error {
 		_, err := io.Copy(w, io.NewSectionReader(in, 0, size))
 		return err
-	}, nil)
+	}, nil, func() (string, []byte) { return sidecar(kept, r.Archive.FileDigest) })
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := WriteSidecar(kept, r.Archive.FileDigest); err != nil {
 		return nil, nil, err
 	}
 	if err := bundle.WriteState(c.State, built(key), []byte(r.Archive.FileDigest.Hex())); err != nil {

@@ -37,7 +37,7 @@ func Create(ctx context.Context, src bundle.Source, output string, f Format, o b
 	if want != "" && want != base {
 		return NewResult("create", bundle.Faultf(codeNamingMismatch, "", "the file is to be named %s, its manifest says %s", finding.QuoteMax(want, 300), finding.Path(base))), nil
 	}
-	var left []string
+	var left []bundle.Note
 	entries, err := sourceEntries(src, &left)
 	if err != nil {
 		return failed("create", err)
@@ -56,7 +56,7 @@ func Create(ctx context.Context, src bundle.Source, output string, f Format, o b
 			err = r.Findings[0]
 		}
 		return err
-	})
+	}, func() (string, []byte) { return sidecar(name, r.FileDigest) })
 	if r != nil && !r.OK() {
 		return r, nil
 	}
@@ -64,10 +64,8 @@ func Create(ctx context.Context, src bundle.Source, output string, f Format, o b
 		return failed("create", err)
 	}
 	r.Command = "create"
-	for _, name := range left {
-		r.Note(bundle.NoteIgnoredFile, name, bundle.MacFile)
-	}
-	return r, WriteSidecar(name, r.FileDigest)
+	r.Notes = append(r.Notes, left...)
+	return r, nil
 }
 
 // OutputDir is the directory that Create writes to.
@@ -100,9 +98,9 @@ func Digest(ctx context.Context, src bundle.Source, f Format, o bundle.Options) 
 	return r, nil
 }
 
-// WriteSidecar writes FILE.sha256 as sha256sum does (docs/spec/agentbundle.md#checksum-and-signature).
-func WriteSidecar(name string, d bundle.Digest) error {
-	return bundle.WriteBytes(name+".sha256", 0o644, fmt.Appendf(nil, "%s  %s\n", d.Hex(), filepath.Base(name)))
+// sidecar is FILE.sha256 as sha256sum writes it (docs/spec/agentbundle.md#checksum-and-signature).
+func sidecar(name string, d bundle.Digest) (tail string, data []byte) {
+	return ".sha256", fmt.Appendf(nil, "%s  %s\n", d.Hex(), filepath.Base(name))
 }
 
 // failed makes a result of a finding that came as an error.
@@ -135,17 +133,17 @@ func sourceManifest(src bundle.Source, limits bundle.Limits) (*Manifest, []*bund
 }
 
 // sourceEntries lists a tree as it is packed: every directory and every file,
-// links as links. What macOS leaves in it is not packed; left, if not nil, takes
-// those names. A *bundle.Finding as error names what cannot be packed.
-func sourceEntries(src bundle.Source, left *[]string) ([]bundle.Entry, error) {
+// links as links. What [bundle.LeftBeside] names is not packed; left, if not nil, takes
+// a note of it. A *bundle.Finding as error names what cannot be packed.
+func sourceEntries(src bundle.Source, left *[]bundle.Note) ([]bundle.Entry, error) {
 	var entries []bundle.Entry
 	err := bundle.WalkSource(src, ".", func(name string, it bundle.Item) error {
 		if name == "." {
 			return nil
 		}
-		if bundle.LeftByMac(name, it) {
+		if why := bundle.LeftBeside(name, it); why != "" {
 			if left != nil {
-				*left = append(*left, name)
+				*left = append(*left, bundle.Note{Code: bundle.NoteIgnoredFile, Path: name, Detail: why})
 			}
 			if it.Kind == bundle.KindDir {
 				return fs.SkipDir

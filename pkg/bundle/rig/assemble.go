@@ -704,8 +704,8 @@ func (a *assembly) tree(src, dest string, loose bool) error {
 		if err := a.ctx.Err(); err != nil {
 			return err
 		}
-		if bundle.LeftByMac(name, it) {
-			a.note(NoteIgnoredFile, name, bundle.MacFile, false)
+		if why := bundle.LeftBeside(name, it); why != "" {
+			a.note(NoteIgnoredFile, name, why, false)
 			if it.Kind == bundle.KindDir {
 				return fs.SkipDir
 			}

@@ -220,7 +220,7 @@ func (a *assembly) manifestEntry(e *bundle.Entry) error {
 // Create assembles a bundle from a source (docs/spec/rigbundle.md#create) and
 // writes it to the file output and, beside it, its digest file. The file is
 // written under a temporary name, verified with all rules, and renamed; a
-// fault or an error leaves nothing behind. With strict, notes of StrictNotes
+// fault or an error leaves nothing behind, and changes nothing. With strict, notes of StrictNotes
 // are faults too.
 func Create(ctx context.Context, src *Source, o Options, output string, v bundle.Options) (*Result, error) {
 	if o.Form == "" {
@@ -255,7 +255,8 @@ func Create(ctx context.Context, src *Source, o Options, output string, v bundle
 				return errRefused
 			}
 			return nil
-		})
+		},
+		func() (string, []byte) { return ".sha256", []byte(r.FileDigest.Hex()) })
 	if err == errRefused {
 		r.FileDigest, r.TarDigest, r.Identity, r.Counts = bundle.Digest{}, bundle.Digest{}, bundle.Digest{}, nil
 		return r, nil
@@ -264,7 +265,7 @@ func Create(ctx context.Context, src *Source, o Options, output string, v bundle
 		return nil, err
 	}
 	r.File, r.Form = output, o.Form
-	return r, bundle.WriteBytes(output+".sha256", 0o644, []byte(r.FileDigest.Hex()))
+	return r, nil
 }
 
 // errRefused takes a verdict of the written file through WriteFile.

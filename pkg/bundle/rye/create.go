@@ -109,29 +109,26 @@ func (c *creator) create() error {
 	return c.finish()
 }
 
-// Write writes the newly signed items in place, then the manifest. Nothing is
-// written through a link.
+// Write writes the newly signed items and the manifest, and then puts them in
+// place, the manifest last. Nothing is written through a link.
 func (out *Creation) Write(root string) error {
 	dirs, err := bundle.OpenDirs(root)
 	if err != nil {
 		return err
 	}
 	defer dirs.Close()
+	var list []bundle.NewFile
 	for _, p := range out.Signed {
 		it, err := dirs.Lstat(p)
-		if err == nil {
-			err = dirs.WriteFile(p, it.Mode&0o777, out.Items[p])
-		}
 		if err != nil {
 			return err
 		}
+		list = append(list, bundle.NewFile{Name: p, Mode: it.Mode & 0o777, Content: out.Items[p]})
 	}
 	if out.Trust != nil {
-		if err := dirs.WriteFile(publisherFile, 0o644, out.Trust); err != nil {
-			return err
-		}
+		list = append(list, bundle.NewFile{Name: publisherFile, Mode: 0o644, Content: out.Trust})
 	}
-	return dirs.WriteFile(out.Path, 0o644, out.Text)
+	return dirs.WriteFiles(append(list, bundle.NewFile{Name: out.Path, Mode: 0o644, Content: out.Text}))
 }
 
 type creator struct {
@@ -168,8 +165,8 @@ func (c *creator) folder(top string) error {
 		return nil
 	}
 	return bundle.WalkSource(c.t, top, func(p string, it bundle.Item) error {
-		if bundle.LeftByMac(p, it) {
-			c.out.Note(bundle.NoteIgnoredFile, p, bundle.MacFile)
+		if why := bundle.LeftBeside(p, it); why != "" {
+			c.out.Note(bundle.NoteIgnoredFile, p, why)
 			if it.Kind == bundle.KindDir {
 				return fs.SkipDir
 			}

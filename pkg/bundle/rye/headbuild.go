@@ -24,14 +24,15 @@ type headFile struct {
 // headFiles lists the files of a HEAD bundle but its manifest and the source of
 // that, sorted. leftOut are the folders that create leaves out; nil takes all.
 // mac are files of macOS, which are no part of the bundle, and folders of them.
-func headFiles(t bundle.Source, leftOut, mac func(name string)) (files []headFile, err error) {
+func headFiles(t bundle.Source, leftOut func(name string), beside func(name, why string)) (files []headFile, err error) {
 	if code, err := folderPath(t, ".ai"); err != nil || code != "" {
 		return nil, err
 	}
 	return files, bundle.WalkSource(t, ".ai", func(p string, it bundle.Item) error {
+		why := bundle.LeftBeside(p, it)
 		switch {
-		case bundle.LeftByMac(p, it):
-			mac(p)
+		case why != "":
+			beside(p, why)
 			if it.Kind == bundle.KindDir {
 				return fs.SkipDir
 			}
@@ -181,7 +182,7 @@ func (c *creator) createHead() error {
 		return nil
 	}
 	files, err := headFiles(c.t, func(dir string) { c.out.LeftOut = append(c.out.LeftOut, dir) },
-		func(name string) { c.out.Note(bundle.NoteIgnoredFile, name, bundle.MacFile) })
+		func(name, why string) { c.out.Note(bundle.NoteIgnoredFile, name, why) })
 	if err != nil {
 		return err
 	}
@@ -262,7 +263,7 @@ func readHead(t bundle.Source) (m *Manifest, body []byte, faults []*bundle.Findi
 	if m, faults = parseHead(s.hashed, headManifest); len(faults) > 0 {
 		return nil, nil, faults, nil
 	}
-	files, err := headFiles(t, nil, func(string) {})
+	files, err := headFiles(t, nil, func(string, string) {})
 	if err != nil {
 		return nil, nil, nil, err
 	}

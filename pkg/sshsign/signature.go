@@ -25,8 +25,8 @@ type wireSignature struct {
 
 // parseSignature reads a blob, or returns a verdict with a reason. What it
 // returns has one encoding only, a key of a supported type, and a signature
-// algorithm that belongs to that type.
-func parseSignature(blob []byte) (*sshsig.Signature, Verdict) {
+// algorithm that belongs to that type. A key that is listed has been read already.
+func parseSignature(blob []byte, s *Signers) (*sshsig.Signature, Verdict) {
 	var w wireSignature
 	if err := ssh.Unmarshal(blob, &w); err != nil || w.Magic != [6]byte{'S', 'S', 'H', 'S', 'I', 'G'} {
 		return nil, Verdict{Reason: BadSignature, Detail: "the armor does not hold an SSH signature"}
@@ -41,9 +41,14 @@ func parseSignature(blob []byte) (*sshsig.Signature, Verdict) {
 	if len(w.Reserved) != 0 {
 		return nil, Verdict{Reason: NotCanonical, Detail: "the reserved field of the signature is not empty"}
 	}
-	key, v := parseBlobKey(w.PublicKey)
-	if v.Reason != "" {
-		return nil, v
+	var key ssh.PublicKey
+	if k := s.key(w.PublicKey); k != nil {
+		key = k.key
+	} else {
+		var v Verdict
+		if key, v = parseBlobKey(w.PublicKey); v.Reason != "" {
+			return nil, v
+		}
 	}
 	var sig ssh.Signature
 	if err := ssh.Unmarshal(w.Signature, &sig); err != nil {

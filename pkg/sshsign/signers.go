@@ -61,8 +61,15 @@ func (s *Signer) covers(namespace string) bool {
 // Signers is an allowed_signers file.
 type Signers struct {
 	list   []Signer
-	keys   map[string][]int // by public key blob: places in list
-	rigIDs bool             // a principal is a rig id
+	keys   map[string]*listed // by public key blob
+	rigIDs bool               // a principal is a rig id
+}
+
+// listed is a key that lines list.
+type listed struct {
+	key         ssh.PublicKey // of a supported type, in the one encoding that OpenSSH writes
+	fingerprint string
+	lines       []int // places in list
 }
 
 // ParseSigners reads an allowed_signers file as OpenSSH does (sshsig.c): a
@@ -72,14 +79,17 @@ type Signers struct {
 // with a warning or reads in two ways is an error, of type *ParseError. So is
 // a file that lists no key.
 func ParseSigners(data []byte) (*Signers, error) {
-	s := &Signers{keys: map[string][]int{}}
+	s := &Signers{keys: map[string]*listed{}}
 	err := eachLine(data, func(c *cursor) *ParseError {
 		signer, err := parseSigner(c)
 		if err != nil {
 			return err
 		}
 		blob := string(signer.Key.Marshal())
-		s.keys[blob] = append(s.keys[blob], len(s.list))
+		if s.keys[blob] == nil {
+			s.keys[blob] = &listed{key: signer.Key, fingerprint: signer.Fingerprint()}
+		}
+		s.keys[blob].lines = append(s.keys[blob].lines, len(s.list))
 		s.list = append(s.list, signer)
 		for p := range strings.SplitSeq(signer.Principals, ",") {
 			s.rigIDs = s.rigIDs || isRigID(p)
@@ -118,14 +128,24 @@ func isRigID(s string) bool {
 	return s != ""
 }
 
-// lookup returns the lines that hold the key, in order.
-func (s *Signers) lookup(key ssh.PublicKey) []*Signer {
+// key returns the listed key of a public key blob, nil if none is.
+func (s *Signers) key(blob []byte) *listed {
 	if s == nil {
 		return nil
 	}
-	var lines []*Signer
-	for _, i := range s.keys[string(key.Marshal())] {
-		lines = append(lines, &s.list[i])
+	return s.keys[string(blob)]
+}
+
+// lookup returns the lines that hold the key, in order.
+func (s *Signers) lookup(key ssh.PublicKey) []*Signer {
+	return s.linesOf(s.key(key.Marshal()))
+}
+
+func (s *Signers) linesOf(k *listed) (lines []*Signer) {
+	if k != nil {
+		for _, i := range k.lines {
+			lines = append(lines, &s.list[i])
+		}
 	}
 	return lines
 }

@@ -249,7 +249,7 @@ func verify(payload io.Reader, armored []byte, s *Signers, r *Revocations, o Opt
 	if v.Reason != "" {
 		return v
 	}
-	sig, v := parseSignature(blob)
+	sig, v := parseSignature(blob, s)
 	if v.Reason != "" {
 		return v
 	}
@@ -285,9 +285,16 @@ func (o Options) withDefaults() Options {
 }
 
 // named returns a verdict without a reason about key.
-func named(key ssh.PublicKey) Verdict {
-	k := plain(key)
-	v := Verdict{Key: k, Fingerprint: ssh.FingerprintSHA256(k)}
+func named(key ssh.PublicKey) Verdict { return namedAs(key, nil) }
+
+// namedAs is named for a key that is listed; nil: it may not be.
+func namedAs(key ssh.PublicKey, known *listed) Verdict {
+	v := Verdict{Key: plain(key)}
+	if known != nil {
+		v.Fingerprint = known.fingerprint
+	} else {
+		v.Fingerprint = ssh.FingerprintSHA256(v.Key)
+	}
 	v.Certificate, _ = key.(*ssh.Certificate)
 	return v
 }

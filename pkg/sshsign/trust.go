@@ -17,7 +17,8 @@ import (
 // certificate.
 func (s *Signers) Judge(key ssh.PublicKey, r *Revocations, o Options) Verdict {
 	o = o.withDefaults()
-	v := named(key)
+	known := s.key(plain(key).Marshal())
+	v := namedAs(key, known)
 	if !supportedKey(v.Key.Type()) {
 		return v.refuse(UnsupportedType, "a key of type "+finding.QuoteMax(v.Key.Type(), 60))
 	}
@@ -35,7 +36,7 @@ func (s *Signers) Judge(key ssh.PublicKey, r *Revocations, o Options) Verdict {
 	}
 	var refused Verdict
 	other := 0
-	for _, line := range s.lookup(v.Key) {
+	for _, line := range s.linesOf(known) {
 		if line.CertAuthority || !line.covers(o.Namespace) {
 			if other == 0 {
 				other = line.Line

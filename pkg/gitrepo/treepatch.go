@@ -25,6 +25,7 @@ const (
 	maxRuns    = 128
 	maxOwn     = 8 << 10 // bytes of raw
 	minOverlay = 4 << 10 // bytes of an object: a smaller one is as quickly copied
+	roomOwn    = 128     // bytes that one more difference mostly adds
 )
 
 // run returns the run that has entry i, and the number of the entry there.
@@ -92,9 +93,16 @@ func (t *Tree) whole() *Tree {
 // ParseTree would; nil if it is not a well-formed one, or cannot be made of whole
 // entries of t. The id is to be set.
 func (t *Tree) patch(delta []byte) *Tree {
-	b := patcher{of: t, base: t, t: &Tree{hash: t.hash, other: &overlay{}}}
-	if t.other != nil {
+	made := &struct {
+		Tree
+		overlay
+	}{}
+	made.hash, made.other = t.hash, &made.overlay
+	b := patcher{of: t, base: t, t: &made.Tree}
+	if made.runs = make([]run, 0, 4); t.other != nil {
 		b.base = t.other.base
+		made.runs = make([]run, 0, len(t.other.runs)+2)
+		made.raw, made.offs = make([]byte, 0, len(t.raw)+roomOwn), make([]uint32, 0, len(t.offs)+2)
 	}
 	b.t.other.base = b.base
 	from, to, delta, ok := deltaSizes(delta)

@@ -74,6 +74,7 @@ const settling = 50 * time.Millisecond
 // settle bounds the memory of a run, and lets a signal stop it in order.
 func settle(stop func(), audits bool) {
 	if audits {
+		debug.SetGCPercent(200)
 		debug.SetMemoryLimit(auditMemory)
 	} else {
 		debug.SetMemoryLimit(memory)

@@ -6,7 +6,7 @@ import "strings"
 const (
 	maxPlainKey    = 64 // bytes
 	maxPlainFields = 32
-	nodesAtOnce    = 24
+	nodesAtOnce    = 16
 )
 
 // A liner reads a document that has one key a line, as nearly all front matter is
@@ -27,9 +27,10 @@ func (p *parser) plain() (root *Node, ok bool) {
 	if p.text == "" || p.maxDepth < 2 {
 		return nil, false
 	}
-	l := &liner{parser: *p, line: p.first}
+	fields := min(maxPlainFields, strings.Count(p.text, "\n")+1)
+	l := &liner{parser: *p, line: p.first, room: make([]Node, 2*fields+1)}
 	root = l.node(1)
-	root.Kind, root.Fields = Map, make([]Field, 0, min(maxPlainFields, strings.Count(p.text, "\n")+1))
+	root.Kind, root.Fields = Map, make([]Field, 0, fields)
 	for l.at < len(l.text) {
 		if len(root.Fields) == maxPlainFields || !l.field(root) {
 			return nil, false

@@ -51,7 +51,8 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request) bool {
 			c.refuse(w, http.StatusUnauthorized, "The token is not that of this server.")
 			return false
 		}
-		http.SetCookie(w, &http.Cookie{Name: a.Cookie, Value: a.pass(), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: r.TLS != nil})
+		http.SetCookie(w, &http.Cookie{Name: a.Cookie, Value: a.pass(), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,
+			Secure: r.Header.Get("X-Forwarded-Proto") == "https"}) // of the proxy; who forges it has it for themselves
 		u := *r.URL
 		q := u.Query()
 		q.Del("token")

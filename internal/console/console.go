@@ -56,10 +56,11 @@ type State struct {
 
 // Limits of a console.
 const (
-	maxAtOnce  = 8  // questions to the database
-	maxLive    = 64 // pages that are kept up to date
-	perPage    = 50
-	answerTime = 10 * time.Second
+	maxAtOnce    = 8  // questions to the database
+	maxLive      = 64 // pages that are kept up to date
+	maxLiveOfOne = 16 // of one who looks
+	perPage      = 50
+	answerTime   = 10 * time.Second
 )
 
 //go:embed pages static
@@ -142,6 +143,9 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // refuse answers in one sentence.
 func (c *Console) refuse(w http.ResponseWriter, status int, sentence string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if status < http.StatusInternalServerError { // who may not look keeps no connection
+		w.Header().Set("Connection", "close")
+	}
 	w.WriteHeader(status)
 	fmt.Fprintln(w, sentence)
 }

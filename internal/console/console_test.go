@@ -427,6 +427,47 @@ func TestAccess(t *testing.T) {
 	if res, _ := get(t, near.URL, header("X-User", "op")); res.StatusCode != http.StatusOK {
 		t.Errorf("control: the proxy: %s", res.Status)
 	}
+	// The cookie is sent by TLS alone where the proxy has that; who may not look keeps no connection.
+	for proto, want := range map[string]bool{"": false, "http": false, "https": true} {
+		res, _ := ask("/?token="+token, header("X-Forwarded-Proto", proto))
+		if got := strings.Contains(res.Header.Get("Set-Cookie"), "Secure"); got != want {
+			t.Errorf("X-Forwarded-Proto: %s: %s", proto, res.Header.Get("Set-Cookie"))
+		}
+	}
+	if res, _ := ask("/", nil); !res.Close {
+		t.Error("a connection is kept for who may not look")
+	}
+	if res, _ := ask("/", header("Authorization", "Bearer "+token)); res.Close {
+		t.Error("control: no connection is kept for who may look")
+	}
+	// One who looks takes no page from another one.
+	var look func(who string, n int) int
+	look = func(who string, n int) (got int) {
+		for range n {
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			req, err := http.NewRequestWithContext(ctx, "GET", near.URL+"/live", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("X-User", who)
+			res, err := near.Client().Transport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				got++
+			}
+		}
+		if who == "one" {
+			got += 100 * look("two", 2)
+		}
+		return got
+	}
+	if got := look("one", maxLiveOfOne+3); got != 200+maxLiveOfOne {
+		t.Errorf("%d pages of one and %d of another are kept up to date", got%100, got/100)
+	}
 }
 
 // TestAddresses asks for what is not there, with whatever can be put into an address.
@@ -511,4 +552,46 @@ func FuzzMarkdown(f *testing.F) {
 		}
 		walk(doc)
 	})
+}
+
+// TestIntricate: texts that keep the renderer busy for minutes, or fill the memory, each of them one
+// lawful message, are shown as they are; what people write is rendered.
+func TestIntricate(t *testing.T) {
+	m := newMarkdown()
+	many := func(unit string) string { return strings.Repeat(unit, maxText/len(unit)) }
+	for what, text := range map[string]string{
+		"links":           many("[a]("),
+		"images":          many("![["),
+		"quotes":          many(">"),
+		"spaced quotes":   many(" >"),
+		"numbers":         many("1. "),
+		"items":           many("- "),
+		"emphasis":        many("*a_ "),
+		"code":            many("`a``b"),
+		"strikethrough":   many("~~a "),
+		"definitions":     many("[a]: x\n"),
+		"a wide table":    many("|a")[:maxText/4] + "\n" + many("|-")[:maxText/4] + "\n" + many("|\n")[:maxText/2],
+		"deep, then long": strings.Repeat("> ", 1500) + "\n" + many("a\n"),
+		"items at 4":      many("    - [a](\n"),
+		"numbered items":  many("2. [a](\n"),
+	} {
+		if got := string(m.render(text)); !strings.HasPrefix(got, "<pre>") {
+			t.Errorf("%s: %d bytes are rendered", what, len(text))
+		}
+	}
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(files) < 10 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil || intricate(string(data)) {
+			t.Errorf("%s is not rendered: %v", file, err)
+		}
+	}
+	for _, text := range []string{many("- an item with `code` and a [link](https://example.com/a)\n"), many("A paragraph of **many** words.\n\n"), many("    indented\n\n")} {
+		if intricate(text) {
+			t.Errorf("%.40s… is not rendered", text)
+		}
+	}
 }

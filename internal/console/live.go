@@ -14,11 +14,11 @@ import (
 type live struct {
 	mu      sync.Mutex
 	version string
-	changed chan struct{} // closed with each change
-	pages   int
+	changed chan struct{}  // closed with each change
+	pages   map[string]int // that are open, by who looks; "" for all
 }
 
-func newLive() *live { return &live{changed: make(chan struct{})} }
+func newLive() *live { return &live{changed: make(chan struct{}), pages: map[string]int{}} }
 
 func (l *live) set(version string) {
 	l.mu.Lock()
@@ -36,20 +36,30 @@ func (l *live) get() (string, chan struct{}) {
 	return l.version, l.changed
 }
 
-// enter counts a page; ok is false if there are too many.
-func (l *live) enter() (ok bool) {
+// enter counts a page; ok is false if there are too many. Who looks, where that is known, has a
+// part of them at the most.
+func (l *live) enter(who string) (ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if ok = l.pages < maxLive; ok {
-		l.pages++
+	if ok = l.pages[""] < maxLive && (who == "" || l.pages[who] < maxLiveOfOne); ok {
+		l.pages[""]++
+		if who != "" {
+			l.pages[who]++
+		}
 	}
 	return ok
 }
 
-func (l *live) leave() {
+func (l *live) leave(who string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pages--
+	l.pages[""]--
+	if who == "" {
+		return
+	}
+	if l.pages[who]--; l.pages[who] == 0 {
+		delete(l.pages, who)
+	}
 }
 
 // Run looks for changes until the context ends.
@@ -86,11 +96,15 @@ func (c *Console) Look(ctx context.Context) {
 
 // serveLive sends an event for each change (server-sent events).
 func (c *Console) serveLive(w http.ResponseWriter, r *http.Request) {
-	if !c.live.enter() {
+	who := "" // whom the proxy names; of a token nobody knows
+	if c.o.Access.Header != "" {
+		who = r.Header.Get(c.o.Access.Header)
+	}
+	if !c.live.enter(who) {
 		c.refuse(w, http.StatusServiceUnavailable, "Too many pages are kept up to date.")
 		return
 	}
-	defer c.live.leave()
+	defer c.live.leave(who)
 	flow := http.NewResponseController(w)
 	_ = flow.SetReadDeadline(time.Time{}) // it stays open; where that cannot be, it ends and is asked for again
 	w.Header().Set("Content-Type", "text/event-stream")

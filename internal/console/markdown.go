@@ -51,6 +51,46 @@ func newMarkdown() *markdown {
 	return &markdown{engine, p}
 }
 
+// maxWork is how much work a text may be to the renderer, in about nanoseconds; beyond that, and of
+// texts that people write none is, it is shown as it is.
+const maxWork = 20_000_000
+
+// intricate reports whether a text is more work than that, by what makes more than its length of it:
+// every mark that may begin something looks at all that follows in its paragraph, containers in
+// containers at each other, and each row of a table has as many cells as its widest.
+func intricate(text string) bool {
+	const cell = 250
+	var work, length, marks, rows, columns, deep int
+	end := func() {
+		work += length*marks + cell*rows*columns
+		length, marks, rows, columns = 0, 0, 0, 0
+	}
+	for line := range strings.Lines(text) {
+		inner := strings.TrimLeft(line, " >-+*.)0123456789")
+		prefix := len(line) - len(inner)
+		deep = max(deep, prefix)
+		work += prefix*prefix + deep
+		item := strings.TrimLeft(line, " ")
+		if len(line)-len(item) <= 3 && len(item) > 3 && strings.ContainsRune("-+*", rune(item[0])) && item[1] == ' ' && item[2] != ' ' || strings.TrimSpace(line) == "" {
+			end() // a blank line ends a paragraph and a table, and so does an item of a list
+		}
+		length += len(line)
+		rows++
+		columns = max(columns, strings.Count(line, "|"))
+		for _, c := range []byte(line) {
+			switch c {
+			case '[', '*', '_', '`', '<', '~', '!', '&':
+				marks++
+			}
+		}
+		if work > maxWork || length*marks+cell*rows*columns > maxWork {
+			return true
+		}
+	}
+	end()
+	return work > maxWork
+}
+
 // render renders a text.
 func (m *markdown) render(text string) template.HTML {
 	var b strings.Builder
@@ -59,7 +99,7 @@ func (m *markdown) render(text string) template.HTML {
 		b.WriteString(finding.Clean(strings.ReplaceAll(line, "\t", "    ")) + "\n")
 	}
 	var out bytes.Buffer
-	if err := m.engine.Convert([]byte(b.String()), &out); err != nil {
+	if intricate(b.String()) || m.engine.Convert([]byte(b.String()), &out) != nil {
 		return template.HTML("<pre>" + html.EscapeString(b.String()) + "</pre>")
 	}
 	return template.HTML(m.policy.Sanitize(out.String()))

@@ -34,5 +34,18 @@
     known = page.body.dataset.version;
     news.hidden = true;
   };
-  new EventSource("/live").addEventListener("version", (e) => { renew(e.data).catch(offer); });
+  // A browser opens six connections to a server at most, of all its pages, and would load no seventh
+  // one while six listen: so only those that are seen do.
+  let source;
+  const listen = () => {
+    if (document.visibilityState === "hidden") {
+      if (source) source.close();
+      source = undefined;
+    } else if (!source) {
+      source = new EventSource("/live");
+      source.addEventListener("version", (e) => { renew(e.data).catch(offer); });
+    }
+  };
+  document.addEventListener("visibilitychange", listen);
+  listen();
 })();

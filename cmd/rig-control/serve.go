@@ -257,7 +257,7 @@ func (s *site) run(ctx context.Context) error {
 		wg.Go(func() { s.keep(ctx) })
 	}
 	server := &http.Server{Handler: page, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0), BaseContext: func(net.Listener) context.Context { return ctx }}
+		MaxHeaderBytes: 16 << 10, DisableGeneralOptionsHandler: true, ErrorLog: log.New(io.Discard, "", 0), BaseContext: func(net.Listener) context.Context { return ctx }}
 	address := "http://" + net.JoinHostPort(shown, fmt.Sprint(at.Port)) + "/"
 	if s.access.Token != "" && !s.kept {
 		address += "?token=" + s.access.Token

@@ -3,9 +3,12 @@ package main
 import (
 	"bufio"
 	"crypto/sha256"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -108,6 +111,22 @@ func TestServe(t *testing.T) {
 		for _, want := range []string{`rigward_commits_behind{repo="one"} 0`, `rigward_commits_behind{repo="other"} 0`, `rigward_problem{repo="one"} 0`, `rigward_pushes{repo="one",exit="1"} 1`} {
 			if !strings.Contains(text, want+"\n") || strings.Count(text, "# TYPE rigward_commits_behind ") != 1 {
 				t.Errorf("metrics lack %s:\n%s", want, text)
+			}
+		}
+		// What is no question about a page is refused before Go's server answers it.
+		base, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, lines := range []string{"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", "OPTIONS * HTTP/1.1\r\nHost: evil.example\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"} {
+			c, err := net.Dial("tcp", base.Host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = io.WriteString(c, lines)
+			data, readErr := io.ReadAll(c) // to the end: it is not kept
+			if err := errors.Join(err, readErr, c.Close()); err != nil || !strings.HasPrefix(string(data), "HTTP/1.1 405 ") || strings.Count(string(data), "HTTP/1.1 ") != 1 {
+				t.Errorf("%q: %v: %s", lines, err, data)
 			}
 		}
 		if sum() != before {

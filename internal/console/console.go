@@ -135,6 +135,10 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuse(w, http.StatusMethodNotAllowed, "Nothing can be changed here.")
 		return
 	}
+	if r.ContentLength != 0 { // no question has one, and a proxy may see another request in it
+		c.refuse(w, http.StatusBadRequest, "A request has no body here.")
+		return
+	}
 	if c.admit(w, r) {
 		c.mux.ServeHTTP(w, r)
 	}

@@ -427,6 +427,15 @@ func TestAccess(t *testing.T) {
 	if res, _ := get(t, near.URL, header("X-User", "op")); res.StatusCode != http.StatusOK {
 		t.Errorf("control: the proxy: %s", res.Status)
 	}
+	for name, send := range map[string]func(*http.Request){
+		"a body": func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader("GET")), 3 },
+		"chunks": func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader("GET")), -1 },
+	} {
+		res, text := ask("/", func(r *http.Request) { send(r); r.Header.Set("Authorization", "Bearer "+token) })
+		if refused(name, http.StatusBadRequest, res, text); !res.Close {
+			t.Errorf("%s: the connection is kept", name)
+		}
+	}
 	// The cookie is sent by TLS alone where the proxy has that; who may not look keeps no connection.
 	for proto, want := range map[string]bool{"": false, "http": false, "https": true} {
 		res, _ := ask("/?token="+token, header("X-Forwarded-Proto", proto))

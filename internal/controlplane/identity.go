@@ -35,6 +35,9 @@ func (x *Indexer) identify(ctx context.Context, s *span) error {
 			own.Root = is.Root
 		}
 	}
+	if own.Root == "" && s.full {
+		own.Root = s.root(s.tips[x.Main])
+	}
 	if own.Root == "" {
 		if own.Root, err = x.Repo.FirstCommit(ctx, s.tips[x.Main]); err != nil {
 			return err

@@ -261,6 +261,7 @@ type span struct {
 	lost  []string // recorded commits that are not
 	revs  []gitrepo.Rev
 	fresh bool // nothing that is in the database counts
+	full  bool // revs are all that the tips have, or have beyond after
 	part  bool // there is more to do when it is done
 	// carried are, of a part, recorded commits that its tips do not stand for: of refs that are
 	// gone, or of a range that was not finished.
@@ -287,7 +288,7 @@ func (s *span) recorded() map[string][]string {
 
 // rest is what remains of a span when a part of it is recorded.
 func (s *span) rest(main string, recorded map[string][]string) *span {
-	rest := &span{tips: s.whole.tips, known: ids(recorded), after: s.tips[main]}
+	rest := &span{tips: s.whole.tips, known: ids(recorded), after: s.tips[main], full: s.full}
 	n := len(s.revs)
 	if s.whole.revs[n-1].ID == s.revs[n-1].ID { // the part is how the whole begins
 		clear(s.whole.revs[:n])
@@ -300,6 +301,19 @@ func (s *span) rest(main string, recorded map[string][]string) *span {
 	}
 	rest.revs = slices.DeleteFunc(s.whole.revs, func(rev gitrepo.Rev) bool { return done[rev.ID] })
 	return rest
+}
+
+// root returns the first commit of the line of first parents that ends at tip, "" where revs do not tell it.
+func (s *span) root(tip string) string {
+	if s.line == nil {
+		s.follow(tip)
+	}
+	if len(s.line) > 0 && s.before == 0 {
+		if first := s.revs[s.line[0]]; len(first.Parents) == 0 {
+			return first.ID
+		}
+	}
+	return ""
 }
 
 // follow looks up the line of first parents that ends at tip.
@@ -396,7 +410,7 @@ func (x *Indexer) span(ctx context.Context, recorded map[string][]string) (*span
 	if len(old) == 0 {
 		s.fresh = true
 	}
-	if !s.fresh {
+	if s.full = s.fresh; !s.fresh {
 		s.known = old
 	}
 	if len(heads) > 0 && !slices.Equal(s.known, heads) {

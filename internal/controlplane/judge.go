@@ -130,7 +130,11 @@ func (x *Indexer) judge(ctx context.Context, c *court, s *span, from judged) err
 		if from.Tip != "" {
 			r.Exclude = []string{from.Tip}
 		}
-		j, err := x.try(ctx, c, r, from)
+		k := x.keeping(c)
+		if s.full && (s.part || len(s.tips) == 1) && from.Tip == s.after { // then git need not be asked again
+			k.walked = walked{[]string{main}, r.Exclude, s.revs}
+		}
+		j, err := x.try(ctx, c, k, r, from)
 		if err != nil || j == nil {
 			return err
 		}
@@ -147,7 +151,7 @@ func (x *Indexer) judge(ctx context.Context, c *court, s *span, from judged) err
 		if main != "" {
 			r.Exclude = []string{main}
 		}
-		if _, err := x.try(ctx, c, r, c.state); err != nil {
+		if _, err := x.try(ctx, c, x.keeping(c), r, c.state); err != nil {
 			return err
 		}
 	}
@@ -158,8 +162,26 @@ func (x *Indexer) judge(ctx context.Context, c *court, s *span, from judged) err
 // bytes, so that it is read once.
 type keeper struct {
 	Repo
-	kept  map[string]*gitrepo.Scanned
-	bytes int
+	kept   map[string]*gitrepo.Scanned
+	bytes  int
+	walked walked
+}
+
+// A walked is what a walk over commits gave, parents first.
+type walked struct {
+	include, exclude []string
+	revs             []gitrepo.Rev
+}
+
+func (x *Indexer) keeping(c *court) *keeper { return &keeper{Repo: x.Repo, kept: c.kept} }
+
+// RevList is that of the repository.
+func (k *keeper) RevList(ctx context.Context, include, exclude []string, o gitrepo.RevListOptions) iter.Seq2[gitrepo.Rev, error] {
+	w := k.walked
+	if len(w.revs) > 0 && slices.Equal(include, w.include) && slices.Equal(exclude, w.exclude) && o == (gitrepo.RevListOptions{Reverse: true}) {
+		return gitrepo.Listed(w.revs)
+	}
+	return k.Repo.RevList(ctx, include, exclude, o)
 }
 
 // keptBytes is about how much is kept.
@@ -183,8 +205,8 @@ func (k *keeper) ScanCommits(ctx context.Context, walk iter.Seq2[gitrepo.Rev, er
 }
 
 // try judges one range; nil if it cannot be decided.
-func (x *Indexer) try(ctx context.Context, c *court, r rules.Range, from judged) (*rules.Judge, error) {
-	j := &rules.Judge{Repo: &keeper{Repo: x.Repo, kept: c.kept}, Gate: rules.Check, OfTheTime: x.accepted, Eras: from.Eras, Held: from.Now}
+func (x *Indexer) try(ctx context.Context, c *court, repo *keeper, r rules.Range, from judged) (*rules.Judge, error) {
+	j := &rules.Judge{Repo: repo, Gate: rules.Check, OfTheTime: x.accepted, Eras: from.Eras, Held: from.Now}
 	j.Used = func(nonces []string) (found map[string][]history.Hit, err error) {
 		err = c.asking(ctx, func() (err error) { found, err = x.used(ctx, nonces); return err })
 		return found, err

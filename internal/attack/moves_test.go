@@ -36,6 +36,8 @@ var moves = []move{
 	{2, (*player).freeRef},
 	{2, (*player).aName},
 	{8, (*player).aTombstone},
+	{4, (*player).inThePush},
+	{3, (*player).onASide},
 }
 
 // plans are intentions of several pushes. Other pushes may come between.

@@ -225,7 +225,9 @@ func playSequence(t *testing.T, seed uint64, st *store, count *tally) {
 			}
 		} else {
 			v, a = p.book.judge(updates, p.now), p.receive(updates, p.now)
-			why = disagreement(v, a)
+			if why = p.asRead(updates, v, a, p.book.reads(v, updates, p.now)); why == "" {
+				why = disagreement(v, a)
+			}
 			if why == "" && a.code == 0 && p.turn.IntN(updateEvery) == 0 {
 				why = p.updates(updates)
 			}

@@ -132,35 +132,51 @@ func (j *Judge) union(o Outcome) {
 // what the branch got meanwhile, if that would be refused by them: who reads the history
 // cannot know that it was there first.
 func (j *Judge) overtaken(ctx context.Context, r Range, ps *pass, old string, held int) error {
-	era, merge, from := ps.line(old)
-	if old == "" || from == "" || from == old || era == int32(held) || j.heldElsewhere(ps, from, held) {
+	at := ps.line(old)
+	if old == "" || at.from == "" || at.from == old || at.era == int32(held) {
 		return nil
 	}
-	set, err := ps.set(era)
+	if n, known := ps.heldAt[at.from]; known && n != int32(held) && at.merge == "" {
+		return nil // two changes will meet, and who merges them decides
+	}
+	from, err := j.Repo.Commit(at.from)
 	if err != nil {
 		return err
 	}
-	judged := func(p *policy.Policy, t *policy.Trust) ([]finding.Finding, error) {
-		own := &Judge{Repo: j.Repo, Gate: Check, Memory: j.Memory}
-		_, err := own.judge(ctx, Range{New: old, Exclude: []string{from}, Policy: p, Trust: t, From: from})
+	judged := func(own *Judge, p *policy.Policy, t *policy.Trust) ([]finding.Finding, error) {
+		own.Repo, own.Gate, own.Memory = j.Repo, Check, j.Memory
+		_, err := own.judge(ctx, Range{New: old, Exclude: []string{at.side}, Policy: p, Trust: t, From: at.from})
 		return own.Findings, err
 	}
-	before, err := judged(r.Policy, r.Trust)
+	was, t, err := j.Later(policy.Accepted{Tree: from.Tree})
 	if err != nil {
 		return err
 	}
-	after, err := judged(set.policy, set.trust)
+	before, err := judged(&Judge{OfTheTime: j.Later, Eras: ErasFrom(from.Tree)}, was, t)
+	if err != nil {
+		return err
+	}
+	set, err := ps.set(at.era)
+	if err != nil {
+		return err
+	}
+	fixed := func(policy.Accepted) (*policy.Policy, *policy.Trust, error) { return set.policy, set.trust, nil }
+	after, err := judged(&Judge{OfTheTime: fixed, Eras: ErasFrom(from.Tree)}, set.policy, set.trust)
+	var none *policy.Undecided
+	if errors.As(err, &none) {
+		after, err = []finding.Finding{{Rule: none.Message, Commit: old, Severity: finding.Error}}, nil
+	}
 	if err != nil {
 		return err
 	}
 	for _, f := range after {
-		was := func(g finding.Finding) bool {
-			return g.Rule == f.Rule && g.Commit == f.Commit && g.Path == f.Path && g.Severity >= r.Policy.FailLevel
+		known := func(g finding.Finding) bool {
+			return g.Rule == f.Rule && g.Commit == f.Commit && g.Path == f.Path && g.Severity == finding.Error
 		}
-		if f.Severity < set.policy.FailLevel || slices.ContainsFunc(before, was) {
+		if f.Severity < finding.Error || slices.ContainsFunc(before, known) {
 			continue
 		}
-		j.add(r.Policy, finding.Finding{Rule: "signers-change", Severity: finding.Error, Commit: cmp.Or(merge, r.New), Ref: r.Ref,
+		j.add(r.Policy, finding.Finding{Rule: "signers-change", Severity: finding.Error, Commit: cmp.Or(at.merge, r.New), Ref: r.Ref,
 			Message: fmt.Sprintf("policy or signers change on a side that lacks commit %s, and whoever reads the history would judge that by them: %s",
 				finding.Short(f.Commit), f.Rule),
 			Hint: "make the change on top of what the branch has: git rebase " + finding.Short(old)})
@@ -169,36 +185,42 @@ func (j *Judge) overtaken(ctx context.Context, r Range, ps *pass, old string, he
 	return nil
 }
 
-// heldElsewhere reports whether a bound is in an older era than old: then two changes meet,
-// and who merges them must be trusted by both.
-func (j *Judge) heldElsewhere(ps *pass, id string, held int) bool {
-	n, ok := ps.heldAt[id]
-	return ok && n != int32(held)
+// A joint is where the line along which a history is read meets the commit that a ref had.
+type joint struct {
+	era   int32  // what counts on the line before that commit is merged
+	merge string // the commit of the line that merges it, "" for none
+	side  string // the commit of the line before that, or its end
+	from  string // the bound that the line comes from, "" for none
 }
 
-// line follows the line that a history is read along, back from the end of the range, to
-// the bound where it comes from, "" for none. merge is the commit of it that brings old
-// in, "" for none, and era what counts on the line before that.
-func (ps *pass) line(old string) (era int32, merge, from string) {
-	at, ok := ps.walk.find(old)
+// line follows the line that a history is read along, back from the end of the range.
+func (ps *pass) line(old string) (at joint) {
+	bound, ok := ps.walk.find(old)
 	has := func(n int32) bool {
-		return ok && slices.Contains(ps.walk.sets[ps.walk.setOf(n)], ^at)
+		return ok && slices.Contains(ps.walk.sets[ps.walk.setOf(n)], ^bound)
+	}
+	id := func(n int32) string {
+		if n < 0 {
+			return ps.walk.bounds[^n].id
+		}
+		return ps.walk.id(n)
 	}
 	n := int32(ps.walk.len() - 1)
 	if n < 0 {
-		return 0, "", ""
+		return at
 	}
-	era = ps.eras.of[n]
+	at.era, at.side = ps.eras.of[n], id(n)
 	for n >= 0 {
 		parents := ps.walk.parents(n)
 		if len(parents) == 0 {
-			return era, merge, ""
+			return at
 		}
 		next := parents[ps.eras.main[n]]
 		if has(n) && !has(next) {
-			era, merge = ps.eras.after(next), ps.walk.id(n)
+			at.era, at.merge, at.side = ps.eras.after(next), id(n), id(next)
 		}
 		n = next
 	}
-	return era, merge, ps.walk.bounds[^n].id
+	at.from = id(n)
+	return at
 }

@@ -163,6 +163,7 @@ type seer struct {
 	dots  bool // it has patterns of Braille
 	soft  int  // characters since the last soft hyphen
 	opens int  // bidi controls that open, one right after the other
+	each  bool // no run of plain characters is passed over at once: for a test
 
 	keyed, keyedEnd int    // the line of which lineKey is
 	lineKey         string // "" for none
@@ -202,6 +203,9 @@ func hidden(data []byte, w Where) []finding.Finding {
 
 func (s *seer) see() {
 	for s.i < len(s.data) {
+		if s.runLong == 0 && len(s.open) == 0 && s.pass() {
+			continue
+		}
 		r, size := rune(s.data[s.i]), 1
 		if r >= utf8.RuneSelf {
 			r, size = utf8.DecodeRune(s.data[s.i:])
@@ -247,6 +251,23 @@ func (s *seer) see() {
 	}
 	s.flush()
 	s.endLine()
+}
+
+// pass goes over plain characters, as see would one by one where nothing is hidden or
+// open; false where there are none.
+func (s *seer) pass() bool {
+	n := firstOdd(s.data[s.i:])
+	if n == 0 || s.each {
+		return false
+	}
+	run := s.data[s.i:][:n]
+	if end := max(bytes.LastIndexByte(run, '\n'), bytes.LastIndexByte(run, '\r')); end >= 0 {
+		s.line = s.i + end + 1
+	}
+	s.prev, s.opens = rune(run[n-1]), 0
+	s.base = s.prev
+	s.soft, s.i = s.soft+n, s.i+n
+	return true
 }
 
 // isModifier reports whether a character is a skin tone (Emoji_Modifier).

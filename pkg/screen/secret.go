@@ -189,15 +189,30 @@ var forms = [...]form{
 	{"AGE-SECRET-KEY-PQ-1", "an age post-quantum secret key", upper | digit, 58, 58, nil},                                              // the same
 }
 
-// starts holds forms by the first byte of their prefixes.
-var starts = sync.OnceValue(func() *[256][]*form {
-	var t [256][]*form
+// starting holds forms by the first byte of their prefixes, and which bytes are the
+// second one of any of these.
+type starting struct {
+	forms  [256][]*form
+	second [256][256 / 64]uint64
+}
+
+var starts = sync.OnceValue(func() *starting {
+	t := &starting{}
 	for i := range forms {
-		c := forms[i].prefix[0]
-		t[c] = append(t[c], &forms[i])
+		c, d := forms[i].prefix[0], forms[i].prefix[1]
+		t.forms[c] = append(t.forms[c], &forms[i])
+		t.second[c][d/64] |= 1 << (d % 64)
 	}
-	return &t
+	return t
 })
+
+// of returns the forms that may begin with two bytes.
+func (t *starting) of(c, d byte) []*form {
+	if t.second[c][d/64]>>(d%64)&1 == 0 {
+		return nil
+	}
+	return t.forms[c]
+}
 
 // Secrets are the secrets of a text. None is ever told; see Hide.
 type Secrets []string
@@ -230,8 +245,8 @@ func secrets(data []byte, w Where) ([]finding.Finding, Secrets) {
 				continue
 			}
 		}
-		if !word {
-			for _, f := range by[c] {
+		if !word && i+1 < len(data) {
+			for _, f := range by.of(c, data[i+1]) {
 				if n := f.match(data[i:]); n > 0 {
 					tell(i, f.what, string(data[i:i+n]))
 					i += n - 1

@@ -17,6 +17,7 @@ type Decoder struct {
 	literals  [1024 + 1334]uint32 // the first ones by the next ten bits
 	distances [256 + 402]uint32   // by the next eight
 	lengths   [288 + 32]uint8
+	fixedMade bool // the tables are of the codes that need not be told
 }
 
 // Entries of a table: how many bits the code has are in the lowest eight, how many
@@ -126,6 +127,9 @@ func (s *state) stored() bool {
 
 // fixed makes the codes that need not be told.
 func (d *Decoder) fixed() bool {
+	if d.fixedMade { // as of most small objects, one after the other
+		return true
+	}
 	l := d.lengths[:]
 	for i := range 288 {
 		switch {
@@ -140,7 +144,8 @@ func (d *Decoder) fixed() bool {
 	for i := range 32 {
 		l[288+i] = 5
 	}
-	return build(d.literals[:], literalBits, l[:288], literal) && build(d.distances[:], distanceBits, l[288:], distance)
+	d.fixedMade = build(d.literals[:], literalBits, l[:288], literal) && build(d.distances[:], distanceBits, l[288:], distance)
+	return d.fixedMade
 }
 
 // order is in which the lengths of the code of lengths come.
@@ -148,6 +153,7 @@ var order = [19]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14,
 
 // codes reads the codes of a block.
 func (s *state) codes(d *Decoder) bool {
+	d.fixedMade = false
 	s.fill()
 	literals, distances, count := int(s.bits&31)+257, int(s.bits>>5&31)+1, int(s.bits>>10&15)+4
 	if !s.drop(14) || literals > 286 || distances > 30 {

@@ -78,6 +78,9 @@ func TestZlib(t *testing.T) {
 			if _, _, ok := d.Zlib(append(dst, 0), src); ok {
 				t.Fatalf("sample %d, level %d: it is taken for longer than it is", i, level)
 			}
+			if _, _, ok := d.Zlib(make([]byte, 1), compressed(t, 9, []byte("a"))); !ok {
+				t.Fatalf("sample %d, level %d: behind it, what needs no codes of its own is refused", i, level)
+			}
 			for range 40 {
 				cut := rand.IntN(len(src))
 				if _, _, ok := d.Zlib(dst, src[:cut]); ok {

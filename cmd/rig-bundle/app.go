@@ -35,6 +35,7 @@ type Env struct {
 	Dir            string // directory that relative paths belong to
 	Machine        string // folder of this machine's trust store for Rye bundles, "" for none
 	Terminal       bool   // standard error is a terminal
+	Windows        bool   // names of files mean what they mean to Windows
 
 	// Exec runs another program in this one's place: path, argv, environment.
 	// It returns an exit status only where a process can't be replaced.

@@ -40,6 +40,7 @@ func main() {
 		Args: os.Args[1:], Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ(), Now: time.Now, Dir: dir, Machine: machineStore(),
 		Terminal: term.IsTerminal(int(os.Stderr.Fd())), Exec: replaceProcess,
+		Windows: runtime.GOOS == "windows",
 	})
 	stop()
 	os.Exit(code)

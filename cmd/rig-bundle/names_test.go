@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // withMember writes a packed bundle anew, with one more member before the others.
@@ -133,6 +135,84 @@ func TestJ11PackedNamesOfGit(t *testing.T) {
 			}
 		})
 	}
+}
+
+// windows runs the command as it is on Windows, as far as names go.
+func windows(dir string, args ...string) (status int, text string) {
+	var out bytes.Buffer
+	status = Main(context.Background(), Env{Args: args, Stdout: &out, Stderr: &out, Dir: dir, Windows: true,
+		Now: func() time.Time { return time.Unix(1_800_000_000, 0) },
+		Getenv: func(key string) string {
+			return map[string]string{"XDG_STATE_HOME": testState, "HOME": dir, "SOURCE_DATE_EPOCH": "0"}[key]
+		}})
+	return status, out.String()
+}
+
+// A name that Windows cannot hold (E13), or takes for that of another file or stream, is no reason against a bundle elsewhere; on
+// Windows nothing of the bundle is written. Names near them are.
+func TestNamesOfWindows(t *testing.T) {
+	neighbours := []string{"x.md", "dots...md", "conx.md", "com10", "a~1.md", " b.md"}
+	for _, p := range packings(t) {
+		t.Run(p.name, func(t *testing.T) {
+			install := func(file string) (status int, text string, left int) {
+				target := filepath.Join(t.TempDir(), "target")
+				status, text = windows(p.dir, p.install(file, target)...)
+				list, _ := os.ReadDir(target)
+				return status, text, len(list)
+			}
+			pack := func() string {
+				out := t.TempDir()
+				if code, text, errs := command(p.dir, []string{"SOURCE_DATE_EPOCH=0"}, p.create(p.dir, out)...); code != 0 {
+					t.Fatalf("create: exit %d\n%s%s", code, text, errs)
+				}
+				return filepath.Join(out, p.file)
+			}
+			for _, name := range neighbours {
+				put(t, filepath.Join(p.dir, p.below, name), "x", 0o644)
+			}
+			if status, text, left := install(pack()); status != 0 || left == 0 {
+				t.Fatalf("the neighbours: exit %d, %d files\n%s", status, left, text)
+			}
+			for _, name := range []string{"x.md::$DATA", "x.md:other", "12:30.md", "x.md.", "x.md ", "d. /y", "con", "AUX.md", "lpt1.txt", "a?", "a|b", `a"b`, "<a>"} {
+				put(t, filepath.Join(p.dir, p.below, name), "y", 0o644)
+				file := pack()
+				if status, text, left := install(file); status != 1 || left != 0 || !strings.Contains(text, "windows-name") || !strings.Contains(text, "hint: unpack it on another system") {
+					t.Errorf("%q: exit %d, %d files\n%s", name, status, left, text)
+				}
+				if status, text := windows(p.dir, "verify", file); status != 0 || !strings.Contains(text, "windows-name") {
+					t.Errorf("%q: verify has exit %d\n%s", name, status, text)
+				}
+				if status, out, errs := command(p.dir, nil, p.install(file, filepath.Join(t.TempDir(), "target"))...); status != 0 {
+					t.Errorf("%q elsewhere: exit %d\n%s%s", name, status, out, errs)
+				}
+				first, _, _ := strings.Cut(name, "/")
+				if err := os.RemoveAll(filepath.Join(p.dir, p.below, first)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	t.Run("rye", func(t *testing.T) {
+		r := newRyeRun(t)
+		r.key("own.pem")
+		r.env["HOME"] = r.dir
+		r.want(0, "", "trust", "add", "--key", "own.pem", "--owner", "me")
+		for _, c := range []struct {
+			id, item string
+			want     int
+		}{{"notes", "notes/conx.md", 0}, {"notes", "notes/aux.md", 1}, {"acme/con", "notes/x.md", 1}} {
+			root, space := t.TempDir(), t.TempDir()
+			put(t, filepath.Join(root, ".ai/knowledge", c.item), "x\n", 0o644)
+			r.want(0, "created", "create", "--format", "rye", root, "--id", c.id, "--version", "1.0.0", "--key", "own.pem", "--sign-items")
+			if status, text := windows(r.dir, "install", root, "--space", space); status != c.want || c.want == 1 && !strings.Contains(text, "windows-name") {
+				t.Errorf("%v: exit %d\n%s", c, status, text)
+			}
+			if _, err := os.Stat(filepath.Join(space, ".ai")); (err == nil) != (c.want == 0) {
+				t.Errorf("%v: %v", c, err)
+			}
+			r.want(0, "installed", "install", root, "--space", t.TempDir())
+		}
+	})
 }
 
 // What macOS leaves in a source is not packed, which create says; in a bundle

@@ -107,7 +107,7 @@ func (c *call) options() (o bundle.Options, err error) {
 		}
 	}
 	o.Plan, o.Backup, o.Now = c.Has("--plan") || c.Has("--dry-run"), c.Has("--backup"), c.Now()
-	o.State = c.state()
+	o.State, o.Windows = c.state(), c.Windows
 	o.Signed = bundle.SignatureRules{Signer: c.Get("--signer"), Require: c.Has("--require-signature"), Now: o.Now}
 	switch name := c.Get("--allowed-signers"); {
 	case name != "":

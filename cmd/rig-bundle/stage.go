@@ -84,7 +84,7 @@ func stage(ctx context.Context, c *call) (int, error) {
 		notes = append(notes, bundle.Note{Code: noteBaseUnchecked, Detail: finding.Path(base) + " was not looked at"})
 	}
 	if r.OK() {
-		if err := agent.Stage(ctx, r, agent.StageOptions{Base: base, Digest: digest, Dir: out, ModTime: f.ModTime}); err != nil {
+		if err := agent.Stage(ctx, r, agent.StageOptions{Base: base, Digest: digest, Dir: out, ModTime: f.ModTime, Windows: c.Windows}); err != nil {
 			return 0, err
 		}
 	}

@@ -50,18 +50,28 @@ func Bidi(r rune) bool {
 	return r == 0x61C || r == 0x200E || r == 0x200F || 0x202A <= r && r <= 0x202E || 0x2066 <= r && r <= 0x2069
 }
 
-// Windows reports whether Windows cannot hold a path: a device name, a trailing
-// dot or blank, or one of < > : " | ? * in a component.
-func Windows(path string) bool {
+// Windows says why Windows cannot hold a path, "" if it can: a device name, a trailing
+// dot or blank, or one of < > : " | ? * in a component. Some of them it takes for the
+// name of another file, or of another stream of one. The reason reads as the end of a
+// sentence whose subject is the path.
+func Windows(path string) (why string) {
 	for c := range strings.SplitSeq(path, "/") {
 		if c == "" {
 			continue
 		}
-		if last := c[len(c)-1]; last == '.' || last == ' ' || strings.ContainsAny(c, `<>:"|?*`) || Device(c) {
-			return true
+		switch i := strings.IndexAny(c, `<>:"|?*`); {
+		case i >= 0 && c[i] == ':':
+			return `has a ":", behind which Windows takes the name of another stream`
+		case i >= 0:
+			return "has a " + finding.Quote(c[i:i+1])
+		case c[len(c)-1] == '.' || c[len(c)-1] == ' ':
+			return "has a component that ends with " + finding.Quote(c[len(c)-1:]) + ", which Windows leaves out"
+		case Device(c):
+			stem, _, _ := strings.Cut(c, ".")
+			return "has the device name " + finding.Quote(stem)
 		}
 	}
-	return false
+	return ""
 }
 
 // Mac reports whether a path is what macOS leaves beside files on a foreign

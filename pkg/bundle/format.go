@@ -73,6 +73,7 @@ type Options struct {
 	Only            []string       // with Strict: only these notes
 	Plan            bool           // Install tells what it would do, and writes nothing
 	Backup          bool           // Install moves files in its way aside
+	Windows         bool           // Install writes where names mean what they mean to Windows, see [WindowsNames]
 	Texts           bool           // Diff makes unified diffs of changed texts
 	Temp            string         // directory for scratch files, "" for the system's
 	State           string         // the user's state directory, in which Install keeps what later runs believe, see [OpenState]

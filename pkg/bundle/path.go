@@ -67,6 +67,21 @@ func nameFault(name string) (code, why string) {
 	return "", ""
 }
 
+// WindowsNames are the findings, with the code of the note windows-name, about the
+// paths of files that are to be written where names mean what they mean to Windows:
+// those that it cannot hold. Some of them would be written to another file of the same
+// bundle or of the target, or to a stream that nobody sees.
+func WindowsNames(paths []string) (faults []*Finding) {
+	for _, p := range paths {
+		if why := portable.Windows(p); why != "" {
+			f := Faultf(NoteWindowsName, p, "Windows cannot hold the name %s, it %s", finding.QuoteMax(p, 200), why)
+			f.Hint = "unpack it on another system, or ask who made it for a bundle without such names"
+			faults = append(faults, f)
+		}
+	}
+	return faults
+}
+
 // Printable reports whether s is valid UTF-8 without control characters (C0,
 // DEL, C1) and without bidi controls (U+202A–202E, U+2066–2069).
 func Printable(s string) bool {

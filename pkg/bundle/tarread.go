@@ -493,7 +493,7 @@ func (t *tarReader) member(h header, ext *pax) error {
 	for _, key := range ext.ignored {
 		t.a.note(NotePaxIgnored, name, "pax key "+finding.QuoteMax(key, 60)+" is ignored")
 	}
-	if portable.Windows(name) {
+	if portable.Windows(name) != "" {
 		t.a.note(NoteWindowsName, name, "Windows cannot hold this name")
 	}
 	if portable.Mac(name) {

@@ -17,6 +17,7 @@ type StageOptions struct {
 	Digest  string // of that image, as it was looked at; "" if it was not
 	Dir     string // new or empty directory
 	ModTime int64  // of all that is written, in seconds since 1970
+	Windows bool   // Dir lies where names mean what they mean to Windows, see [bundle.WindowsNames]
 }
 
 // Staged is what stage adds to a result.
@@ -43,13 +44,22 @@ type staged struct {
 // Stage writes the context of an image build (docs/spec/agentbundle.md#stage) of a bundle that
 // Verify has accepted, from the same open file: agent/ with the extracted
 // tree, Containerfile, stage.json. The same input gives the same bytes; an
-// error leaves nothing behind.
+// error, or a finding that r gets, leaves nothing behind.
 func Stage(ctx context.Context, r *Result, o StageOptions) error {
 	if !r.OK() || r.Manifest == nil {
 		return fmt.Errorf("the bundle is not accepted: %s", r.Code)
 	}
 	if _, err := CheckBase(o.Base); err != nil {
 		return err
+	}
+	if o.Windows {
+		paths := make([]string, len(r.Archive.Members))
+		for i := range r.Archive.Members {
+			paths[i] = r.Archive.Members[i].Name
+		}
+		if r.Fail(bundle.WindowsNames(paths)...); !r.OK() {
+			return nil
+		}
 	}
 	m := r.Manifest
 	r.Command, r.Staged = "stage", &Staged{m.Target(), o.Base, o.Dir}

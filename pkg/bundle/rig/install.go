@@ -195,6 +195,15 @@ func Install(ctx context.Context, in bundle.Input, target string, start bool, o 
 			return r, nil
 		}
 	}
+	if o.Windows {
+		paths := make([]string, len(j.man.files))
+		for i, f := range j.man.files {
+			paths[i] = f.path
+		}
+		if r.Fail(bundle.WindowsNames(paths)...); !r.OK() {
+			return r, nil
+		}
+	}
 	r.RigSpec = j.man.rigSpec
 	if r.Runtimes = j.runtimes(); o.Plan {
 		if r.Behaviour, err = j.behaviour(); err != nil {

@@ -107,5 +107,5 @@ func (f *Format) Install(ctx context.Context, in bundle.Input, target string, o 
 	if in.Tree == nil {
 		return nil, errNoTree
 	}
-	return bundle.Base(Install(ctx, in.Tree, target, InstallOptions{Verify: f.Keyed(in, o), AllowDowngrade: f.AllowDowngrade, DryRun: o.Plan, Now: o.Now, State: o.State, Confirm: f.Confirm}))
+	return bundle.Base(Install(ctx, in.Tree, target, InstallOptions{Verify: f.Keyed(in, o), AllowDowngrade: f.AllowDowngrade, DryRun: o.Plan, Now: o.Now, Windows: o.Windows, State: o.State, Confirm: f.Confirm}))
 }

@@ -22,6 +22,7 @@ type InstallOptions struct {
 	AllowDowngrade bool
 	DryRun         bool
 	Now            time.Time // recorded in the lockfile
+	Windows        bool      // the space lies where names mean what they mean to Windows, see [bundle.WindowsNames]
 	State          string    // the user's state directory, see [bundle.OpenState]
 	Confirm        *Keyring  // keys that confirm an install of which only the space tells, see [Uninstall]; nil: none
 }
@@ -85,6 +86,11 @@ func Install(ctx context.Context, src bundle.Source, space string, o InstallOpti
 	paths := report.Manifest.paths()
 	for i, p := range paths {
 		paths[i] = in.source(p)
+	}
+	if o.Windows {
+		if in.add(bundle.WindowsNames(append(paths, ManifestPath(in.r.ID)))...); len(in.r.Findings) > 0 {
+			return in.conclude(), nil
+		}
 	}
 	if in.r.Dependencies, err = dependencies(bundle.WithContext(ctx, src), paths); err != nil {
 		return nil, err

@@ -77,6 +77,7 @@ func TestUnreadable(t *testing.T) {
 		{name: "more bytes than the limit", limits: limit("total-size=3KiB"), want: "the limit total-size"},
 		{name: "names longer than the limit", limits: limit("name-bytes=20"), want: "limits path"},
 		{name: "a path longer than the limit", limits: limit("depth=1"), want: "the limit depth"},
+		{name: "a link that is longer than any path", shape: layer(link("a", strings.Repeat("a/", 300_000)), file("a/x", "")), want: "limits path"},
 		{name: "a bomb", shape: layer(file("zeros", strings.Repeat("\x00", 65<<20))), want: "the limit is 200 times"},
 	} {
 		t.Run(row.name, func(t *testing.T) {

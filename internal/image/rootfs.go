@@ -144,7 +144,7 @@ func (fs *rootFS) add(h *tar.Header, content io.Reader) error {
 	if err := fs.count(); err != nil {
 		return err
 	}
-	if fs.names += int64(len(h.Name) + len(h.Linkname)); fs.names > fs.limits.NameBytes || int64(len(h.Name)) > fs.limits.Path {
+	if fs.names += int64(len(h.Name) + len(h.Linkname)); fs.names > fs.limits.NameBytes || int64(max(len(h.Name), len(h.Linkname))) > fs.limits.Path {
 		return bundle.Faultf(bundle.LimitPath, "", "names are too long, see the limits path and name-bytes")
 	}
 	parts, err := split(h.Name)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/envelope"
@@ -295,6 +296,45 @@ func TestCheckFinds(t *testing.T) {
 				break // the comparison is the same; one is enough
 			}
 		}
+	})
+}
+
+// TestLeftBetweenPieces has another writer do all, or the time be up, when the first piece is about to be
+// written and the second one is judged already.
+func TestLeftBetweenPieces(t *testing.T) {
+	r := gittest.New(t, gittest.Options{Bare: true})
+	tangled(t, r, 60, 5)
+	both(t, func(t *testing.T, target func() Target) {
+		where := target()
+		x, y := indexer(t, r, open(t, where)), indexer(t, r, open(t, where))
+		x.piece = 10
+		now, calls := x.Now, 0
+		at := func(call int, do func()) {
+			calls = 0
+			x.Now = func() time.Time {
+				if calls++; calls == call {
+					do()
+				}
+				return now()
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		at(2, cancel)
+		if got, err := x.Update(ctx); err == nil || got.Commits > 0 {
+			t.Errorf("the time was up: %+v, %v", got, err)
+		}
+		if x.heard != nil {
+			t.Error("the judge goes on")
+		}
+		at(2, func() { update(t, y) })
+		if got := update(t, x); got.Commits > 0 || calls < 3 {
+			t.Errorf("another writer did all: %+v after %d questions for the time", got, calls)
+		}
+		x.Now = now
+		clean(t, x)
+		whole := open(t, target())
+		update(t, indexer(t, r, whole))
+		same(t, x.DB, whole)
 	})
 }
 

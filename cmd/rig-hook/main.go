@@ -26,7 +26,7 @@ import (
 // again.
 const (
 	memory      = 160 << 20
-	auditMemory = 224 << 20
+	auditMemory = 208 << 20
 )
 
 func main() {

@@ -63,7 +63,7 @@ func TestPlans(t *testing.T) {
 		t.Fatalf("%v: %v", err, indexes)
 	}
 	used := regexp.MustCompile(`^SEARCH \w+ USING (?:COVERING )?INDEX (\w+) `)
-	ofMany := regexp.MustCompile(`bridge_messages_(to|from|type|time) `)
+	ofMany := regexp.MustCompile(`bridge_messages_(to|from|between|type|time) `)
 	asked := 0
 	filtered(false, func(q Query, by []string, values map[string]any) {
 		asked++
@@ -108,17 +108,23 @@ func TestPlans(t *testing.T) {
 	t.Logf("%d plans", asked)
 }
 
-// TestFewOfARig wants a question about one kind of messages to go along those of a rig or of
-// a type where these are few, and along those of the kind where they are many.
+// TestFewOfARig wants a question about one kind of messages to go along those of a rig, between
+// two or of a type where these are few, and along those of the kind where they are many.
 func TestFewOfARig(t *testing.T) {
 	db := open(t, parse(t, t.TempDir()+"/control.db"))
 	fill(t, db, "team", 2*few)
-	for _, name := range []string{"unverified", "relays"} {
+	for _, name := range []string{"unverified", "relays", "messages"} {
 		q, _ := Question(name)
-		for filter, rigs := range map[string][2]string{"to": {"rig-b", "rig-none"}, "from": {"rig-a", "rig-none"}, "type": {"STATE", "RESOLUTION"}} {
+		// Much is to rig-a and much is from it, and nothing both.
+		for filter, rigs := range map[string][2]string{"to": {"rig-b", "rig-none"}, "from": {"rig-a", "rig-none"}, "type": {"STATE", "RESOLUTION"}, "between": {"rig-b", "rig-a"}} {
 			for i, value := range rigs {
 				values := Parameters{Limit: 10}.values(false, 1)
-				values[filter] = value
+				if values[filter] = value; filter == "between" {
+					values["to"], values["from"] = value, "rig-a"
+				}
+				if name == "messages" && (filter != "between" || i == 0) { // those of one have an index of their own
+					continue
+				}
 				u, err := db.unhinted(t.Context(), q, values)
 				if alone := u != nil; err != nil || alone != (i == 1) {
 					t.Errorf("%s --%s %s: %v, %v", name, filter, value, alone, err)

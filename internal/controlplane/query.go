@@ -354,26 +354,49 @@ func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (a Answer, err erro
 const few = 2000
 
 // unhinted is a question about some kind of messages, without the name of their index, where those of
-// a rig or of a type that it is about are few: then SQLite looks at these. Else it is nil.
+// a rig or of a type that it is about are few: then SQLite looks at these. Of what is to one rig and
+// from another, it goes along what is between them. Else it is nil.
 func (d *DB) unhinted(ctx context.Context, q Query, values map[string]any) (*Query, error) {
-	if d.conn.postgres() || !strings.Contains(q.from, "{by bridge_messages_relays}") && !strings.Contains(q.from, "{by bridge_messages_unverified}") {
+	kind := strings.Contains(q.from, "{by bridge_messages_relays}") || strings.Contains(q.from, "{by bridge_messages_unverified}")
+	if d.conn.postgres() || !kind && q.Name != "messages" {
+		return nil, nil
+	}
+	along := func(index string) *Query {
+		where := " WHERE "
+		if index != "" { // which SQLite takes by its condition alone: it would take it for one rig, too
+			index, where = "{by "+index+"}", where+ofAny("m.")+" AND "
+		}
+		q.from = strings.NewReplacer("m{by bridge_messages_relays} WHERE ", "m"+index+where, "m{by bridge_messages_unverified} WHERE ", "m"+index+where, "bridge_messages m WHERE ", "bridge_messages m"+index+where).Replace(q.from)
+		return &q
+	}
+	fewOf := func(condition string, args ...any) (bool, error) {
+		n, err := number(ctx, d.conn, "SELECT count(*) FROM (SELECT 1 FROM bridge_messages WHERE "+condition+" AND repo_id = $2 LIMIT "+itoa(few)+") AS few", args...)
+		return n < few, err
+	}
+	if values["to"] != "" && values["from"] != "" {
+		if !kind {
+			return along("bridge_messages_between"), nil
+		}
+		if ok, err := fewOf("to_rig = $1 AND from_rig = $3 AND "+ofAny(""), values["to"], values["repo"], values["from"]); ok || err != nil {
+			return along("bridge_messages_between"), err
+		}
+	}
+	if !kind {
 		return nil, nil
 	}
 	for filter, column := range map[string]string{"to": "to_rig", "from": "from_rig", "type": "message_type"} {
 		if values[filter] == "" {
 			continue
 		}
-		n, err := number(ctx, d.conn, "SELECT count(*) FROM (SELECT 1 FROM bridge_messages WHERE "+column+" = $1 AND repo_id = $2 LIMIT "+itoa(few)+") AS few", values[filter], values["repo"])
-		if err != nil {
-			return nil, err
-		}
-		if n < few {
-			q.from = strings.NewReplacer("{by bridge_messages_relays}", "", "{by bridge_messages_unverified}", "").Replace(q.from)
-			return &q, nil
+		if ok, err := fewOf(column+" = $1", values[filter], values["repo"]); ok || err != nil {
+			return along(""), err
 		}
 	}
 	return nil, nil
 }
+
+// ofAny is the condition of the index of messages between two rigs, which all messages meet.
+func ofAny(m string) string { return m + "to_rig <> ''" }
 
 // common is how many messages have words that are not all to be sorted; within the latest of so
 // many messages a page of them is looked for first. PostgreSQL has no statistics of words, and

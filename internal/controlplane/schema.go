@@ -154,6 +154,7 @@ CREATE INDEX bridge_messages_nonce ON bridge_messages (nonce, repo_id) WHERE non
 CREATE INDEX bridge_messages_time ON bridge_messages (repo_id, commit_time, to_rig, from_rig, message_type);
 CREATE INDEX bridge_messages_to ON bridge_messages (to_rig, repo_id, commit_time, from_rig, message_type);
 CREATE INDEX bridge_messages_from ON bridge_messages (from_rig, repo_id, commit_time, to_rig, message_type);
+CREATE INDEX bridge_messages_between ON bridge_messages (to_rig, from_rig, repo_id, commit_time, message_type) WHERE to_rig <> '';
 CREATE INDEX bridge_messages_type ON bridge_messages (message_type, repo_id, commit_time, to_rig, from_rig);
 CREATE INDEX bridge_messages_unverified ON bridge_messages (repo_id, commit_time, to_rig, from_rig, message_type) WHERE signature_good IS NULL OR NOT signature_good;
 CREATE INDEX bridge_messages_relays ON bridge_messages (repo_id, commit_time, to_rig, from_rig, message_type) WHERE attested_by IS NOT NULL;

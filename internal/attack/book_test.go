@@ -320,6 +320,7 @@ func (b *book) judgeSpan(v *verdict, s span, r mrules, now int64) {
 	for _, id := range news {
 		t.judgeCommit(b.commit(id))
 	}
+	t.configs()
 	// Each nonce with who has it; false: a file of this push that is refused for
 	// what it says, or as a change of an accepted one, so that it need not be told
 	// of.
@@ -355,6 +356,47 @@ func (b *book) judgeSpan(v *verdict, s span, r mrules, now int64) {
 					v.may["relay-nonce"] = true
 				}
 			}
+		}
+	}
+}
+
+// configs judges that the ref gets no configuration of a clone: what it has afterwards,
+// against what it had, or what the default branch has.
+func (t *task) configs() {
+	paths := []string{".bridge/config.yaml"}
+	if t.r.p.root != "" {
+		paths = append(paths, t.r.p.under()+paths[0])
+	}
+	in := func(f mtree, at string) string {
+		text := ""
+		for _, q := range sorted(f) {
+			if q == at || strings.HasPrefix(q, at+"/") {
+				text += fmt.Sprintf("%q %v\n", q, f[q])
+			}
+		}
+		return text
+	}
+	if t.before[t.tip] {
+		return
+	}
+	from := []string{t.tips[t.head]}
+	if t.near[t.old] && t.before[t.old] {
+		from = append(from, t.old)
+	} else {
+		for id := range t.near {
+			if t.before[id] {
+				from = append(from, id)
+			}
+		}
+	}
+	for _, at := range paths {
+		is, was := in(t.files(t.tip), at), false
+		for _, id := range from {
+			was = was || id != "" && t.commit(id) != nil && in(t.files(id), at) == is
+		}
+		if is != "" && !was {
+			t.at = t.tip + ":" + at
+			t.add("clone-config")
 		}
 	}
 }

@@ -478,6 +478,7 @@ var otherNames = []struct {
 	{"of a thread", []string{"T-One", "t-one.", "t-one ", "t-one::$INDEX_ALLOCATION", "t-\u200cone", "T-ONE:s", "t-one . "}, []string{"t-ones", "t_one", "Tone", "t-one~x"}},
 	{"of an envelope", []string{"t-one/request.md", "t-one/REQUEST.md.", "t-one/REQUEST.md ", "t-one/REQUEST.md::$DATA", "t-one/RE\u200dQUEST.md", "t-one/Request.MD"},
 		[]string{"t-one/REQUEST.txt", "t-one/sub/request.md", "t-one/REQUEST-md"}},
+	{"of a clone's configuration", []string{".bridge/config.yaml"}, []string{".bridge/config.yml"}},
 	{"of what .bridge guards", []string{".Bridge/policy.yaml", ".bridge./policy.yaml", ".BRIDGE", "BRIDGE~1", ".bridge/Policy.yaml", ".bridge/policy.yaml::$DATA", ".bridge/Allowed_Signers",
 		".bri\u200ddge/x", ".bridge/ALLOWE~1", ".bridge /x", ".bridge\\policy.yaml"}, []string{".bridge/notes.md", ".bridges/x", "bridge.d/policy.yaml", ".bridge/README"}},
 }
@@ -493,7 +494,7 @@ func (p *player) aName() []mupdate {
 	if p.one(2) {
 		q = pick(p.world, of.alias...)
 	}
-	if !strings.HasPrefix(of.label, "of what") {
+	if !strings.HasPrefix(of.label, "of what") && (!strings.HasPrefix(of.label, "of a clone") || p.one(2)) {
 		q = p.path(q)
 	}
 	p.did("name: " + of.label)

@@ -208,3 +208,29 @@ func (p *player) onASide() []mupdate {
 	}
 	return p.to("refs/heads/main", p.keep(d))
 }
+
+// onlyGates are rules that an audit cannot know enough for: the clock of the server, and
+// the refs of a push (as relay-nonce, where other refs count).
+var onlyGates = []string{"fast-forward", "commit-clock", "other-refs", "push-cert"}
+
+// missed says which rules that the hook has told of a push to main an audit of the same
+// history does not find.
+func (p *player) missed(updates []mupdate, a answer, merged bool) string {
+	if len(updates) != 1 || updates[0].ref != "refs/heads/main" || p.trees[updates[0].new] == nil || a.code != 1 || merged {
+		return ""
+	}
+	rep, err := p.audit(updates[0].new, 0)
+	if err != nil {
+		return ""
+	}
+	found := map[string]bool{}
+	for _, f := range rep.Findings {
+		found[f.Rule] = true
+	}
+	for rule := range a.rules {
+		if !found[rule] && !slices.Contains(onlyGates, rule) && (rule != "relay-nonce" || !p.book.trust().p.nonceRefs) {
+			return "an audit does not find " + rule
+		}
+	}
+	return ""
+}

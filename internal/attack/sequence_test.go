@@ -127,7 +127,7 @@ func TestSequences(t *testing.T) {
 var both = []string{"relay: as it should be", "relay: nonce", "relay: another's key", "relay: turn", "relay: signature", "relay: unknown key", "relay: author",
 	"relay: one path", "relay: clock", "relay: forged name of a key",
 	"change: edit", "change: deletion", "change: move", "change: mode", "change: link", "change: restore", "change: an octopus merge", "change: a merge",
-	"name: of a thread", "name: of an envelope", "name: of what .bridge guards",
+	"name: of a thread", "name: of an envelope", "name: of what .bridge guards", "name: of a clone's configuration",
 	"size: below the limit", "size: the limit", "size: above the limit", "size: far above the limit",
 	"file: without a fence", "file: as an envelope", "file: as a relay", "policy: another", "signers: others",
 	"plan: a relay in place of a file without a fence", "plan: it goes again", "plan: an envelope of just that size", "plan: the nonce of what is too large now",
@@ -225,7 +225,8 @@ func playSequence(t *testing.T, seed uint64, st *store, count *tally) {
 			}
 		} else {
 			v, a = p.book.judge(updates, p.now), p.receive(updates, p.now)
-			if why = p.asRead(updates, v, a, p.book.reads(v, updates, p.now)); why == "" {
+			merged := p.book.reads(v, updates, p.now)
+			if why = p.asRead(updates, v, a, merged); why == "" {
 				why = disagreement(v, a)
 			}
 			if why == "" && a.code == 0 && p.turn.IntN(updateEvery) == 0 {
@@ -234,6 +235,8 @@ func playSequence(t *testing.T, seed uint64, st *store, count *tally) {
 			if why == "" && (seed+uint64(k)*7)%uint64(audited) == 0 {
 				if why = p.audits(updates); why == "" && a.code == 0 {
 					why = p.readers(updates)
+				} else if why == "" {
+					why = p.missed(updates, a, merged)
 				}
 			}
 		}

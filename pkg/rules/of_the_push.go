@@ -25,7 +25,7 @@ func (j *Judge) later(ctx context.Context, r Range, first *pass) error {
 		return nil
 	}
 	own := &Judge{Repo: j.Repo, Gate: j.Gate, Now: j.Now, Nonces: j.Nonces, Memory: j.Memory, Extra: j.Extra,
-		OfTheTime: j.Later, Bootstrap: j.Bootstrap, Receives: j.Receives, portion: j.portion}
+		OfTheTime: j.Later, Bootstrap: true, portion: j.portion} // who may come first, the first pass says
 	old := cmp.Or(r.Old, r.From)
 	held, err := own.boundEras(first, r.Policy, old)
 	if err != nil {

@@ -32,8 +32,7 @@ var below = map[string][]string{
 	"pkg/relay":             {"pkg/finding", "pkg/envelope"},
 	"pkg/bundle":            {"internal/files", "pkg/finding", "internal/portable", "pkg/screen", "pkg/sshsign"},
 	"pkg/bundle/…":          {"pkg/finding", "internal/portable", "pkg/sshsign", "pkg/yamlprofile", "pkg/bundle", "schemas"},
-	"internal/inflate":      {},
-	"pkg/gitrepo":           {"internal/files", "internal/inflate", "pkg/finding", "internal/portable"},
+	"pkg/gitrepo":           {"internal/files", "pkg/finding", "internal/portable"},
 	"internal/gittree":      {"pkg/bundle", "pkg/gitrepo"},
 	"internal/image":        {"pkg/finding", "pkg/bundle", "pkg/bundle/agent", "pkg/sshsign"},
 	"internal/cli":          {"pkg/finding"},
@@ -68,7 +67,7 @@ var below = map[string][]string{
 }
 
 // pure packages work on bytes: no git and no gate may come near them.
-var pure = []string{"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/screen", "pkg/sshsign", "pkg/bundle", "pkg/yamlprofile", "internal/portable", "internal/inflate"}
+var pure = []string{"pkg/finding", "pkg/envelope", "pkg/relay", "pkg/screen", "pkg/sshsign", "pkg/bundle", "pkg/yamlprofile", "internal/portable"}
 
 type pkg struct {
 	ImportPath, Dir string

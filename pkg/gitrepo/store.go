@@ -14,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/rigward/rigward/internal/inflate"
 )
 
 // A store reads objects without git, as they lie in the object directories of a
@@ -40,8 +38,8 @@ type store struct {
 	oldest int        // of bases, once there are many
 	steps  []packStep // room
 
-	decoder *inflate.Decoder // see inflater
-	ahead   readAhead
+	zlib  *inflater // see inflater
+	ahead readAhead
 }
 
 type looseBytes struct {
@@ -305,7 +303,7 @@ func (s *store) looseFile(f io.ReaderAt, size int64) (typ string, data []byte, o
 	src := s.bytesAt(f, 0, size, size)
 	s.ahead.from = nil
 	var head [maxLooseHeader]byte
-	n, _, _ := s.inflater().Zlib(head[:], src)
+	n, _, _ := s.inflater().zlib(head[:], src)
 	text, _, whole := bytes.Cut(head[:n], []byte{0})
 	if typ, size, ok = looseHeader(string(text)); !whole || !ok || size > s.most {
 		return "", nil, false
@@ -313,7 +311,7 @@ func (s *store) looseFile(f io.ReaderAt, size int64) (typ string, data []byte, o
 	s.bytes += size
 	first := len(text) + 1
 	data = make([]byte, first+int(size))
-	_, used, ok := s.inflater().Zlib(data, src)
+	_, used, ok := s.inflater().zlib(data, src)
 	return typ, data[first:], ok && used == len(src)
 }
 
@@ -365,11 +363,11 @@ func (s *store) bytesAt(f io.ReaderAt, at, end, n int64) []byte {
 }
 
 // inflater is made when something is read: a hook may read nothing.
-func (s *store) inflater() *inflate.Decoder {
-	if s.decoder == nil {
-		s.decoder = new(inflate.Decoder)
+func (s *store) inflater() *inflater {
+	if s.zlib == nil {
+		s.zlib = new(inflater)
 	}
-	return s.decoder
+	return s.zlib
 }
 
 // compressed is how many bytes zlib makes of so many at the most, with some room.
@@ -387,7 +385,7 @@ func (s *store) inflate(f io.ReaderAt, at, end, size int64) (data []byte, ok boo
 	}
 	for n := compressed(size); ; n *= 2 { // others than git may take more room
 		src := s.bytesAt(f, at, end, n)
-		if _, _, ok := s.inflater().Zlib(data, src); ok || int64(len(src)) < n || n > 4*compressed(size) {
+		if _, _, ok := s.inflater().zlib(data, src); ok || int64(len(src)) < n || n > 4*compressed(size) {
 			return data, ok
 		}
 	}

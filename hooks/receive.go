@@ -30,9 +30,6 @@ func (g *gate) preReceive(ctx context.Context) error {
 	if len(updates) == 0 {
 		return &policy.Undecided{Message: "no ref lines on standard input", Hint: "git runs this hook; to check by hand: rig-hook check"}
 	}
-	if len(updates) == 1 && !updates[0].Delete() {
-		g.repo.Expect(updates[0].New)
-	}
 	return g.receive(ctx, updates)
 }
 
@@ -76,6 +73,9 @@ func preReceives(ctx context.Context, repo *gitrepo.Repo) bool {
 func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 	if g.log != nil { // git runs the hook, not Gerrit
 		g.log.receive(updates)
+	}
+	if len(updates) == 1 && !updates[0].Delete() {
+		g.repo.Expect(updates[0].New)
 	}
 	own, err := OwnReceiver(g.repo)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/history"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
@@ -238,7 +239,7 @@ func readConfigured(repo *gitrepo.Repo, name string) ([]byte, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(repo.CommonDir(), name)
 	}
-	f, err := os.Open(name)
+	f, err := files.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +255,7 @@ func readConfigured(repo *gitrepo.Repo, name string) ([]byte, error) {
 // tighten; nil if there is none.
 func OwnPolicy(repo *gitrepo.Repo) (*policy.Policy, error) {
 	name := filepath.Join(repo.CommonDir(), "rigward.yaml")
-	data, err := os.ReadFile(name)
+	data, err := files.Read(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -66,7 +66,7 @@ func judgedOf(repo *gitrepo.Repo) *Judged {
 // read reads the file; one that cannot be read says nothing.
 func (j *Judged) read() {
 	j.at = map[string][]string{}
-	f, err := os.Open(j.file)
+	f, err := files.Open(j.file)
 	if err != nil {
 		// Where there is a file that cannot be read, nothing is known, not even
 		// that there was no other default branch.

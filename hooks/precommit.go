@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -237,7 +237,7 @@ func (g *gate) message() ([]byte, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(g.env.Dir, name)
 	}
-	data, err := os.ReadFile(name)
+	data, err := files.Read(name)
 	if err != nil {
 		return nil, &policy.Undecided{Message: "the commit message " + finding.Quote(g.args[0]) + " cannot be read", Cause: err}
 	}

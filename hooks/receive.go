@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -64,7 +65,7 @@ func preReceives(ctx context.Context, repo *gitrepo.Repo) bool {
 		if !Executable(file) {
 			return false
 		}
-		data, err := os.ReadFile(file)
+		data, err := files.Read(file)
 		return err == nil && (IsShim(data) || bytes.Contains(data, []byte("rig-hook")) && bytes.Contains(data, []byte("pre-receive")))
 	})
 }

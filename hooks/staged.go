@@ -31,7 +31,7 @@ func (g *gate) stagedKey(mark, head, root string) (key string, ok bool) {
 	if others, err := g.loader.ServerPaths(); others || err != nil {
 		return "", false
 	}
-	own, none := os.ReadFile(filepath.Join(g.repo.CommonDir(), "rigward.yaml"))
+	own, none := files.Read(filepath.Join(g.repo.CommonDir(), "rigward.yaml"))
 	if none != nil && !errors.Is(none, fs.ErrNotExist) {
 		return "", false
 	}

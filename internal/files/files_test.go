@@ -1,7 +1,9 @@
 package files
 
 import (
+	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -147,6 +149,27 @@ func TestHint(t *testing.T) {
 	} {
 		if got := Hint(c.err); got != c.want {
 			t.Errorf("%v: %q", c.err, got)
+		}
+	}
+}
+
+// Read is what os.ReadFile is, of files of any size and of what is none.
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	for _, size := range []int{0, 1, 511, 4096, 1<<20 - 1, 1 << 20, 1<<20 + 1, 3 << 20} {
+		name := filepath.Join(dir, "f")
+		want := bytes.Repeat([]byte("0123456789"), size/10+1)[:size]
+		if err := os.WriteFile(name, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Read(name); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d of %d bytes, %v", len(got), size, err)
+		}
+	}
+	for _, name := range []string{dir, filepath.Join(dir, "none"), filepath.Join(dir, "f", "below")} {
+		_, want := os.ReadFile(name)
+		if _, err := Read(name); err == nil || err.Error() != want.Error() || errors.Is(err, fs.ErrNotExist) != errors.Is(want, fs.ErrNotExist) {
+			t.Errorf("%v, expected %v", err, want)
 		}
 	}
 }

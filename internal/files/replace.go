@@ -71,7 +71,7 @@ func Kept(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.ReadFile(path)
+	return Read(path)
 }
 
 // fill is Replace with the bytes that fill writes. If fill fails, the file stays

@@ -117,7 +117,7 @@ func readClaims(dir string, now time.Time) (map[string][]heldClaim, error) {
 	held := map[string][]heldClaim{}
 	for _, e := range entries {
 		name := filepath.Join(dir, e.Name())
-		data, err := os.ReadFile(name)
+		data, err := files.Read(name)
 		if os.IsNotExist(err) {
 			continue
 		}

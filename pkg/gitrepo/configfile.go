@@ -4,12 +4,13 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/rigward/rigward/internal/files"
 )
 
 // A configItem is one setting: its key, with section and name in lower case, and
@@ -208,7 +209,7 @@ const maxIncludes = 10
 // file reads a file, if it is there, and those that it includes, each in the place
 // of its mention. What depends on a condition is left to git.
 func (c *configReader) file(path string, depth int) bool {
-	f, err := os.Open(path)
+	f, err := files.Open(path)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -68,7 +69,7 @@ func findPlain(env Env) (p place, ok bool) {
 // plainKind reads from a repository's configuration what says of which kind it
 // is, where nothing in it makes it one that only git can read.
 func plainKind(file string) (k kind, ok bool) {
-	f, err := os.Open(file)
+	f, err := files.Open(file)
 	if err != nil {
 		return kind{}, false
 	}

@@ -8,11 +8,12 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rigward/rigward/internal/files"
 )
 
 // A Rev is one commit of a walk.
@@ -361,7 +362,7 @@ func (r *Repo) Shallow() (map[ID]bool, error) {
 		}
 		file = r.env.path(v)
 	}
-	text, err := os.ReadFile(file)
+	text, err := files.Read(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

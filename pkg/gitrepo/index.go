@@ -14,6 +14,8 @@ import (
 	"runtime"
 	"slices"
 	"sort"
+
+	"github.com/rigward/rigward/internal/files"
 )
 
 // An IndexEntry is one entry of the index.
@@ -76,7 +78,7 @@ func (r *Repo) IndexMark() (mark string, ok bool) {
 	if !ok || !r.knownGit() {
 		return "", false
 	}
-	f, err := os.Open(file)
+	f, err := files.Open(file)
 	if err != nil {
 		return "", false
 	}
@@ -178,7 +180,7 @@ func (x *Index) intended(i int) bool {
 
 // readIndex reads an index file; one that does not exist has no entries.
 func readIndex(file string, hash int) (x *Index, ok bool) {
-	f, err := os.Open(file)
+	f, err := files.Open(file)
 	if err != nil {
 		return &Index{hash: hash}, errors.Is(err, fs.ErrNotExist)
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sort"
 	"strings"
+
+	"github.com/rigward/rigward/internal/files"
 )
 
 // A packFile is a pack with its index of version 2 (gitformat-pack(5)), read in
@@ -82,22 +84,22 @@ func (s *store) closePacks() {
 // openPack opens a pack and its index, whose paths are base and a suffix. It is nil
 // where newPack says no.
 func openPack(base string, hash int) *packFile {
-	var files []*os.File
+	var opened []*os.File
 	var sizes []int64
 	for _, suffix := range []string{".idx", ".pack"} {
-		f, err := os.Open(base + suffix)
+		f, err := files.Open(base + suffix)
 		if err != nil {
 			break
 		}
-		files = append(files, f)
+		opened = append(opened, f)
 		info, err := f.Stat()
 		if err != nil || !info.Mode().IsRegular() {
 			break
 		}
 		sizes = append(sizes, info.Size())
 	}
-	p := &packFile{files: files, hash: hash}
-	if len(sizes) != 2 || !p.known(files[0], sizes[0], files[1], sizes[1]) {
+	p := &packFile{files: opened, hash: hash}
+	if len(sizes) != 2 || !p.known(opened[0], sizes[0], opened[1], sizes[1]) {
 		p.close()
 		return nil
 	}

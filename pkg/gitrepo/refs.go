@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -347,7 +348,7 @@ func looseRef(file string, digits int) (value string, state refState) {
 	if err != nil || !st.Mode().IsRegular() || st.Size() > 4096 {
 		return "", refUnclear
 	}
-	text, err := os.ReadFile(file)
+	text, err := files.Read(file)
 	if err != nil {
 		return "", refUnclear
 	}
@@ -377,7 +378,7 @@ func packedRef(file, name string, digits int) (id string, state refState) {
 // a header, lines of an id, a blank and a name, and after an annotated tag a line of
 // "^" and an id. The names are in order, each once; git has to say of any other file.
 func packedRefs(file string, digits int, fn func(name string, id ID)) refState {
-	f, err := os.Open(file)
+	f, err := files.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return refAbsent
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -287,7 +288,7 @@ func checkQuarantine(env Env) error {
 			Message: "GIT_QUARANTINE_PATH is set but GIT_OBJECT_DIRECTORY is not, so the pushed objects cannot be read"}
 	}
 	for _, dir := range []string{path, env.Get("GIT_OBJECT_DIRECTORY")} {
-		f, err := os.Open(env.path(dir))
+		f, err := files.Open(env.path(dir))
 		if err == nil {
 			_, err = f.Readdirnames(1)
 			_ = f.Close()

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/rigward/rigward/internal/files"
 )
 
 // A store reads objects without git, as they lie in the object directories of a
@@ -91,7 +93,7 @@ func newStore(env Env, commonDir string, hash int) *store {
 		if err != nil || !info.Mode().IsRegular() || info.Size() > maxAlternates {
 			return nil
 		}
-		text, err := os.ReadFile(file)
+		text, err := files.Read(file)
 		if err != nil || !s.borrow(strings.Split(string(text), "\n")) {
 			return nil
 		}
@@ -279,7 +281,7 @@ func (s *store) proves(id []byte, typ string, data []byte) bool {
 // size and a NUL before it.
 func (s *store) loose(id ID) (typ string, data []byte, ok bool) {
 	for _, dir := range s.dirs {
-		f, err := os.Open(filepath.Join(dir, id[:2], id[2:]))
+		f, err := files.Open(filepath.Join(dir, id[:2], id[2:]))
 		if err != nil {
 			continue
 		}

@@ -195,7 +195,7 @@ func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(rules.
 	if u.Delete() || !guarded && !d.Free {
 		return nil
 	}
-	r := rules.Range{Ref: u.Ref, History: true, Policy: d.Policy, Trust: d.Trust, From: d.HeadID}
+	r := rules.Range{Ref: u.Ref, History: true, Policy: d.Policy, Trust: d.Trust, From: d.HeadID, Beside: d.HeadID == "" && u.Ref != d.Head}
 	if r.New, err = d.commit(u.New); err != nil {
 		return err
 	}

@@ -155,6 +155,9 @@ type Range struct {
 	// From is the commit whose files Policy and Trust are: the default branch's
 	// before the push. "" stands for Old.
 	From string
+	// Beside says that there was no default branch before the push, and that Ref is not to
+	// be it: what it changes of policy and signers counts for nothing.
+	Beside bool
 }
 
 // ErrMany says that a range has more commits than Judge.Most.

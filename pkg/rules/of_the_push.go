@@ -52,8 +52,8 @@ func (j *Judge) later(ctx context.Context, r Range, first *pass) error {
 // ofDefault reports whether a range comes on top of the commit whose policy judges it, or
 // is to: what it changes then counts from there on.
 func ofDefault(g Gate, r Range) bool {
-	return r.Old == r.From || r.From == "" ||
-		(g == Check || g == PullRequest) && r.Old == "" && len(r.Exclude) == 1 && r.Exclude[0] == r.From
+	return !r.Beside && (r.Old == r.From || r.From == "" ||
+		(g == Check || g == PullRequest) && r.Old == "" && len(r.Exclude) == 1 && r.Exclude[0] == r.From)
 }
 
 // boundEras makes the eras that the bounds of a range are in: that of old, and older ones

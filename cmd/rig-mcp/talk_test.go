@@ -112,8 +112,8 @@ func (k *talker) see(o dict) error {
 // receivePack is the repository's server: in a session of its own, so that it
 // outlives a client that is killed, and itself killed with its hooks in every
 // third push or so, before or after a ref has moved. One that is killed while it moves
-// the branch leaves git's lock on it, by which every later push is refused: a lock that
-// is there for a second is removed, as by who looks after a server.
+// the branch leaves git's lock on it or on HEAD, by which every later push is refused: a
+// lock that is there for a second is removed, as by who looks after a server.
 const receivePack = `#!/bin/sh
 exec 3<&0
 setsid git-receive-pack "$@" <&3 &
@@ -122,8 +122,10 @@ n=$(od -An -N1 -tu1 /dev/urandom | tr -d ' ')
 if [ "$n" -lt 80 ]; then
   sleep "0.$(printf %03d "$n")"
   kill -9 -$pid 2>/dev/null && printf x >>"$0.killed"
-  setsid sh -c 'cd "$1/refs/heads" && lock=$(stat -c "%i %y" main.lock) && sleep 1 && [ "$lock" = "$(stat -c "%i %y" main.lock)" ] && rm main.lock' - "$@" \
-    </dev/null >/dev/null 2>&1 3<&- &
+  for lock in refs/heads/main.lock HEAD.lock; do
+    setsid sh -c 'cd "$1" && was=$(stat -c "%i %y" "$2") && sleep 1 && [ "$was" = "$(stat -c "%i %y" "$2")" ] && rm "$2"' - "$1" "$lock" \
+      </dev/null >/dev/null 2>&1 3<&- &
+  done
 fi
 wait $pid
 `

@@ -23,7 +23,9 @@ import (
 	"runtime"
 	"sort"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rigward/rigward/internal/resident"
 )
@@ -101,6 +103,14 @@ func TempDir(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // what a hook has started may still write there
+		for range 100 {
+			if !errors.Is(os.RemoveAll(dir), syscall.ENOTEMPTY) {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
 	return dir
 }
 

@@ -428,13 +428,14 @@ func (d *deriver) acked(t *thread, ack *fact) error {
 			}
 		}
 	}
+	own := false
 	for _, r := range d.all(rows, "acked", ack, "") {
 		r.acks = append(r.acks, z)
-		if front := t.fronts[r.to]; front != nil && r.to == ack.from {
-			if _, err := front.moves(d, z); err != nil {
-				return err
-			}
-		}
+		own = own || r.to == ack.from
+	}
+	if front := t.fronts[ack.from]; front != nil && own {
+		_, err := front.moves(d, z)
+		return err
 	}
 	return nil
 }

@@ -248,14 +248,7 @@ func Executable(file string) bool {
 }
 
 func writeProblem(path string, err error) error {
-	var pe *fs.PathError
-	var le *os.LinkError
-	switch {
-	case errors.As(err, &pe):
-		err = pe.Err
-	case errors.As(err, &le):
-		err = le.Err
-	}
+	err = files.Cause(err)
 	problem := fmt.Errorf("cannot write %s: %w", finding.Quote(path), err)
 	if hint := files.HintAt(err, filepath.Dir(path)); hint != "" && !errors.Is(err, fs.ErrPermission) { // who calls knows more of rights
 		return &policy.Undecided{Message: problem.Error(), Hint: hint, Cause: err}

@@ -342,17 +342,7 @@ func readOwn(path string, limit int64) ([]byte, error) {
 }
 
 // reason is the text of a file system error without the path in it.
-func reason(err error) string {
-	var pe *fs.PathError
-	var le *os.LinkError
-	switch {
-	case errors.As(err, &pe):
-		err = pe.Err
-	case errors.As(err, &le):
-		err = le.Err
-	}
-	return finding.Quote(err.Error())
-}
+func reason(err error) string { return finding.Quote(files.Cause(err).Error()) }
 
 func cannotRead(path string, err error) *failure {
 	return fail(codeRuntime, "cannot read %s: %s", quote(path), reason(err))

@@ -129,15 +129,20 @@ func (d *Draft) Drop() { os.Remove(d.tmp) }
 
 // of is an error of a temporary file, told of the one that is meant.
 func of(path string, err error) error {
+	return &fs.PathError{Op: "write", Path: path, Err: Cause(err)}
+}
+
+// Cause is what an error of a file system says, without the file's name.
+func Cause(err error) error {
 	var pe *fs.PathError
 	var le *os.LinkError
 	switch {
 	case errors.As(err, &pe):
-		err = pe.Err
+		return pe.Err
 	case errors.As(err, &le):
-		err = le.Err
+		return le.Err
 	}
-	return &fs.PathError{Op: "write", Path: path, Err: err}
+	return err
 }
 
 // Output writes a file that the user named: as Replace, but through a link, and into

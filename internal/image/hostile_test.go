@@ -165,13 +165,23 @@ func TestUnreadableIndex(t *testing.T) {
 func TestUnreadableFiles(t *testing.T) {
 	b := build(t, shape{layers: [][]item{{file("x", "y")}}})
 	dir := layout(t, b)
-	for name, damage := range map[string]func(){
-		"another version": func() { write(t, filepath.Join(dir, "oci-layout"), []byte(`{"imageLayoutVersion":"2.0.0"}`)) },
-		"no mark":         func() { os.Remove(filepath.Join(dir, "oci-layout")) },
-		"no index":        func() { os.Remove(filepath.Join(dir, "index.json")) },
-		"a directory":     func() { os.Mkdir(filepath.Join(dir, "index.json"), 0o755) },
+	if _, err := Open(t.Context(), dir, Location{Layout: dir}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, damage := range map[string]func(dir string) error{
+		"another version": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, "oci-layout"), []byte(`{"imageLayoutVersion":"2.0.0"}`), 0o644)
+		},
+		"no mark":  func(dir string) error { return os.Remove(filepath.Join(dir, "oci-layout")) },
+		"no index": func(dir string) error { return os.Remove(filepath.Join(dir, "index.json")) },
+		"a directory": func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, "index.json")), os.Mkdir(filepath.Join(dir, "index.json"), 0o755))
+		},
 	} {
-		damage()
+		dir := layout(t, b)
+		if err := damage(dir); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := Open(t.Context(), dir, Location{Layout: dir}, nil); err == nil {
 			t.Errorf("%s: opened", name)
 		}

@@ -157,6 +157,9 @@ func (g *gate) within(ctx context.Context, run func(*gate, context.Context) erro
 		if g.repo != nil {
 			defer g.repo.Close()
 		}
+		if g.judge != nil {
+			defer g.judge.Turns.Close()
+		}
 	}
 	if g.judge != nil {
 		g.report.Findings, g.report.More = g.judge.Findings, g.judge.More
@@ -272,7 +275,14 @@ func (g *gate) use(p *policy.Policy) {
 	if p.Timeout > 0 && g.fixed == "" && g.timer.Stop() {
 		g.timer.Reset(max(0, p.Timeout-g.env.Now().Sub(g.started)))
 	}
-	g.judge.Nonces = Nonces(g.repo, p)
+	g.judge.Nonces, g.judge.Turns = Nonces(g.repo, p), Turns(g.repo, p)
+}
+
+// Turns returns what is kept of the long threads of a repository.
+func Turns(repo *gitrepo.Repo, p *policy.Policy) *history.Turns {
+	x := &history.Turns{Dir: filepath.Join(repo.CommonDir(), "rigward"), Format: repo.ObjectFormat()}
+	rules.TurnsBy(p, x)
+	return x
 }
 
 // Nonces returns the nonce index of a repository.

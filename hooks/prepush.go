@@ -55,6 +55,9 @@ func (g *gate) prePush(ctx context.Context) error {
 		g.report.Notes = append(g.report.Notes, "no ref lines on standard input; "+g.source)
 	}
 	g.save()
+	if g.accepted() {
+		g.judge.Keep()
+	}
 	return nil
 }
 

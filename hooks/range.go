@@ -87,7 +87,7 @@ func (c *Checker) rules(ctx context.Context, r *rules.Range) (err error) {
 		c.Report.Fail = r.Policy.FailLevel
 	}
 	if len(r.Exclude) > 0 {
-		c.Judge.Nonces = Nonces(c.Repo, r.Policy)
+		c.Judge.Nonces, c.Judge.Turns = Nonces(c.Repo, r.Policy), Turns(c.Repo, r.Policy)
 	}
 	if r.Policy.NonceRefs && r.NonceTips == nil {
 		if r.NonceTips, err = c.protectedTips(ctx, r.Policy); err != nil {

@@ -108,6 +108,7 @@ func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 		}
 	}
 	if g.accepted() {
+		g.judge.Keep()
 		// What is not kept is judged anew.
 		_ = d.Keep(ctx)
 	}

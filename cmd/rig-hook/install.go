@@ -21,6 +21,7 @@ import (
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
+	"github.com/rigward/rigward/pkg/rules"
 )
 
 // openAt opens the repository of this directory, or the bare one that
@@ -264,7 +265,7 @@ func afterServer(ctx context.Context, env *hooks.Env, f cli.Line, r *gitrepo.Rep
 	return report.ExitClean
 }
 
-// indexNonces reads the whole history once, so that no push has to.
+// indexNonces reads the whole history once, and the long threads, so that no push has to.
 func indexNonces(ctx context.Context, r *gitrepo.Repo, tips []string) error {
 	_, head, err := r.HEAD()
 	if err != nil {
@@ -279,7 +280,11 @@ func indexNonces(ctx context.Context, r *gitrepo.Repo, tips []string) error {
 	if _, err := x.Find(ctx, nil, tips); err != nil {
 		return err
 	}
-	return x.Save()
+	if err := x.Save(); err != nil {
+		return err
+	}
+	j := &rules.Judge{Repo: r, Gate: rules.Check, Turns: hooks.Turns(r, p)}
+	return j.Learn(p, tips)
 }
 
 func uninstall(ctx context.Context, env *hooks.Env, f cli.Line) int {

@@ -23,6 +23,7 @@ type part struct {
 func parts(dir, reference string, quick bool) []part {
 	gates, control := []string{"gates", "-dir", dir}, []string{"control", "-dir", dir}
 	action, bundles, agents, rye := []string{"action"}, []string{"bundles"}, []string{"agentbundle"}, []string{"ryebundle"}
+	thread := []string{"thread", "-dir", dir}
 	image, commit, hosts, attest := []string{"image"}, []string{"commit", "-dir", dir}, []string{"hosts"}, []string{"attest"}
 	client := []string{"client", "-dir", dir, "-reference", reference, "-sizes", "1000,10000,100000"}
 	if quick {
@@ -30,6 +31,7 @@ func parts(dir, reference string, quick bool) []part {
 		hosts = append(hosts, "-repositories", "10", "-n", "10", "-at-once", "4", "-for", "2s")
 		attest = append(attest, "-rounds", "2")
 		gates = append(gates, "-n", "1000", "-rounds", "5")
+		thread = append(thread, "-n", "200", "-rounds", "2")
 		control = append(control, "-n", "1000", "-rounds", "5")
 		client = []string{"client", "-reference", reference, "-sizes", "10", "-rounds", "3"}
 		action = append(action, "-n", "1000", "-rounds", "3")
@@ -41,6 +43,7 @@ func parts(dir, reference string, quick bool) []part {
 	return []part{
 		{"commit", commit},
 		{"gates", gates},
+		{"thread", thread},
 		{"hosts", hosts},
 		{"attest", attest},
 		{"million", []string{"gates", "-dir", dir, "-n", "1000000", "-per", "1000", "-rounds", "5"}},

@@ -28,6 +28,7 @@ func init() {
 		{"all", "runs the others and writes their figures into docs/performance.md and its appendix", all},
 		{"commit", "a commit through pre-commit and commit-msg", commits},
 		{"gates", "a push through pre-receive, and check --all", gates},
+		{"thread", "a push into one long thread", longThread},
 		{"hosts", "a server of many repositories to which many push at once", hosts},
 		{"action", "the step of the GitHub Action on a pull request", action},
 		{"bundles", "rig-bundle on RigBundles", bundles},

@@ -378,6 +378,9 @@ func (t *Tree) modeName(i int) (Mode, []byte) {
 	return parseMode(entry[:n]), entry[n+1:]
 }
 
+// RawID is the id of entry i in binary, without a copy: its bytes are not to be changed.
+func (t *Tree) RawID(i int) []byte { return t.rawID(i) }
+
 func (t *Tree) rawID(i int) []byte {
 	entry := t.entry(i)
 	return entry[len(entry)-t.hash:]

@@ -13,8 +13,9 @@ import (
 const maxParsed = 1024
 
 // large tells fn of those blobs over the policy's limit that begin with a
-// fence: their beginning, and what they say as far as it is read.
-func (ps *pass) large(p *policy.Policy, ids []string, fn func(id string, head []byte, env *envelope.Envelope)) error {
+// fence: their beginning, and what they say as far as it is read. whole reports
+// whether that is all.
+func (ps *pass) large(p *policy.Policy, ids []string, fn func(id string, head []byte, env *envelope.Envelope, whole bool)) error {
 	limits := p.AcceptedLimits()
 	var fenced []string
 	err := ps.Repo.Heads(ids, envelope.FenceBytes, func(o gitrepo.Object) error {
@@ -33,7 +34,7 @@ func (ps *pass) large(p *policy.Policy, ids []string, fn func(id string, head []
 			return nil
 		}
 		if o.Err == nil {
-			fn(o.ID, o.Data, p.ParseAccepted(o.Data))
+			fn(o.ID, o.Data, p.ParseAccepted(o.Data), true)
 		}
 		return o.Err
 	})
@@ -47,7 +48,7 @@ func (ps *pass) large(p *policy.Policy, ids []string, fn func(id string, head []
 				env.Hash = "" // of its body, which was not read
 			}
 		}
-		fn(o.ID, o.Data, env)
+		fn(o.ID, o.Data, env, false)
 		return o.Err
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -105,6 +106,10 @@ func (ps *pass) newToSides(ctx context.Context, c *commit) (map[string][]*newFac
 	news := map[string][]*newFact{}
 	found := map[version]*newFact{} // nil: not an envelope that can be read
 	known := factsByVersion{}
+	older, err := ps.olderVersions(c, brought)
+	if err != nil {
+		return nil, err
+	}
 	for i, d := range c.diffs {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -121,7 +126,11 @@ func (ps *pass) newToSides(ctx context.Context, c *commit) (map[string][]*newFac
 				if err != nil {
 					return nil, err
 				}
-				if f := known.find(name, t, at, len(d.Changes) > smallThread); f != nil {
+				f := older[at]
+				if f == nil {
+					f = known.find(name, t, at, len(d.Changes) > smallThread)
+				}
+				if f != nil {
 					n = &newFact{fact: f}
 					news[name] = append(news[name], n)
 				}
@@ -134,6 +143,35 @@ func (ps *pass) newToSides(ctx context.Context, c *commit) (map[string][]*newFac
 	}
 	group(news)
 	return news, nil
+}
+
+// olderVersions returns those contents that a merge takes from some of its parents
+// which long threads had before the range.
+func (ps *pass) olderVersions(c *commit, brought map[string]bool) (map[version]*fact, error) {
+	asked := map[*older][]version{}
+	for _, d := range c.diffs {
+		for _, ch := range d.Changes {
+			if !ch.Added() || brought[ch.Path] || !c.policy.Candidate(ch.Path) {
+				continue
+			}
+			t, err := ps.thread(c.policy, c.policy.ThreadOf(ch.Path))
+			if err != nil {
+				return nil, err
+			}
+			if t.older != nil {
+				asked[t.older] = append(asked[t.older], version{ch.Path, oidOf(ch.NewID)})
+			}
+		}
+	}
+	all := map[version]*fact{}
+	for o, list := range asked {
+		found, err := o.versions(list)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, found)
+	}
+	return all, nil
 }
 
 // group gives all envelopes that the same parents lack the same number.

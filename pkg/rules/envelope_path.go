@@ -268,7 +268,10 @@ func (g *guard) isThread(thread string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	for _, f := range t.facts {
+	for f, err := range t.all() {
+		if err != nil {
+			return false, err
+		}
 		e, ok, err := g.lookup(g.c, f.path)
 		if err != nil || ok && e.Mode != gitrepo.ModeTree {
 			return err == nil, err
@@ -294,7 +297,10 @@ func (g *guard) together(path, thread string) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		for _, f := range t.facts {
+		for f, err := range t.all() {
+			if err != nil {
+				return false, err
+			}
 			if ok, err := g.present(f, parent.Tree); err != nil || ok {
 				return ok, err
 			}

@@ -22,6 +22,7 @@ type fake struct {
 	objects map[string]gitrepo.Object
 	shallow map[string]bool
 	config  map[string]string
+	reads   int // objects that Objects and Heads were asked for
 }
 
 func (f *fake) write(typ string, data []byte) string {
@@ -100,6 +101,7 @@ func (f *fake) object(id string, limit int64) gitrepo.Object {
 func (f *fake) ObjectFormat() string { return "sha1" }
 
 func (f *fake) Objects(ids []string, limit int64, fn func(gitrepo.Object) error) error {
+	f.reads += len(ids)
 	for _, id := range ids {
 		if err := fn(f.object(id, limit)); err != nil {
 			return err

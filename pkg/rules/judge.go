@@ -54,6 +54,7 @@ type Judge struct {
 	Now    time.Time      // of receipt at a server; zero where no clock counts
 	Nonces *history.Index // finds older envelopes by nonce; nil: only those of the range
 	Memory *Memory        // of what was read before; nil: none
+	Turns  *history.Turns // of long threads; nil: what lies in a thread is read
 
 	// OfTheTime, if set, reads policy and trust: each commit is then judged by
 	// those that were accepted before it came, not by those of the range. See
@@ -107,10 +108,14 @@ type Judge struct {
 	Read func(blob string, o envelope.Options, e *envelope.Envelope)
 	Outcome
 
+	// long is from how many entries on a thread is long; 0 stands for longThread. What
+	// is found does not depend on it.
+	long int
 	// portion is how many changed paths are read and judged together; 0 stands
 	// for defaultPortion. What is found does not depend on it.
 	portion int
 
+	noted   []func()          // see Keep
 	claims  []claim           // of all ranges
 	senders map[string]string // rig ids that were seen, each once
 	heldAt  map[string]int32  // by bound, its era, where that is known

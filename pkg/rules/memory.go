@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rigward/rigward/internal/history"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -23,6 +24,8 @@ type said struct {
 	relay   bool
 	freezes bool // is a relay that freezes its thread
 	closes  bool // is valid, and a RESOLUTION
+
+	large history.Kind // that it is larger than the policy allows
 }
 
 // sayingOf returns what an envelope says; env is nil if it cannot be parsed.

@@ -129,7 +129,7 @@ func (ps *pass) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return ps.noteTurns()
 }
 
 // IndexBy makes a nonce index take for envelopes what the policy does.
@@ -145,6 +145,12 @@ func indexScope(p *policy.Policy) string {
 		scope += fmt.Sprintf("\x00%d", front)
 	}
 	return scope
+}
+
+// TurnsBy makes what is kept of long threads that of a policy.
+func TurnsBy(p *policy.Policy, x *history.Turns) {
+	limits := p.AcceptedLimits()
+	x.Scope = fmt.Sprintf("%s\x00%d %d %d %d", indexScope(p), p.MaxFile, p.MaxFrontmatter, limits.File, limits.Frontmatter)
 }
 
 // defaultPortion is how many changed paths are judged together, portionBytes

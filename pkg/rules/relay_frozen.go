@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rigward/rigward/internal/history"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -65,7 +66,10 @@ func (ps *pass) freezes(c *commit, name string) ([]freeze, error) {
 		now = committed(c.obj)
 	}
 	var list []freeze
-	for _, z := range t.facts {
+	for z, err := range t.those(history.Freezes) {
+		if err != nil {
+			return nil, err
+		}
 		if !z.freezes {
 			continue
 		}
@@ -105,7 +109,10 @@ func (ps *pass) hold(ctx context.Context, c *commit, name string, z *freeze) err
 // thawed reports whether the history of c holds a relay by the same sender that
 // is no freeze and knew z.
 func (ps *pass) thawed(ctx context.Context, c *commit, t *thread, z *fact) (bool, error) {
-	for _, f := range t.facts {
+	for f, err := range t.those(history.Relay) {
+		if err != nil {
+			return false, err
+		}
 		if !f.valid || !f.relay || f.freezes || f.from != z.from {
 			continue
 		}

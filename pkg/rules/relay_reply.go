@@ -22,6 +22,13 @@ func (ps *pass) answered(ctx context.Context, c *commit, e *entry) (bool, error)
 			return true, nil
 		}
 	}
+	if hash := hashOf(e.env.InReplyTo); t.older != nil && hash != (oid{}) {
+		for f, err := range t.older.withHash(hash) {
+			if err != nil || ps.before(c, f) {
+				return err == nil, err
+			}
+		}
+	}
 	return ps.said(ctx, c, e)
 }
 

@@ -101,7 +101,7 @@ func (ps *pass) takeOverIn(c *commit, p *policy.Policy, t *thread, paths map[str
 	if err != nil {
 		return err
 	}
-	return ps.large(p, large, func(id string, head []byte, env *envelope.Envelope) {
+	return ps.large(p, large, func(id string, head []byte, env *envelope.Envelope, _ bool) {
 		if envelope.HasFence(head) {
 			put(id, env)
 		}

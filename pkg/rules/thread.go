@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"iter"
 	"path"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rigward/rigward/internal/history"
 	"github.com/rigward/rigward/internal/portable"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -40,6 +42,9 @@ type details struct {
 	attested time.Time // attested_at of a relay that freezes
 }
 
+// id is the blob's, of so many digits.
+func (f *fact) id(digits int) string { return hex.EncodeToString(f.blob[:digits/2]) }
+
 func (f *fact) refs() []string {
 	if f.more == nil {
 		return nil
@@ -66,6 +71,8 @@ type thread struct {
 	// be a short name is asked for.
 	tilde  bool
 	shorts *portable.Shorts
+
+	older *older // of a long thread: what was there before, which is then neither in facts nor in closed nor in names
 }
 
 // smallThread is up to how many facts or names all are looked at.
@@ -102,6 +109,43 @@ func (t *thread) withHash(hash oid) iter.Seq[*fact] {
 					return
 				}
 			}
+		}
+	}
+}
+
+// all yields all facts, those from before the range first.
+func (t *thread) all() iter.Seq2[*fact, error] {
+	return func(yield func(*fact, error) bool) {
+		if t.older != nil {
+			for f, err := range t.older.all() {
+				if !yield(f, err) {
+					return
+				}
+			}
+		}
+		t.own(yield)
+	}
+}
+
+// those yields the facts of some kinds from before the range, and then all others that
+// are not only looked up.
+func (t *thread) those(kinds history.Kind) iter.Seq2[*fact, error] {
+	return func(yield func(*fact, error) bool) {
+		if t.older != nil {
+			for f, err := range t.older.of(kinds) {
+				if !yield(f, err) {
+					return
+				}
+			}
+		}
+		t.own(yield)
+	}
+}
+
+func (t *thread) own(yield func(*fact, error) bool) {
+	for _, f := range t.facts {
+		if !yield(f, nil) {
+			return
 		}
 	}
 }
@@ -150,14 +194,31 @@ func (ps *pass) thread(p *policy.Policy, name string) (*thread, error) {
 		return t, nil
 	}
 	t := &thread{}
-	was, err := ps.filesBefore(p, t, dir)
+	trees, err := ps.treesBefore(dir)
 	if err != nil {
 		return nil, err
+	}
+	if ps.looksUp(p, trees) {
+		if err := ps.lookUpBefore(p, t, dir, trees); err != nil {
+			return nil, err
+		}
+		if err := ps.noteMistaken(p, t, dir); err != nil {
+			return nil, err
+		}
+		ps.threads[dir] = t
+		return t, nil
+	}
+	was := files{at: map[string]map[string][]int32{}}
+	for _, tree := range trees {
+		for e := range tree.Entries() {
+			t.note(dir + "/" + e.Name)
+			was.put(p, tree, dir, e)
+		}
 	}
 	if err := ps.noteMistaken(p, t, dir); err != nil {
 		return nil, err
 	}
-	if err := ps.putBefore(p, t, was); err != nil {
+	if err := ps.putBefore(p, was, func(f *fact, s said) { ps.put(t, f, s) }); err != nil {
 		return nil, err
 	}
 	ps.threads[dir] = t
@@ -170,32 +231,43 @@ type files struct {
 	at  map[string]map[string][]int32 // by blob and path, the bounds that have it
 }
 
-// filesBefore finds the files of a directory just outside the range, and makes
-// all names there known to the thread.
-func (ps *pass) filesBefore(p *policy.Policy, t *thread, dir string) (files, error) {
-	was := files{at: map[string]map[string][]int32{}}
+// An oldTree is a directory as some bounds have it.
+type oldTree struct {
+	*gitrepo.Tree
+	bounds []int32
+}
+
+// treesBefore returns a directory as it is just outside the range, each of its
+// forms once.
+func (ps *pass) treesBefore(dir string) (trees []oldTree, err error) {
 	for i, b := range ps.walk.bounds {
 		tree, err := ps.dir(b.tree, dir)
 		if err != nil {
-			return files{}, err
+			return nil, err
 		}
 		if tree == nil {
 			continue
 		}
-		for e := range tree.Entries() {
-			path := dir + "/" + e.Name
-			t.note(path)
-			if !e.Mode.IsFile() || !p.Candidate(path) {
-				continue
-			}
-			if was.at[e.ID] == nil {
-				was.ids = append(was.ids, e.ID)
-				was.at[e.ID] = map[string][]int32{}
-			}
-			was.at[e.ID][path] = append(was.at[e.ID][path], int32(i))
+		n := slices.IndexFunc(trees, func(t oldTree) bool { return t.ID == tree.ID })
+		if n < 0 {
+			n, trees = len(trees), append(trees, oldTree{Tree: tree})
 		}
+		trees[n].bounds = append(trees[n].bounds, int32(i))
 	}
-	return was, nil
+	return trees, nil
+}
+
+// put adds an entry of a tree, if an envelope may lie there.
+func (f *files) put(p *policy.Policy, t oldTree, dir string, e gitrepo.TreeEntry) {
+	path := dir + "/" + e.Name
+	if !e.Mode.IsFile() || !p.Candidate(path) {
+		return
+	}
+	if f.at[e.ID] == nil {
+		f.ids = append(f.ids, e.ID)
+		f.at[e.ID] = map[string][]int32{}
+	}
+	f.at[e.ID][path] = append(f.at[e.ID][path], t.bounds...)
 }
 
 // noteMistaken makes the names known to the thread that lie in other directories
@@ -221,20 +293,25 @@ func (ps *pass) noteMistaken(p *policy.Policy, t *thread, dir string) error {
 	return nil
 }
 
-// putBefore reads files from before the range, as far as they are not remembered, and
-// makes the envelopes among them known to their thread, in the order of the files.
-func (ps *pass) putBefore(p *policy.Policy, t *thread, was files) error {
-	put := func(id string, s said) {
+// putBefore reads files from before the range, and puts the envelopes among them, in
+// the order of the files.
+func (ps *pass) putBefore(p *policy.Policy, was files, put func(*fact, said)) error {
+	return ps.sayings(p, was.ids, func(id string, s said) {
 		for _, path := range sortedKeys(was.at[id]) {
-			ps.put(t, &fact{path: path, blob: oidOf(id), commit: -1, more: &details{bounds: was.at[id][path]}}, s)
+			put(&fact{path: path, blob: oidOf(id), commit: -1, more: &details{bounds: was.at[id][path]}}, s)
 		}
-	}
-	kept, unread := ps.Memory.recall(p, was.ids)
+	})
+}
+
+// sayings reads blobs as far as they are not remembered, and tells fn what those say
+// that begin with a fence: in their order, those over the policy's limit last.
+func (ps *pass) sayings(p *policy.Policy, ids []string, fn func(id string, s said)) error {
+	kept, unread := ps.Memory.recall(p, ids)
 	next := 0
-	upTo := func(id string) { // puts what is remembered and stands before a file
-		for ; next < len(was.ids) && was.ids[next] != id; next++ {
-			if s, ok := kept[was.ids[next]]; ok {
-				put(was.ids[next], s)
+	upTo := func(id string) { // tells what is remembered and stands before a blob
+		for ; next < len(ids) && ids[next] != id; next++ {
+			if s, ok := kept[ids[next]]; ok {
+				fn(ids[next], s)
 			}
 		}
 	}
@@ -245,7 +322,7 @@ func (ps *pass) putBefore(p *policy.Policy, t *thread, was files) error {
 		Parallel(len(objs), func(i int) { says[i] = sayingOf(p.ParseAccepted(objs[i].Data)) })
 		for i, o := range objs {
 			upTo(o.ID)
-			put(o.ID, says[i])
+			fn(o.ID, says[i])
 		}
 		ps.Memory.keep(p, objs, says)
 		objs, bytes = objs[:0], 0
@@ -272,9 +349,13 @@ func (ps *pass) putBefore(p *policy.Policy, t *thread, was files) error {
 	}
 	flush()
 	upTo("")
-	return ps.large(p, large, func(id string, head []byte, env *envelope.Envelope) {
+	return ps.large(p, large, func(id string, head []byte, env *envelope.Envelope, whole bool) {
 		if envelope.HasFence(head) {
-			put(id, sayingOf(env))
+			s := sayingOf(env)
+			if s.large = history.Large; !whole {
+				s.large |= history.Huge
+			}
+			fn(id, s)
 		}
 	})
 }
@@ -294,7 +375,7 @@ func (t *thread) note(path string) {
 		}
 		t.seen[path] = true
 	} else {
-		for other := range t.folded(fold) {
+		for other := range t.noted(fold) {
 			if other == path {
 				return
 			}
@@ -318,6 +399,20 @@ func (t *thread) note(path string) {
 
 // folded yields the names whose folded path is fold.
 func (t *thread) folded(fold string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if t.older != nil {
+			for _, name := range t.older.folded(t, fold) {
+				if !yield(name) {
+					return
+				}
+			}
+		}
+		t.noted(fold)(yield)
+	}
+}
+
+// noted is folded of what note was called for.
+func (t *thread) noted(fold string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if t.byFold == nil {
 			for _, name := range t.names {
@@ -477,6 +572,7 @@ func (ps *pass) twin(c *commit, t *thread, p string) (string, error) {
 		return "", nil
 	}
 	if t.shorts == nil {
+		t.older.noteAll(t)
 		t.shorts = &portable.Shorts{}
 		for _, name := range t.names {
 			t.shorts.Add(path.Base(name))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/rigward/rigward/internal/history"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -32,7 +33,22 @@ func (ps *pass) closedBy(c *commit, e *entry) (*fact, error) {
 		return nil, err
 	}
 	var first *fact
+	same := false // one that closes it has its path
+	if t.older != nil {
+		for f, err := range t.older.of(history.Closes) {
+			if err != nil {
+				return nil, err
+			}
+			if same = same || f.path == e.path; f.path != e.path && ps.before(c, f) {
+				first = f
+				break
+			}
+		}
+	}
 	for _, f := range t.closed {
+		if first != nil {
+			break
+		}
 		if c.obj != nil && f.commit == c.n {
 			break // its own come last
 		}
@@ -44,7 +60,7 @@ func (ps *pass) closedBy(c *commit, e *entry) (*fact, error) {
 	if c.closed == nil {
 		c.closed = map[string]*fact{}
 	}
-	if _, asked := c.closed[e.thread]; !asked && (first != nil || !slices.ContainsFunc(t.closed, func(f *fact) bool { return f.path == e.path })) {
+	if _, asked := c.closed[e.thread]; !asked && (first != nil || !same && !slices.ContainsFunc(t.closed, func(f *fact) bool { return f.path == e.path })) {
 		c.closed[e.thread] = first
 	}
 	return first, nil

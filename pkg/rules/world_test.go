@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rigward/rigward/internal/history"
 	"github.com/rigward/rigward/internal/test/testkeys"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
@@ -249,7 +250,35 @@ func (w *world) trust() *policy.Trust {
 // the tip has is in the index.
 func (w *world) judgeAt(g Gate) (*Judge, error) {
 	w.Helper()
-	j := &Judge{Repo: w.fake, Gate: g}
+	j, err := w.judgeWith(g, nil)
+	if _, whole := j.Repo.(*fake); whole && j.Progress == nil {
+		w.alike(g, j, err)
+	}
+	return j, err
+}
+
+// alike holds that the same is found where what lies in threads is looked up: when
+// nothing is kept, when that is kept, and when it was read from the disk again.
+func (w *world) alike(g Gate, want *Judge, failed error) {
+	w.Helper()
+	dir := w.TempDir()
+	for n := range 3 {
+		x := &history.Turns{Dir: dir, Format: "sha1", Recent: n}
+		TurnsBy(w.demands(), x)
+		j, err := w.judgeWith(g, x)
+		if fmt.Sprint(err) != fmt.Sprint(failed) || !slices.Equal(j.Findings, want.Findings) || j.More != want.More || j.Envelopes != want.Envelopes {
+			w.Errorf("looked up, run %d:\n%v %s\nexpected\n%v %s", n, err, lines(j.Findings), failed, lines(want.Findings))
+		}
+		if n == 1 {
+			j.Keep()
+		}
+		x.Close()
+	}
+}
+
+func (w *world) judgeWith(g Gate, turns *history.Turns) (*Judge, error) {
+	w.Helper()
+	j := &Judge{Repo: w.fake, Gate: g, Turns: turns, long: 1}
 	if g.server() || g == PreCommit {
 		j.Now = began.Add(30 * time.Minute)
 	}

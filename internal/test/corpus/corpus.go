@@ -28,6 +28,7 @@ import (
 type Options struct {
 	Envelopes int
 	PerThread int  // envelopes of a thread; 0: 10
+	PerCommit int  // envelopes of a commit; 0: 1
 	Relays    bool // the last envelope of a thread is a relay
 	Signed    bool // every commit is signed by operatorKey
 }
@@ -50,6 +51,14 @@ func (o Options) Per() int {
 		return 10
 	}
 	return o.PerThread
+}
+
+// commits returns the first envelope of each commit.
+func (o Options) commits() (first []int) {
+	for i := 0; i < o.Envelopes; i += max(1, o.PerCommit) {
+		first = append(first, i)
+	}
+	return first
 }
 
 // Envelope returns path and bytes of the i-th envelope.
@@ -102,15 +111,18 @@ func Generate(dir string, o Options) error {
 	go func() {
 		out := bufio.NewWriterSize(w, 1<<20)
 		fmt.Fprintf(out, "feature done\n")
-		for i := range o.Envelopes {
-			path, data := Envelope(i, o)
-			when := Start.Unix() + int64(i)*15
+		for _, first := range o.commits() {
+			path, _ := Envelope(first, o)
+			when := Start.Unix() + int64(first)*15
 			fmt.Fprintf(out, "commit refs/heads/main\ncommitter %s <%s> %d +0000\ndata <<E\nSend %s\nE\n", OperatorName, OperatorEmail, when, path)
-			if i == 0 {
+			if first == 0 {
 				s := Signers()
 				fmt.Fprintf(out, "M 100644 inline .bridge/allowed_signers\ndata %d\n%s\n", len(s), s)
 			}
-			fmt.Fprintf(out, "M 100644 inline %s\ndata %d\n%s\n", path, len(data), data)
+			for i := first; i < min(o.Envelopes, first+max(1, o.PerCommit)); i++ {
+				path, data := Envelope(i, o)
+				fmt.Fprintf(out, "M 100644 inline %s\ndata %d\n%s\n", path, len(data), data)
+			}
 		}
 		fmt.Fprintf(out, "done\n")
 		w.CloseWithError(out.Flush())
@@ -133,10 +145,11 @@ func sign(dir string, o Options) error {
 	if err := git(nil, &list, dir, "log", "--reverse", "--format=%T", "main"); err != nil {
 		return err
 	}
-	trees := strings.Fields(list.String())
+	trees, first := strings.Fields(list.String()), o.commits()
 	p := newPack(len(trees))
 	key, parent := operatorKey(), ""
-	for i, tree := range trees {
+	for n, tree := range trees {
+		i := first[n]
 		path, _ := Envelope(i, o)
 		when := Start.Unix() + int64(i)*15
 		who := fmt.Sprintf("%s <%s> %d +0000", OperatorName, OperatorEmail, when)

@@ -107,7 +107,15 @@ func (x *Turns) Thread(dir string) *Thread {
 	return t
 }
 
-// Close closes the files.
+// Use sets Scope. What was read under another one is let go of.
+func (x *Turns) Use(scope string) {
+	if x.Scope != scope {
+		x.Close()
+		x.Scope = scope
+	}
+}
+
+// Close closes the files, and lets go of what was not saved.
 func (x *Turns) Close() {
 	if x == nil {
 		return

@@ -64,6 +64,9 @@ func (ps *pass) run(ctx context.Context) error {
 	if ps.Nonces != nil {
 		IndexBy(r.Policy, ps.Nonces)
 	}
+	if ps.Turns != nil {
+		TurnsBy(r.Policy, ps.Turns)
+	}
 	if err := ps.begin(ctx); err != nil {
 		return err
 	}
@@ -150,7 +153,7 @@ func indexScope(p *policy.Policy) string {
 // TurnsBy makes what is kept of long threads that of a policy.
 func TurnsBy(p *policy.Policy, x *history.Turns) {
 	limits := p.AcceptedLimits()
-	x.Scope = fmt.Sprintf("%s\x00%d %d %d %d", indexScope(p), p.MaxFile, p.MaxFrontmatter, limits.File, limits.Frontmatter)
+	x.Use(fmt.Sprintf("%s\x00%d %d %d %d", indexScope(p), p.MaxFile, p.MaxFrontmatter, limits.File, limits.Frontmatter))
 }
 
 // defaultPortion is how many changed paths are judged together, portionBytes

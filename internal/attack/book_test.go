@@ -538,7 +538,8 @@ func (t *task) names(c *mcommit, parents []*mcommit, own []string) {
 			if n == 0 {
 				continue
 			}
-			if exact := slices.Equal(qs[:n], gs[:n]) && !strings.Contains(q, `\`); !exact && i == 4 {
+			whole := strings.Join(gs[:n], "/") // a backslash behind it is none of its separators
+			if exact := q == whole || strings.HasPrefix(q, whole+"/"); !exact && i == 4 {
 				t.add("envelope-path")
 			} else if i < 4 && (!exact || n == len(qs) && n < len(gs)) {
 				t.add("signers-change")

@@ -2,6 +2,7 @@ package hooks_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -64,6 +65,28 @@ func TestCommitMessage(t *testing.T) {
 	must(t, w.clone.Push("origin", "main"), 0)
 	// One that brings none is not judged.
 	w.clone.Add(map[string]string{"README.md": "more\n"})
+	must(t, w.clone.Try(nil, "commit", "-q", "-m", "Say it"+tag), 0)
+	must(t, w.clone.Push("origin", "main"), 0)
+}
+
+// What stands where only envelopes may is told of by its commit's message, too, whatever
+// it is: commit-msg says what the server would.
+func TestMessageOfNoEnvelope(t *testing.T) {
+	t.Parallel()
+	const tag = "\U000e0041"
+	w := developer(t, gittest.Options{})
+	lower := "version: 1\nrules:\n  envelope-parse: warning\n"
+	w.policy(lower)
+	file := filepath.Join(w.clone.Home, "policy.yaml")
+	write(t, file, lower)
+	w.clone.Run("config", "rigward.policy", file)
+	w.clone.Add(map[string]string{"release-check/notes.md": "no fence\n"})
+	must(t, w.clone.Try(nil, "commit", "-q", "-m", "Say it"+tag), 1, "the commit message has", "[hidden-text]")
+	w.clone.Run("commit", "-q", "--no-verify", "-m", "Say it"+tag)
+	must(t, w.clone.Push("origin", "main"), 1, "the commit message has", "[hidden-text]")
+	w.refused(w.push("main"), "hidden-text")
+	w.again()
+	w.clone.Add(map[string]string{"docs/notes.md": "no fence\n"}) // which is no thread
 	must(t, w.clone.Try(nil, "commit", "-q", "-m", "Say it"+tag), 0)
 	must(t, w.clone.Push("origin", "main"), 0)
 }

@@ -165,24 +165,41 @@ func (j *Judge) brought(id string) (d gitrepo.Diff, err error) {
 }
 
 // Message judges the message of a commit that is about to be made of what is
-// staged, if it brings an envelope, and tells what of it makes the commit need a
-// signature: "" if nothing does.
+// staged, if it brings an envelope or what stands where only envelopes may, and tells
+// what of it makes the commit need a signature: "" if nothing does.
 func (j *Judge) Message(ctx context.Context, s Staged, text []byte) (signs string, err error) {
-	c := &commit{diffs: []gitrepo.Diff{{Parent: s.Head, Changes: s.Changes}}, policy: s.Policy, trust: s.Trust}
 	if len(s.Changes) == 0 && s.Head != "" { // HEAD is amended, as far as can be told: what it brings stays
-		if c.diffs[0], err = j.brought(s.Head); err != nil {
+		amended, err := j.brought(s.Head)
+		if err != nil {
 			return "", err
 		}
+		s.Changes = amended.Changes
 	}
-	if err := j.newPass(Range{Policy: s.Policy, Trust: s.Trust}).prepare(ctx, []*commit{c}); err != nil {
+	ps, c, err := j.stage(s)
+	if err != nil {
 		return "", err
 	}
-	if len(c.fenced) > 0 {
-		for _, f := range screenedMessage(text, "") {
+	if err := ps.prepare(ctx, []*commit{c}); err != nil {
+		return "", err
+	}
+	found := screenedMessage(text, "")
+	if len(found) > 0 {
+		err = ps.portions(ctx, c, func() error {
+			for _, e := range c.entries {
+				if err := ps.place(c, e); err != nil {
+					return err
+				}
+				c.tells = c.tells || e.judged
+			}
+			return nil
+		})
+	}
+	if c.tells {
+		for _, f := range found {
 			j.add(s.Policy, f)
 		}
 	}
-	return c.signs(), nil
+	return c.signs(), err
 }
 
 // signs returns what of a commit must be signed, in words; "" for nothing.

@@ -41,13 +41,20 @@ func (ps *pass) wait(c *commit, e *entry) {
 	ps.waiting[dir] = list
 }
 
+// place finds out whether an entry is an envelope, or stands where only envelopes may.
+func (ps *pass) place(c *commit, e *entry) (err error) {
+	if e.in, err = ps.thread(c.policy, e.thread); err == nil {
+		e.judged = e.fenced || c.fenced[e.thread] || e.in.is
+	}
+	return err
+}
+
 // content finds out what stands at an envelope's path, and tells what is wrong
 // with it as far as the file alone says.
 func (ps *pass) content(c *commit, e *entry) (err error) {
-	if e.in, err = ps.thread(c.policy, e.thread); err != nil {
+	if err := ps.place(c, e); err != nil {
 		return err
 	}
-	e.judged = e.fenced || c.fenced[e.thread] || e.in.is
 	if !e.judged {
 		if ps.OfTheTime == nil {
 			ps.wait(c, e)

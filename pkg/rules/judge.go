@@ -221,14 +221,25 @@ type Index interface {
 
 // Index judges what is about to be committed.
 func (j *Judge) Index(ctx context.Context, s Staged) error {
-	ps := j.newPass(Range{Policy: s.Policy, Trust: s.Trust})
+	ps, c, err := j.stage(s)
+	if err != nil {
+		return err
+	}
 	j.Total = 1
+	err = ps.judge(ctx, []*commit{c})
+	j.Signs = c.signs()
+	return err
+}
+
+// stage makes of what is staged a commit on top of HEAD.
+func (j *Judge) stage(s Staged) (*pass, *commit, error) {
+	ps := j.newPass(Range{Policy: s.Policy, Trust: s.Trust})
 	changes := slices.SortedFunc(slices.Values(s.Changes), func(a, b gitrepo.Change) int { return strings.Compare(a.Path, b.Path) })
 	c := &commit{n: -1, diffs: []gitrepo.Diff{{Parent: s.Head, Changes: changes}}, policy: s.Policy, trust: s.Trust, index: s.Index}
 	if s.Head != "" {
 		head, err := j.Repo.Commit(s.Head)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		c.parents = []string{s.Head}
 		ps.walk.addBound(s.Head)
@@ -237,13 +248,11 @@ func (j *Judge) Index(ctx context.Context, s Staged) error {
 	for _, id := range s.Published {
 		p, err := j.Repo.Commit(id)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		c.published, c.publishedIDs = append(c.published, p.Tree), append(c.publishedIDs, id)
 	}
-	err := ps.judge(ctx, []*commit{c})
-	j.Signs = c.signs()
-	return err
+	return ps, c, nil
 }
 
 // maxFindings is how many findings of one severity a Judge keeps, and

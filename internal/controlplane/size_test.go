@@ -110,7 +110,7 @@ func fill(t testing.TB, db *DB, name string, n int) time.Duration {
 }
 
 // pushed writes what hooks tell of n pushes of so many users, one after another.
-func pushed(t *testing.T, db *DB, n, users int, every time.Duration) {
+func pushed(t *testing.T, db *DB, repo string, n, users int, every time.Duration) {
 	t.Helper()
 	var told []outbox.Record
 	for i := range n {
@@ -123,7 +123,7 @@ func pushed(t *testing.T, db *DB, n, users int, every time.Duration) {
 			told = append(told, outbox.Record{ID: push + "-3", Push: push, Stage: outbox.Landed, Hook: "post-receive", At: at})
 		}
 		if len(told) >= 500 || i == n-1 {
-			if err := db.AddPushes(t.Context(), "team", told); err != nil {
+			if err := db.AddPushes(t.Context(), repo, told); err != nil {
 				t.Fatal(err)
 			}
 			told = nil
@@ -131,24 +131,81 @@ func pushed(t *testing.T, db *DB, n, users int, every time.Duration) {
 	}
 }
 
+// loading gives fn a new database on each system; or, where RIGWARD_CONTROL_KEEP names a directory, the
+// one of this name in it. That one stays: once done was called, loaded is true for each later run.
+func loading(t *testing.T, name string, fn func(t *testing.T, where Target, target func() Target, loaded bool, done func())) {
+	keep := os.Getenv("RIGWARD_CONTROL_KEEP")
+	if keep == "" {
+		both(t, func(t *testing.T, target func() Target) { fn(t, target(), target, false, func() {}) })
+		return
+	}
+	kept := func(system string, where func(whole bool) string, target func() Target) {
+		t.Run(system, func(t *testing.T) {
+			mark := filepath.Join(keep, name+"."+system)
+			_, err := os.Stat(mark)
+			fn(t, parse(t, where(err == nil)), target, err == nil, func() {
+				if err := os.WriteFile(mark, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+	kept("sqlite", func(whole bool) string {
+		file := filepath.Join(keep, name+".db")
+		for _, more := range []string{"", "-wal", "-shm"} {
+			if err := os.Remove(file + more); !whole && err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+		}
+		return file
+	}, func() Target { return parse(t, filepath.Join(t.TempDir(), "control.db")) })
+	kept("postgres", func(whole bool) string {
+		pgtest.Keep(t, keep)
+		return pgtest.Kept(t, name, whole)
+	}, func() Target { return parse(t, pgtest.Database(t)) })
+}
+
 // TestAtSize loads many generated messages, asks all built-in questions of them, and says
 // how long that took: RIGWARD_CONTROL_ROWS=1000000 go test -v -run TestAtSize. By
 // default there are few, and what is held is that no question reads a table of
-// PostgreSQL from its beginning to its end.
+// PostgreSQL from its beginning to its end. RIGWARD_CONTROL_REPOS says in how many
+// repositories they are, of which all are asked; RIGWARD_CONTROL_KEEP names a directory in
+// which the databases stay, so that they can be asked again without being loaded.
 func TestAtSize(t *testing.T) {
 	n, _ := strconv.Atoi(os.Getenv("RIGWARD_CONTROL_ROWS"))
 	measured := n > 0
 	if !measured {
 		n = 4000
 	}
-	both(t, func(t *testing.T, target func() Target) {
-		where := target()
+	repos, names := 1, []string{"team"}
+	if text := os.Getenv("RIGWARD_CONTROL_REPOS"); text != "" {
+		repos, _ = strconv.Atoi(text)
+	}
+	for i := 1; i < repos; i++ {
+		names = append(names, fmt.Sprintf("team-%d", i))
+	}
+	loading(t, fmt.Sprintf("messages_%d_%d", n, repos), func(t *testing.T, where Target, target func() Target, loaded bool, done func()) {
 		db := open(t, where)
-		took := fill(t, db, "team", n)
+		wal := func() int {
+			if !db.conn.postgres() {
+				return 0
+			}
+			return count(t, db.conn, "SELECT CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') AS BIGINT)")
+		}
+		took, before := time.Duration(0), wal()
+		for _, name := range names {
+			if !loaded {
+				took += fill(t, db, name, n/repos)
+			}
+		}
 		began := time.Now()
-		pushed(t, db, n/10, 20, time.Minute)
-		if measured {
-			t.Logf("%d pushes: %v", n/10, time.Since(began).Round(time.Second))
+		for _, name := range names {
+			if !loaded {
+				pushed(t, db, name, n/repos/10, 20, time.Minute)
+			}
+		}
+		if measured && !loaded {
+			t.Logf("%d pushes: %v; %d bytes of the log of all for each message", n/10, time.Since(began).Round(time.Second), (wal()-before)/n)
 		}
 		events := count(t, db.conn, "SELECT count(*) FROM bridge_message_events")
 		if messages := count(t, db.conn, "SELECT count(*) FROM bridge_messages"); messages != n || events < n {
@@ -158,31 +215,39 @@ func TestAtSize(t *testing.T) {
 		if db.conn.postgres() {
 			name, _, _ = strings.Cut(strings.TrimPrefix(where.dsn, "postgres:///"), "?")
 			began = time.Now()
-			pgtest.Query(t, name, "VACUUM ANALYZE")
-			if measured {
+			if !loaded {
+				pgtest.Query(t, name, "VACUUM ANALYZE")
+			}
+			if measured && !loaded {
 				t.Logf("VACUUM ANALYZE: %v", time.Since(began).Round(time.Millisecond))
 			}
+		}
+		done()
+		if db.conn.postgres() {
 			noWhole(t, db, measured)
 		}
 		if !measured {
 			return
 		}
-		t.Logf("%d generated messages and %d events: %v, %.0f messages/s", n, events, took.Round(time.Millisecond), float64(n)/took.Seconds())
+		peer := !loaded && n <= million && repos == 1
+		if !loaded {
+			t.Logf("%d generated messages and %d events: %v, %.0f messages/s", n, events, took.Round(time.Millisecond), float64(n)/took.Seconds())
+		}
 		if db.conn.postgres() {
-			if n <= million {
+			if peer {
 				copied(t, name, where.dsn, n, took)
 			}
 			size := count(t, db.conn, "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace")
 			t.Logf("%d bytes for each message", size/n)
 		} else {
-			if n <= million {
+			if peer {
 				inserted(t, db.conn, open(t, target()).conn, n, took)
 			}
 			t.Logf("%d bytes for each message", count(t, db.conn, "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()")/n)
 		}
-		now := corpus.Start.Add(time.Duration(n) * 15 * time.Second)
+		now := corpus.Start.Add(time.Duration(n/repos) * 15 * time.Second)
 		for _, q := range Queries() {
-			p := Parameters{Repos: []string{"team"}, Words: ParseWords([]string{fmt.Sprintf("thread-%06d", n/20)}), Now: now, Hash: envelope.BodyHash(envelope.NormalizeBody(corpus.Body(n / 2))), Limit: 100}
+			p := Parameters{Repos: names, Words: ParseWords([]string{fmt.Sprintf("thread-%06d", n/repos/20)}), Now: now, Hash: envelope.BodyHash(envelope.NormalizeBody(corpus.Body(n / repos / 2))), Limit: 100}
 			switch q.Name {
 			case "idle":
 				p.Since = now
@@ -229,30 +294,35 @@ func TestAtSize(t *testing.T) {
 }
 
 // TestPushesAtSize tells of many pushes, asks all that is asked about them, and forgets half of
-// them: RIGWARD_CONTROL_PUSHES=1000000 go test -v -run TestPushesAtSize.
+// them: RIGWARD_CONTROL_PUSHES=1000000 go test -v -run TestPushesAtSize. With RIGWARD_CONTROL_KEEP
+// they stay.
 func TestPushesAtSize(t *testing.T) {
 	n, _ := strconv.Atoi(os.Getenv("RIGWARD_CONTROL_PUSHES"))
 	if n == 0 {
 		t.Skip("RIGWARD_CONTROL_PUSHES is not set")
 	}
 	const every = 10 * time.Second
-	both(t, func(t *testing.T, target func() Target) {
-		ctx, where := t.Context(), target()
-		db := open(t, where)
+	loading(t, fmt.Sprintf("pushes_%d", n), func(t *testing.T, where Target, _ func() Target, loaded bool, done func()) {
+		ctx, db := t.Context(), open(t, where)
 		began := time.Now()
 		rate := func(what string, n int) {
 			took := time.Since(began)
 			t.Logf("%s: %v, %.0f pushes/s", what, took.Round(time.Millisecond), float64(n)/took.Seconds())
 			began = time.Now()
 		}
-		pushed(t, db, n, 200, every)
-		rate("told", n)
+		if !loaded {
+			pushed(t, db, "team", n, 200, every)
+			rate("told", n)
+		}
 		pages := "page_count * page_size FROM pragma_page_count(), pragma_page_size()"
 		if db.conn.postgres() {
 			name, _, _ := strings.Cut(strings.TrimPrefix(where.dsn, "postgres:///"), "?")
-			pgtest.Query(t, name, "VACUUM ANALYZE")
+			if !loaded {
+				pgtest.Query(t, name, "VACUUM ANALYZE")
+			}
 			pages = "sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
 		}
+		done()
 		t.Logf("%d bytes for each push", count(t, db.conn, "SELECT "+pages)/n)
 		now := corpus.Start.Add(time.Duration(n) * every)
 		timed := func(what string, ask func() (rows int, err error)) {
@@ -285,6 +355,9 @@ func TestPushesAtSize(t *testing.T) {
 		timed("metrics", func() (int, error) { all, err := db.Pushes(ctx, []string{"team"}); return len(all), err })
 		timed("version", func() (int, error) { v, err := db.Version(ctx, []string{"team"}); return len(v), err })
 		timed("nothing to forget", func() (int, error) { return 0, db.ForgetPushes(ctx, "team", corpus.Start) })
+		if os.Getenv("RIGWARD_CONTROL_KEEP") != "" {
+			return
+		}
 		began = time.Now()
 		if err := db.ForgetPushes(ctx, "team", now.Add(-time.Duration(n/2)*every)); err != nil {
 			t.Fatal(err)

@@ -3,7 +3,7 @@
 //
 // PostgreSQL does not run as root; there, the server runs as the user postgres
 // that its package brings. It ends with the process that started it, however that
-// one ends, and inherits no file from it.
+// one ends, and inherits no file from it. Keep has it work on a cluster that stays.
 package pgtest
 
 import (
@@ -32,6 +32,14 @@ var (
 	bin    string
 	count  atomic.Int64
 	failed error
+	kept   string // where a cluster that stays is; "": nowhere
+)
+
+// asAdministrator are the settings of a cluster that is kept: those that docs/controlplane.md
+// recommends. One that is thrown away does not wait for the disk.
+const (
+	asAdministrator = "-c shared_buffers=4GB -c effective_cache_size=12GB -c max_wal_size=8GB -c checkpoint_timeout=15min -c wal_compression=on -c maintenance_work_mem=512MB -c random_page_cost=1.1"
+	thrownAway      = "-c fsync=off -c full_page_writes=off"
 )
 
 // Main runs the tests of a package, then stops the server, if one was started, and removes its cluster.
@@ -40,7 +48,9 @@ func Main(m *testing.M) {
 	if dir != "" {
 		life.Close()
 		_ = guard.Wait()
-		os.RemoveAll(dir)
+		if kept == "" {
+			os.RemoveAll(dir)
+		}
 	}
 	os.Exit(code)
 }
@@ -58,13 +68,40 @@ func Need(t testing.TB) {
 	}
 }
 
+// Keep has the server run on a cluster in a directory that stays when the tests are done, with the
+// settings of an administrator; it is made if it is not there. No server may run yet.
+func Keep(t testing.TB, place string) {
+	t.Helper()
+	if dir != "" && dir != place {
+		t.Fatal("another server runs already")
+	}
+	kept = place
+	Need(t)
+}
+
+// Kept returns the address of a database of a cluster that is kept, which is made anew unless it is there
+// and whole.
+func Kept(t testing.TB, name string, whole bool) string {
+	t.Helper()
+	if !whole {
+		Query(t, "postgres", "DROP DATABASE IF EXISTS "+name)
+		Query(t, "postgres", "CREATE DATABASE "+name)
+	}
+	return address(name)
+}
+
+func address(name string) string { return "postgres:///" + name + "?host=" + dir + "&user=postgres" }
+
 // Database makes an empty database and returns its address.
 func Database(t testing.TB) string {
 	t.Helper()
 	Need(t)
 	name := fmt.Sprintf("rigward_%d", count.Add(1))
+	if kept != "" {
+		Query(t, "postgres", "DROP DATABASE IF EXISTS "+name) // of an earlier run
+	}
 	Query(t, "postgres", "CREATE DATABASE "+name)
-	return "postgres:///" + name + "?host=" + dir + "&user=postgres"
+	return address(name)
 }
 
 // Query runs a statement as the superuser, and returns what psql prints.
@@ -136,7 +173,11 @@ func start() {
 		why = "initdb is not installed (apt-get install postgresql)"
 		return
 	}
-	scratch, err := os.MkdirTemp("/tmp", "pgtest-") // a socket's path must be short
+	scratch, settings, err := kept, asAdministrator, error(nil)
+	if kept == "" {
+		settings = thrownAway
+		scratch, err = os.MkdirTemp("/tmp", "pgtest-") // a socket's path must be short
+	}
 	if err != nil {
 		failed = err
 		return
@@ -153,11 +194,13 @@ func start() {
 		}
 	}
 	data := filepath.Join(scratch, "data")
-	if out, err := run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"); err != nil {
+	if _, err := os.Stat(data); err == nil {
+		// of an earlier run
+	} else if out, err := run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"); err != nil {
 		failed = fmt.Errorf("initdb: %w: %s", err, out)
 		return
 	}
-	guard = as(exec.Command("sh", "-c", starting+guardian, "sh", bin, scratch))
+	guard = as(exec.Command("sh", "-c", starting+guardian, "sh", bin, scratch, settings, kept))
 	guard.Dir, guard.Stderr = "/", os.Stderr
 	answer, err := guard.StdoutPipe()
 	if err == nil {
@@ -182,7 +225,7 @@ func start() {
 const starting = `
 for fd in 3 4 5 6 7 8 9; do eval "exec $fd>&-"; done
 start() {
-  "$1/pg_ctl" start -w -D "$2/data" -l "$2/log" -o "-k $2 -c listen_addresses='' -c fsync=off -c full_page_writes=off -c max_connections=60" </dev/null >/dev/null
+  "$1/pg_ctl" start -w -D "$2/data" -l "$2/log" -o "-k $2 -c listen_addresses='' -c max_connections=60 $3" </dev/null >/dev/null
 }
 `
 
@@ -192,8 +235,12 @@ const guardian = `
 start "$@" || exit 1
 echo ready
 cat >/dev/null
-"$1/pg_ctl" stop -D "$2/data" -m immediate </dev/null >/dev/null
-rm -rf "$2"
+if [ "$4" ]; then
+  "$1/pg_ctl" stop -t 600 -D "$2/data" -m fast </dev/null >/dev/null
+else
+  "$1/pg_ctl" stop -D "$2/data" -m immediate </dev/null >/dev/null
+  rm -rf "$2"
+fi
 `
 
 // Ways in which Crash ends the server.
@@ -206,7 +253,7 @@ const (
 // crash ends the server and starts it again, which takes some tries where its processes
 // are still ending.
 const crash = `
-case $3 in
+case $4 in
 immediate) "$1/pg_ctl" stop -w -D "$2/data" -m immediate </dev/null >/dev/null ;;
 postmaster) kill -9 "$(head -n 1 "$2/data/postmaster.pid")" ;;
 backend)
@@ -220,7 +267,7 @@ i=0
 until "$1/psql" -h "$2" -U postgres -qAtXc "SELECT 1" postgres >/dev/null 2>&1; do
   i=$((i + 1))
   if [ $i -gt 100 ]; then exit 1; fi
-  if [ "$3" != backend ]; then start "$@" 2>/dev/null; fi
+  if [ "$4" != backend ]; then start "$@" 2>/dev/null; fi
   sleep 0.1
 done
 `
@@ -229,7 +276,7 @@ done
 func Crash(t testing.TB, how string) {
 	t.Helper()
 	Need(t)
-	cmd := as(exec.Command("sh", "-c", starting+crash, "sh", bin, dir, how))
+	cmd := as(exec.Command("sh", "-c", starting+crash, "sh", bin, dir, thrownAway, how))
 	cmd.Dir = "/"
 	if out, err := cmd.CombinedOutput(); err != nil {
 		log, _ := os.ReadFile(filepath.Join(dir, "log"))

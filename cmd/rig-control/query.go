@@ -137,13 +137,13 @@ func (a *app) query(ctx context.Context, line cli.Line, err error) int {
 	if err != nil {
 		return a.refuse(q, "runtime", 2, err)
 	}
+	indexed, err := db.AsOf(ctx, q.p.Repos)
+	if err != nil {
+		return a.refuse(q, "runtime", 2, err)
+	}
 	var of []asOf
 	for _, repo := range q.p.Repos {
-		one, err := db.AsOf(ctx, repo)
-		if err != nil {
-			return a.refuse(q, "runtime", 2, err)
-		}
-		of = append(of, asOf{repo, one})
+		of = append(of, asOf{repo, indexed[repo]})
 	}
 	if strings.Contains(q.query.Name, "push") {
 		a.waiting(p)

@@ -93,7 +93,9 @@ func (a *app) statusOf(ctx context.Context, p *place) (*status, error) {
 	db, err := controlplane.Open(ctx, p.target, false)
 	if err == nil {
 		defer db.Close()
-		s.AsOf, err = db.AsOf(ctx, p.name)
+		var of map[string]controlplane.AsOf
+		of, err = db.AsOf(ctx, []string{p.name})
+		s.AsOf = of[p.name]
 	}
 	if err != nil {
 		s.Problem = finding.Clean(err.Error())

@@ -77,12 +77,12 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, p page) {
 			v.Repo = ""
 			return errNotFound
 		}
+		indexed, err := db.AsOf(ctx, v.asked())
+		if err != nil {
+			return err
+		}
 		for _, repo := range v.asked() {
-			of, err := db.AsOf(ctx, repo)
-			if err != nil {
-				return err
-			}
-			v.AsOf = append(v.AsOf, asOf{repo, of.Commit, of.At})
+			v.AsOf = append(v.AsOf, asOf{repo, indexed[repo].Commit, indexed[repo].At})
 		}
 		v.Version, _ = c.live.get()
 		t, err := c.tally(ctx, db, v.Repos)
@@ -294,6 +294,8 @@ type threadPage struct {
 	Pages    []int
 	Page     int
 	Total    int
+	Part     bool   // numbers count on this page alone
+	Older    string // the cursor of the page before this one
 }
 
 // graphTurns is how many turns the graph of a thread shows at the most.
@@ -304,14 +306,17 @@ func (c *Console) thread(v *view) (any, error) {
 	if v.Repo == "" || p.Thread == "" {
 		return nil, errNotFound
 	}
-	l, err := v.db.Look(v.ctx, v.Repo, p.Thread)
+	l, err := v.db.Look(v.ctx, v.Repo, p.Thread, controlplane.Part{Before: v.query.Get("before"), Limit: perPage})
 	if err != nil {
 		return nil, err
 	}
 	if len(l.Said)+len(l.Refusals) == 0 {
 		return nil, errNotFound
 	}
-	v.Title, p.Closed, p.Refusals = p.Thread, l.Closed, l.Refusals
+	v.Title, p.Closed, p.Refusals, p.Part, p.Older = p.Thread, l.Closed, l.Refusals, l.Part, l.Older
+	if l.Frozen >= v.now.UTC().Format(time.RFC3339) {
+		p.Frozen = l.Frozen
+	}
 	var all []*said
 	for _, m := range l.Said {
 		s := &said{Said: m, Repo: v.Repo, Thread: p.Thread}
@@ -356,6 +361,9 @@ func (c *Console) thread(v *view) (any, error) {
 		}
 	}
 	p.Said = all[(p.Page-1)*perPage : min(len(all), p.Page*perPage)]
+	if l.Part {
+		p.Total, p.Pages, p.Said = l.Total, nil, all
+	}
 	p.Graph, p.Left = graph(p.Thread, p.Said, all, links)
 	c.bodies(v.Repo, p.Said)
 	return p, nil
@@ -437,10 +445,10 @@ func body(r *gitrepo.Repo, s *controlplane.Said) (text, problem string) {
 // the body.
 func (c *Console) message(v *view) (any, error) {
 	thread, commit, file := v.query.Get("thread"), v.query.Get("commit"), v.query.Get("file")
-	if v.Repo == "" {
+	if v.Repo == "" || file == "" {
 		return nil, errNotFound
 	}
-	l, err := v.db.Look(v.ctx, v.Repo, thread)
+	l, err := v.db.Look(v.ctx, v.Repo, thread, controlplane.Part{Commit: commit, File: file})
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func (x *Indexer) Check(ctx context.Context, limit int) (found []Difference, n i
 	}
 	fresh := *x
 	fresh.check = true
-	fresh.DB = &DB{c, own}
+	fresh.DB = &DB{conn: c, target: own}
 	if _, err := fresh.Update(ctx); err != nil {
 		return nil, 0, err
 	}

@@ -1,12 +1,17 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rigward/rigward/internal/verdict"
 )
@@ -32,17 +37,63 @@ type Refusal struct{ Path, File, Rules, Committer, Commit, At string }
 // A Look is what is known of one thread.
 type Look struct {
 	Said     []*Said   // in the client's order, what is apart behind all else
-	Refusals []Refusal // that are no messages: edits, deletions
+	Refusals []Refusal // that are no messages: edits, deletions; the newest maxRefusals
 	Closed   bool
+
+	// Of a thread of more than maxWhole messages, the above is a part.
+	Part   bool
+	Total  int    // messages of the thread, with what is apart
+	Older  string // the cursor of the part before this one, "" for none
+	Frozen string // until when the thread is frozen, whatever part that is in; "" for not at all
 }
 
+// A Part says what of a thread is looked at.
+type Part struct {
+	Commit, File string // one message; "": all
+	Before       string // the cursor of a part of a long thread; "": the newest
+	Limit        int    // rows of a part of a long thread
+
+	whole int // 0: maxWhole
+}
+
+// maxWhole is how many messages of a thread are put in order and told of at once. Of more, the last
+// that were committed are, then those before them.
+const maxWhole = 2000
+
+// maxRefusals is how many changes that the gates refuse are told of at once.
+const maxRefusals = 500
+
 // Look returns a thread, without what the refs no longer reach.
-func (d *DB) Look(ctx context.Context, repo, thread string) (l Look, err error) {
+func (d *DB) Look(ctx context.Context, repo, thread string, part Part) (l Look, err error) {
 	id, err := d.id(ctx, repo)
 	if err != nil {
 		return l, err
 	}
 	args := []any{id, name(thread)}
+	which, within := "", ""
+	if part.File != "" {
+		which, args = " AND m.commit_sha = $3 AND m.filename = $4", append(args, part.Commit, name(part.File))
+	} else {
+		err = each(ctx, d.conn, "SELECT counts, closed FROM rigward_threads WHERE repo_id = $1 AND thread = $2", args, func(r rows) error {
+			var counts string
+			err := r.Scan(&counts, &l.Closed)
+			for _, t := range parseTallies(counts) {
+				l.Total += int(t.sent)
+			}
+			return err
+		})
+		if l.Part = l.Total > cmp.Or(part.whole, maxWhole); l.Part && err == nil {
+			var from, before place
+			if from, before, err = d.part(ctx, args, part, &l); err == nil {
+				which = " AND m.commit_time >= $3 AND m.commit_time <= $5 AND (m.commit_time, m.id) >= ($3, $4) AND (m.commit_time, m.id) < ($5, $6)"
+				within = " AND f.commit_time >= $3 AND f.commit_time < $4"
+				args = append(args, from.at, from.id, before.at, before.id)
+			}
+		}
+		if err != nil {
+			return l, told(ctx, d.target, err)
+		}
+	}
 	type key struct{ commit, file string }
 	byKey := map[key]*Said{}
 	var words, apart []*word
@@ -50,7 +101,7 @@ func (d *DB) Look(ctx context.Context, repo, thread string) (l Look, err error) 
 	err = each(ctx, d.conn, `SELECT m.id, m.path, m.filename, m.blob, m.commit_sha, m.commit_time, m.envelope_date, m.message_type, m.from_rig, m.to_rig, m.status_text, m.status_class, coalesce(m.tldr, ''),
   m.body_hash, coalesce(m.in_reply_to, ''), coalesce(m.attested_by, ''), coalesce(m.parent_refs, ''), m.verdict, coalesce(m.rules, ''), coalesce(m.signer, ''), coalesce(m.signer_principal, ''),
   CASE WHEN m.signature_good THEN 'true' WHEN NOT m.signature_good THEN 'false' ELSE '' END, m.attested_by IS NOT NULL OR m.attested_at IS NOT NULL, `+lateColumns+`
-FROM bridge_messages m `+joinLate+` WHERE m.repo_id = $1 AND m.thread = $2 AND m.lifecycle_state <> 'superseded' ORDER BY m.id`, args, func(r rows) error {
+FROM bridge_messages m `+joinLate+` WHERE m.repo_id = $1 AND m.thread = $2 AND m.lifecycle_state <> 'superseded'`+which+` ORDER BY m.id`, args, func(r rows) error {
 		w, s := &word{}, &Said{}
 		var to, refs string
 		var relay bool
@@ -84,7 +135,7 @@ FROM bridge_messages m `+joinLate+` WHERE m.repo_id = $1 AND m.thread = $2 AND m
 	if err == nil {
 		err = each(ctx, d.conn, `SELECT DISTINCT m.commit_sha, m.filename, e.event_type, e.rig, coalesce(e.notes, ''), e.created_at
 FROM bridge_messages m JOIN bridge_message_events e ON e.message_id = m.id AND e.repo_id = m.repo_id
-WHERE m.repo_id = $1 AND m.thread = $2 AND m.lifecycle_state <> 'superseded' AND e.event_type IN ('acked', 'diverged', 'frozen') AND (e.event_type = 'diverged' OR `+stands("$1", "e")+`)
+WHERE m.repo_id = $1 AND m.thread = $2 AND m.lifecycle_state <> 'superseded'`+which+` AND e.event_type IN ('acked', 'diverged', 'frozen') AND (e.event_type = 'diverged' OR `+stands("$1", "e")+`)
 ORDER BY e.created_at, e.event_type, e.rig`, args, func(r rows) error {
 			var k key
 			var h Happened
@@ -95,15 +146,20 @@ ORDER BY e.created_at, e.event_type, e.rig`, args, func(r rows) error {
 			return err
 		})
 	}
-	if err == nil {
-		err = each(ctx, d.conn, "SELECT path, filename, rules, coalesce(committer, ''), commit_sha, commit_time FROM rigward_refused WHERE repo_id = $1 AND thread = $2 ORDER BY commit_time, commit_sha, path", args, func(r rows) error {
+	if err == nil && part.File == "" {
+		of := args[:2:2]
+		if l.Part {
+			of = append(of, args[2], args[4])
+		}
+		err = each(ctx, d.conn, `SELECT f.path, f.filename, f.rules, coalesce(f.committer, ''), f.commit_sha, f.commit_time FROM rigward_refused f WHERE f.repo_id = $1 AND f.thread = $2`+within+`
+AND NOT EXISTS (SELECT 1 FROM bridge_messages m WHERE m.repo_id = $1 AND m.commit_sha = f.commit_sha AND m.thread = $2 AND m.filename = f.filename AND m.lifecycle_state <> 'superseded')
+ORDER BY f.commit_time DESC, f.commit_sha DESC, f.path DESC LIMIT `+itoa(maxRefusals), of, func(r rows) error {
 			var f Refusal
 			err := r.Scan(&f.Path, &f.File, &f.Rules, &f.Committer, &f.Commit, &f.At)
-			if byKey[key{f.Commit, f.File}] == nil {
-				l.Refusals = append(l.Refusals, f)
-			}
+			l.Refusals = append(l.Refusals, f)
 			return err
 		})
+		slices.Reverse(l.Refusals)
 	}
 	for _, w := range slices.Concat(sortWords(words), sortWords(apart)) {
 		l.Said = append(l.Said, of[w])
@@ -111,23 +167,58 @@ ORDER BY e.created_at, e.event_type, e.rig`, args, func(r rows) error {
 	return l, told(ctx, d.target, err)
 }
 
-// Version is a text that changes whenever something about repositories does.
-func (d *DB) Version(ctx context.Context, repos []string) (string, error) {
-	sum := sha256.New()
-	for _, repo := range repos {
-		for _, statement := range []string{"SELECT coalesce(judged, ''), coalesce(indexed_at, '') FROM rigward_repositories WHERE repo = $1", "SELECT coalesce(max(at), ''), '' FROM rigward_pushes WHERE repo_id = " + theID} {
-			err := each(ctx, d.conn, statement, []any{repo}, func(r rows) error {
-				var one, two string
-				err := r.Scan(&one, &two)
-				sum.Write([]byte(repo + "\x00" + one + "\x00" + two + "\x00"))
-				return err
+// A place is where a row of a thread stands, in the order in which they were committed and written.
+type place struct {
+	at string
+	id int64
+}
+
+func (p place) String() string { return p.at + "." + strconv.FormatInt(p.id, 10) }
+
+// part finds from where to before where a part of a long thread reaches. No message is in two
+// parts, to however many it is.
+func (d *DB) part(ctx context.Context, args []any, part Part, l *Look) (from, before place, err error) {
+	before = place{"9999", math.MaxInt64}
+	if part.Before != "" {
+		at, id, _ := strings.Cut(part.Before, ".")
+		n, wrong := strconv.ParseInt(id, 10, 64)
+		if _, noTime := time.Parse(time.RFC3339, at); wrong != nil || noTime != nil {
+			at, n = "", 0 // nobody of ours wrote this: there is nothing
+		}
+		before = place{at, n}
+	}
+	const of = " FROM bridge_messages m WHERE m.repo_id = $1 AND m.thread = $2 AND m.lifecycle_state <> 'superseded'"
+	commit, file := "", ""
+	err = each(ctx, d.conn, "SELECT m.commit_time, m.id, m.commit_sha, m.filename"+of+" AND m.commit_time <= $3 AND (m.commit_time, m.id) < ($3, $4) ORDER BY m.commit_time DESC, m.id DESC LIMIT 1 OFFSET "+itoa(max(part.Limit, 1)-1),
+		append(args[:2:2], before.at, before.id), func(r rows) error { return r.Scan(&from.at, &from.id, &commit, &file) })
+	if err == nil && commit != "" {
+		if err = each(ctx, d.conn, "SELECT min(m.id)"+of+" AND m.commit_sha = $3 AND m.filename = $4", append(args[:2:2], commit, file), func(r rows) error { return r.Scan(&from.id) }); err == nil {
+			err = each(ctx, d.conn, "SELECT 1"+of+" AND m.commit_time <= $3 AND (m.commit_time, m.id) < ($3, $4) LIMIT 1", append(args[:2:2], from.at, from.id), func(rows) error {
+				l.Older = from.String()
+				return nil
 			})
-			if err != nil {
-				return "", told(ctx, d.target, err)
-			}
 		}
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:12]), nil
+	if err == nil {
+		err = each(ctx, d.conn, `SELECT coalesce(max(e.notes), '') FROM bridge_message_events e JOIN bridge_messages m ON m.id = e.message_id AND m.repo_id = e.repo_id
+WHERE e.repo_id = $1 AND e.event_type IN ('diverged', 'frozen') AND e.event_type = 'frozen' AND m.thread = $2 AND m.lifecycle_state <> 'superseded' AND `+stands("$1", "e"), args[:2:2], func(r rows) error { return r.Scan(&l.Frozen) })
+	}
+	return from, before, err
+}
+
+// Version is a text that changes whenever something about repositories does.
+func (d *DB) Version(ctx context.Context, repos []string) (string, error) {
+	ids, err := d.ids(ctx, repos)
+	var all []string
+	note := func(repo string, row []any) { all = append(all, fmt.Sprintf("%s\x00%v", repo, row)) }
+	for _, text := range []string{"SELECT coalesce(s.judged, ''), coalesce(s.indexed_at, '') FROM rigward_repositories s WHERE s.repo_id = :repo", "SELECT coalesce(max(p.at), ''), '' FROM rigward_pushes p WHERE p.repo_id = :repo"} {
+		if err == nil {
+			err = d.over(ctx, ids, repos, text, map[string]any{}, 2, note)
+		}
+	}
+	slices.Sort(all)
+	sum := sha256.Sum256([]byte(strings.Join(all, "\x00\x00")))
+	return hex.EncodeToString(sum[:12]), told(ctx, d.target, err)
 }
 
 // A PushCount is how many pushes of a repository ended with an exit code: 0 taken, 1 refused, 2
@@ -140,18 +231,20 @@ type PushCount struct {
 
 // Pushes counts the pushes of repositories that are in the log.
 func (d *DB) Pushes(ctx context.Context, repos []string) (all []PushCount, err error) {
-	for _, repo := range repos {
-		var n, refused, undecided int64
-		err = each(ctx, d.conn, "SELECT coalesce(sum(CAST(pushes AS INTEGER)), 0), coalesce(sum(CAST(refused AS INTEGER)), 0), coalesce(sum(CAST(undecided AS INTEGER)), 0) FROM rigward_push_days WHERE repo_id = "+theID, []any{repo},
-			func(r rows) error { return r.Scan(&n, &refused, &undecided) })
-		if err != nil {
-			return nil, told(ctx, d.target, err)
-		}
-		for exit, n := range []int64{n - refused - undecided, refused, undecided} {
-			if n > 0 {
-				all = append(all, PushCount{repo, exit, n})
+	ids, err := d.ids(ctx, repos)
+	if err == nil {
+		sums := "SELECT CAST(coalesce(sum(pushes), 0) AS BIGINT), CAST(coalesce(sum(refused), 0) AS BIGINT), CAST(coalesce(sum(undecided), 0) AS BIGINT) FROM rigward_push_days WHERE repo_id = :repo"
+		err = d.over(ctx, ids, repos, sums, map[string]any{}, 3, func(repo string, row []any) {
+			n, _ := row[0].(int64)
+			refused, _ := row[1].(int64)
+			undecided, _ := row[2].(int64)
+			for exit, n := range []int64{n - refused - undecided, refused, undecided} {
+				if n > 0 {
+					all = append(all, PushCount{repo, exit, n})
+				}
 			}
-		}
+		})
 	}
-	return all, nil
+	slices.SortStableFunc(all, func(a, b PushCount) int { return strings.Compare(a.Repo, b.Repo) })
+	return all, told(ctx, d.target, err)
 }

@@ -265,81 +265,27 @@ func (d *DB) id(ctx context.Context, repo string) (id int64, err error) {
 	return id, told(ctx, d.target, err)
 }
 
-// Ask answers a query about repositories, one statement for each of them: so an
-// index leads to the rows of each in their order, wherever it is kept. Of several
-// repositories the rows are merged by their time.
+// Ask answers a query about repositories. Of each, an index leads to its rows in their order,
+// wherever it is kept; those of several repositories are merged by their time.
 func (d *DB) Ask(ctx context.Context, q Query, p Parameters) (a Answer, err error) {
-	type keyed struct {
-		repo   string
-		values []any
-		keys   []string
+	ids, err := d.ids(ctx, p.Repos)
+	if err != nil {
+		return a, told(ctx, d.target, err)
 	}
-	var all []keyed
-	// before says which of two rows comes first; of one repository the database does.
-	before := func(x, y keyed) int {
-		c := cmp.Or(strings.Compare(x.keys[0], y.keys[0]), strings.Compare(x.repo, y.repo))
-		if !q.ascending {
-			c = -c
-		}
-		return c
+	values := p.values(d.conn.postgres(), 0)
+	var all []answered
+	switch {
+	case !q.Paged():
+		all, err = d.whole(ctx, q, p, ids, values)
+	case q.Takes == Words:
+		all, err = d.searched(ctx, q, p, ids, values)
+	default:
+		all, err = d.first(ctx, q, p, ids, values, p.Limit)
 	}
-	for _, repo := range p.Repos {
-		id, err := d.id(ctx, repo)
-		if err != nil {
-			return a, err
-		}
-		if !q.Paged() {
-			rows, err := d.whole(ctx, q, p, id, repo)
-			if err != nil {
-				return a, told(ctx, d.target, err)
-			}
-			for _, row := range rows {
-				a.Rows, a.Repos = append(a.Rows, row), append(a.Repos, repo)
-			}
-			continue
-		}
-		beyond, of := "", q
-		values := p.values(d.conn.postgres(), id)
-		if p.Cursor != nil {
-			beyond = p.Cursor.beyond(q, repo, values)
-		}
-		if q, err := d.unhinted(ctx, q, values); err != nil {
-			return a, told(ctx, d.target, err)
-		} else if q != nil {
-			of = *q
-		}
-		page := func(q Query) (rows []keyed, err error) {
-			statement, names := numbered(settled(q.text(d.conn.postgres(), beyond), values))
-			err = d.rows(ctx, statement, names, values, len(q.Columns)+len(q.keys), func(row []any) {
-				k := keyed{repo: repo, values: q.typed(row[:len(q.Columns)])}
-				for _, v := range row[len(q.Columns):] {
-					s, _ := v.(string)
-					k.keys = append(k.keys, s)
-				}
-				rows = append(rows, k)
-			})
-			return rows, err
-		}
-		var rows []keyed
-		latest, err := d.latest(ctx, of, p, values)
-		if err == nil && latest != nil {
-			rows, err = page(*latest)
-		}
-		if err == nil && (latest == nil || len(rows) <= p.Limit) {
-			rows, err = page(of)
-		}
-		if err != nil {
-			return a, told(ctx, d.target, err)
-		}
-		all = append(all, rows...)
-		if len(p.Repos) > 1 {
-			slices.SortStableFunc(all, before)
-			if p.Limit > 0 {
-				all = all[:min(len(all), p.Limit+1)]
-			}
-		}
+	if err != nil {
+		return a, told(ctx, d.target, err)
 	}
-	if p.Limit > 0 && len(all) > p.Limit {
+	if q.Paged() && p.Limit > 0 && len(all) > p.Limit {
 		all, a.More = all[:p.Limit], true
 		last := all[len(all)-1]
 		a.After = Cursor{q.Name, last.repo, last.keys}.String()
@@ -408,9 +354,10 @@ const (
 )
 
 // latest is a search that looks at the latest messages only, one by one, where many have the words;
-// nil where few do, or all are asked for. What it finds is a page only if it fills one.
-func (d *DB) latest(ctx context.Context, q Query, p Parameters, values map[string]any) (*Query, error) {
-	if q.Takes != Words || p.Limit == 0 || len(p.Words) > 20 {
+// nil where few do, or all are asked for. What it finds is a page only if it fills one, or if
+// there are no others: then the value of horizon is "".
+func (d *DB) latest(ctx context.Context, q Query, p Parameters, ids map[string]int64, values map[string]any) (*Query, error) {
+	if p.Limit == 0 || len(p.Words) > 20 {
 		return nil, nil
 	}
 	within, contains := cmp.Or(p.window, windowPostgres), "strpos"
@@ -422,20 +369,34 @@ func (d *DB) latest(ctx context.Context, q Query, p Parameters, values map[strin
 			return nil, err
 		}
 	}
-	until := stamp(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
+	before := stamp(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
 	if p.Cursor != nil {
-		until = p.Cursor.keys[0]
+		before = p.Cursor.keys[0]
 	}
 	if !p.Until.IsZero() {
-		until = min(until, stamp(p.Until))
+		before = min(before, stamp(p.Until))
 	}
-	values["horizon"] = ""
-	err := each(ctx, d.conn, "SELECT commit_time FROM bridge_messages WHERE repo_id = $1 AND commit_time <= $2 ORDER BY commit_time DESC LIMIT 1 OFFSET "+itoa(within), []any{values["repo"], until}, func(r rows) error {
-		var at string
-		err := r.Scan(&at)
-		values["horizon"] = at
-		return err
-	})
+	values["before"], values["horizon"] = before, ""
+	if len(p.Repos) == 1 {
+		err := each(ctx, d.conn, "SELECT commit_time FROM bridge_messages WHERE repo_id = $1 AND commit_time <= $2 ORDER BY commit_time DESC LIMIT 1 OFFSET "+itoa(within), []any{ids[p.Repos[0]], before}, func(r rows) error {
+			var at string
+			err := r.Scan(&at)
+			values["horizon"] = at
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	} else {
+		times := Query{Columns: []string{"commit_time"}, what: "m.commit_time", keys: []string{"m.commit_time"}, from: "\nFROM bridge_messages m WHERE m.repo_id = :repo AND m.commit_time <= :before"}
+		all, err := d.first(ctx, times, Parameters{Repos: p.Repos}, ids, values, within)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) > within {
+			values["horizon"] = all[within].keys[0]
+		}
+	}
 	has := ""
 	for i, w := range p.Words {
 		name, text := "word"+string(rune('a'+i)), " "+w.text
@@ -446,7 +407,7 @@ func (d *DB) latest(ctx context.Context, q Query, p Parameters, values map[strin
 		has += " AND " + contains + "(' ' || m.words || ' ', :" + name + ") > 0"
 	}
 	q.from = strings.Replace(q.from, "{found}", "bridge_messages m{by bridge_messages_time} WHERE m.commit_time >= :horizon"+has, 1)
-	return &q, err
+	return &q, nil
 }
 
 // values are those of all parameters.
@@ -504,24 +465,48 @@ func (q Query) typed(row []any) []any {
 }
 
 // whole answers a query that has one page.
-func (d *DB) whole(ctx context.Context, q Query, p Parameters, id int64, repo string) (all [][]any, err error) {
-	values := p.values(d.conn.postgres(), id)
-	statement, names := numbered(settled(q.text(d.conn.postgres(), ""), values))
-	if q.fold == nil {
-		err = d.rows(ctx, statement, names, values, len(q.Columns), func(row []any) { all = append(all, row) })
+func (d *DB) whole(ctx context.Context, q Query, p Parameters, ids map[string]int64, values map[string]any) (all []answered, err error) {
+	n := len(q.Columns)
+	if q.fold != nil {
+		n = q.width
+	}
+	folders := map[string]folder{}
+	err = d.over(ctx, ids, p.Repos, settled(q.text(d.conn.postgres(), ""), values), values, n, func(repo string, row []any) {
+		if q.fold == nil {
+			all = append(all, answered{repo: repo, values: row})
+			return
+		}
+		if folders[repo] == nil {
+			folders[repo] = q.fold()
+		}
+		folders[repo].add(row)
+	})
+	if err != nil || q.fold == nil {
 		return all, err
 	}
-	f := q.fold()
-	err = d.rows(ctx, statement, names, values, q.width, f.add)
-	if s, ok := f.(stats); ok && err == nil {
+	if q.Name == "stats" {
 		backlog, _ := Question("backlog")
-		var a Answer
-		a, err = d.Ask(ctx, backlog, Parameters{Repos: []string{repo}, Now: p.Now})
-		for _, row := range a.Rows {
-			s.waits(row[0], row[1])
+		waiting, err := d.whole(ctx, backlog, Parameters{Repos: p.Repos}, ids, Parameters{Now: p.Now}.values(d.conn.postgres(), 0))
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range waiting {
+			if folders[row.repo] == nil {
+				folders[row.repo] = q.fold()
+			}
+			if s, ok := folders[row.repo].(stats); ok {
+				s.waits(row.values[0], row.values[1])
+			}
 		}
 	}
-	return f.rows(), err
+	for _, repo := range p.Repos {
+		if f := folders[repo]; f != nil {
+			for _, row := range f.rows() {
+				all = append(all, answered{repo: repo, values: row})
+			}
+		}
+	}
+	return all, nil
 }
 
 // A Cursor is a row of an answer, after which the next page begins: where it stands
@@ -584,16 +569,26 @@ type AsOf struct {
 	At     string `json:"at"`
 }
 
-// AsOf returns as of what the answers about a repository are.
-func (d *DB) AsOf(ctx context.Context, repo string) (a AsOf, err error) {
-	var data string
-	err = each(ctx, d.conn, "SELECT coalesce(judged, ''), coalesce(indexed_at, '') FROM rigward_repositories WHERE repo = $1", []any{repo}, func(r rows) error { return r.Scan(&data, &a.At) })
-	var j judged
-	if err == nil && data != "" {
-		err = json.Unmarshal([]byte(data), &j)
+// AsOf returns as of what the answers about repositories are.
+func (d *DB) AsOf(ctx context.Context, repos []string) (map[string]AsOf, error) {
+	all := map[string]AsOf{}
+	names, err := listed(repos)
+	if err != nil {
+		return nil, err
 	}
-	a.Commit = j.Tip
-	return a, told(ctx, d.target, err)
+	err = each(ctx, d.conn, "SELECT repo, coalesce(judged, ''), coalesce(indexed_at, '') FROM rigward_repositories WHERE repo "+among(d.conn, 1, "text"), []any{names}, func(r rows) error {
+		var repo, data string
+		var a AsOf
+		err := r.Scan(&repo, &data, &a.At)
+		var j judged
+		if err == nil && data != "" {
+			err = json.Unmarshal([]byte(data), &j)
+		}
+		a.Commit = j.Tip
+		all[repo] = a
+		return err
+	})
+	return all, told(ctx, d.target, err)
 }
 
 // LastSeen returns the commit that is recorded for a ref, "" if none is.

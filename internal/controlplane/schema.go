@@ -234,11 +234,15 @@ CREATE TABLE rigward_days (
 );
 {append-only bridge_message_events}
 CREATE TABLE rigward_late (repo_id {ref} NOT NULL, commit_sha TEXT NOT NULL, second {ref} NOT NULL, step {ref} NOT NULL, PRIMARY KEY (repo_id, commit_sha));
+`}, {statements: `
+DROP INDEX bridge_messages_thread;
+CREATE INDEX bridge_messages_thread ON bridge_messages (thread, repo_id, commit_time, id, to_rig);
+CREATE INDEX rigward_refused_thread ON rigward_refused (thread, repo_id, commit_time);
 `}}
 
 // schemaVersion of the schema that this program reads and writes: the number of
 // migrations.
-const schemaVersion = 10
+const schemaVersion = 11
 
 // partitions is in how many parts PostgreSQL keeps a table.
 const partitions = 8
@@ -491,6 +495,7 @@ func together(ctx context.Context, c conn, fn func() error) error {
 type DB struct {
 	conn   conn
 	target Target
+	alone  bool // PostgreSQL, too, is asked about one repository after another
 }
 
 // Open connects to a database. To write, it is created or brought to the
@@ -516,7 +521,7 @@ func Open(ctx context.Context, t Target, write bool) (*DB, error) {
 		c.close()
 		return nil, told(ctx, t, err)
 	}
-	return &DB{c, t}, nil
+	return &DB{conn: c, target: t}, nil
 }
 
 // Leave ends the connection where the process ends next. An SQLite file is left

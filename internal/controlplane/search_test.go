@@ -277,22 +277,29 @@ func TestPages(t *testing.T) {
 					p.Since = time.Unix(gittest.Epoch, 0).AddDate(1, 0, 0)
 				}
 				want := line(ask(t, db, q.Name, p))
-				var got []string
-				for p.Limit = 3; ; {
-					a := ask(t, db, q.Name, p)
-					got = append(got, line(a)...)
-					if !a.More {
-						break
-					}
-					var ok bool
-					if p.Cursor, ok = ParseCursor(q, a.After); !ok || len(a.Rows) != 3 {
-						t.Fatalf("%s: cursor %q, %d rows", q.Name, a.After, len(a.Rows))
-					}
-				}
-				if !slices.Equal(got, want) {
-					t.Errorf("%s of %q: pages have %d rows, one has %d:\n%s\n%s", q.Name, repos, len(got), len(want), strings.Join(got, "\n"), strings.Join(want, "\n"))
-				}
 				total += len(want)
+				// Of all at once and one after another; searches look at the latest few first.
+				for _, looked := range []int{0, 1, 10} {
+					if looked > 0 && q.Takes != Words && (!db.conn.postgres() || looked > 1) {
+						continue
+					}
+					p, got := p, []string(nil)
+					p.common, p.window, db.alone = looked, looked, looked == 1
+					for p.Limit = 3; ; {
+						a := ask(t, db, q.Name, p)
+						got = append(got, line(a)...)
+						if !a.More {
+							break
+						}
+						var ok bool
+						if p.Cursor, ok = ParseCursor(q, a.After); !ok || len(a.Rows) != 3 {
+							t.Fatalf("%s: cursor %q, %d rows", q.Name, a.After, len(a.Rows))
+						}
+					}
+					if db.alone = false; !slices.Equal(got, want) {
+						t.Errorf("%s of %q: pages have %d rows, one has %d:\n%s\n%s", q.Name, repos, len(got), len(want), strings.Join(got, "\n"), strings.Join(want, "\n"))
+					}
+				}
 			}
 		}
 		t.Logf("%d rows", total)

@@ -252,7 +252,7 @@ func TestOrderOfClients(t *testing.T) {
 		update(t, x)
 		for what, b := range map[string]*verdict.Book{"bit by bit": book(kept, main), "at once": book(t.TempDir(), main)} {
 			for _, thread := range strings.Fields(r.Run("ls-tree", "--name-only", main)) {
-				l, err := db.Look(t.Context(), "team", thread)
+				l, err := db.Look(t.Context(), "team", thread, Part{})
 				if err != nil {
 					t.Fatal(err)
 				}

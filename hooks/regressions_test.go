@@ -469,6 +469,6 @@ func TestHintsBelowTheTip(t *testing.T) {
 	says(tip, " && git commit --amend --no-edit --reset-author -S")
 	says(below, " && git rebase --interactive --gpg-sign"+on+", with edit before this commit; then git commit --amend --no-edit --reset-author -S; then git rebase --continue")
 	tip, below = by(opts{files: files, at: s.now.Add(-time.Hour)})
-	says(tip, "set the clock, then: git commit --amend --no-edit -S")
-	says(below, "set the clock, then: git rebase --no-ff"+on+" --gpg-sign")
+	says(tip, "set the clock, then: git commit --amend --no-edit --gpg-sign")
+	says(below, "set the clock, then: git rebase --no-ff --rebase-merges --gpg-sign"+on)
 }

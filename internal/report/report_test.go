@@ -202,7 +202,7 @@ func TestExitCode(t *testing.T) {
 // TestServerHintInOneLine: what a server's answer tells to paste is pasted as one
 // line, and nothing but a hint is longer than a terminal is wide.
 func TestServerHintInOneLine(t *testing.T) {
-	command := "git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' 0123456789ab"
+	command := "git -c gpg.format=ssh rebase --no-ff --rebase-merges --gpg-sign 0123456789ab"
 	body := "body_hash: " + strings.Repeat("0", 64)
 	words := strings.Repeat("word ", 40)
 	for _, r := range []*Report{

@@ -33,14 +33,15 @@ func (ps *pass) commitClock(_ context.Context, c *commit) error {
 	if why == "" {
 		return nil
 	}
-	hint, sign := "set the clock, then: git commit --amend --no-edit", " -S"
-	if c.id != ps.rng.New { // which alone can be amended as it is
-		hint, sign = "set the clock, then: git rebase --no-ff "+onto(c), " --gpg-sign"
-	}
+	sign := ""
 	if c.verdict != nil {
-		hint += sign
+		sign = " --gpg-sign"
 	}
-	ps.tell(c, finding.Finding{Rule: "commit-clock", Message: why, Hint: hint})
+	hint := amend(c, sign)
+	if c.id != ps.rng.New { // which alone can be amended as it is
+		hint = "git " + remake(c, sign)
+	}
+	ps.tell(c, finding.Finding{Rule: "commit-clock", Message: why, Hint: "set the clock, then: " + hint})
 	return nil
 }
 

@@ -38,7 +38,7 @@ var commitClockPlays = []play{
 		w.commit("d", at(21*time.Minute), put("README.md", "z\n"))
 	}, want: []string{
 		"error commit-clock - @c: the committer date 2026-01-05T09:02:00Z is 1080 s (18m0s) before its parent's, " +
-			"at most 300 s (5m0s) are allowed | set the clock, then: git rebase --no-ff <b> --gpg-sign",
+			"at most 300 s (5m0s) are allowed | set the clock, then: git rebase --no-ff --rebase-merges --gpg-sign <b>",
 	}},
 	{name: "before one parent of a merge", make: func(w *world) {
 		a := w.commit("ours", on(w.base), at(2*time.Minute), put("README.md", "x\n"))

@@ -99,13 +99,13 @@ func (ps *pass) commitSigned(_ context.Context, c *commit) error {
 	if c.unfit.Detail != "" {
 		why += ": " + c.unfit.Detail
 	}
-	again := "git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' " + onto(c)
-	hint := "sign it: " + again
+	sign := "git -c gpg.format=ssh " + remake(c, " --gpg-sign")
+	hint := "sign it: " + sign
 	switch c.unfit.Reason {
 	case sshsign.Unsigned:
 		why += ": the commit has no signature, expected that of an allowed signer"
 	case sshsign.UnknownKey, sshsign.NotYetValid, sshsign.Expired, sshsign.Revoked:
-		hint = "sign it with a key that is listed and valid: git config user.signingkey KEY.pub && " + again
+		hint = "sign it with a key that is listed and valid: git config user.signingkey KEY.pub && " + sign
 	}
 	if len(c.parents) > 1 && len(c.brought) == 0 {
 		hint = "merge in a clone with git merge -S instead of the forge's merge button, or set forge-commits in the policy"
@@ -121,6 +121,24 @@ func onto(c *commit) string {
 		return "--root"
 	}
 	return finding.Short(c.parents[0])
+}
+
+// remake is the subcommand of git that makes a commit and all after it again, with
+// the flags that are given: merges stay merges, and a commit that changes nothing
+// stays, too.
+func remake(c *commit, flags string) string {
+	return "rebase --no-ff --rebase-merges" + flags + " " + onto(c)
+}
+
+// amend is the command that makes the commit at the tip again, with the flags
+// that are given. git refuses to amend a commit that changes nothing unless it is
+// told that this is meant.
+func amend(c *commit, flags string) string {
+	command := "git commit --amend --no-edit"
+	if len(c.parents) == 1 && len(c.brought) == 0 {
+		command += " --allow-empty"
+	}
+	return command + flags
 }
 
 // forge reports whether a commit passes because a forge made it, by the policy.

@@ -17,7 +17,7 @@ var commitSignedPlays = []play{
 		w.commit("c", put("README.md", "x\n"))
 	}, want: []string{
 		"error commit-signed - @c: unsigned: the commit has no signature, expected that of an allowed signer | " +
-			"sign it: git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' <base>",
+			"sign it: git -c gpg.format=ssh rebase --no-ff --rebase-merges --gpg-sign <base>",
 	}},
 	{name: "asked for, and there", make: func(w *world) {
 		w.policy = all
@@ -35,7 +35,7 @@ var commitSignedPlays = []play{
 	{name: "by a key that nobody lists", make: func(w *world) { w.relays("c", signed(keyNew)) }, want: []string{
 		"error commit-signed - @c: unknown key: no line lists the key " +
 			"SHA256:yP482uWWd/MiEsC2F55jB1Wp48BIuQiSJNlILiMw6fk | sign it with a key that is listed and valid: git " +
-			"config user.signingkey KEY.pub && git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' " +
+			"config user.signingkey KEY.pub && git -c gpg.format=ssh rebase --no-ff --rebase-merges --gpg-sign " +
 			"<base>",
 	}},
 	{name: "by a key that is revoked", make: func(w *world) {

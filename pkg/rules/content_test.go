@@ -75,7 +75,7 @@ var contentPlays = []play{
 		w.commit("c", put("t-one/a.md", turn("rig-relay", "ACK", "Yes.\n")))
 	}, want: []string{
 		"error commit-signed - @c: unsigned: the commit has no signature, expected that of an allowed signer | " +
-			"sign it: git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' <base>",
+			"sign it: git -c gpg.format=ssh rebase --no-ff --rebase-merges --gpg-sign <base>",
 		`error relay-suffix t-one/a.md:2:7 @c: the sender "rig-relay" ends in -relay, but attested_by, ` +
 			`attested_at, nonce are absent | send as a rig without -relay, or use rig-bridge relay`,
 	}},

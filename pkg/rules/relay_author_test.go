@@ -33,7 +33,7 @@ var relayAuthorPlays = []play{
 	}, want: []string{
 		"error commit-signed - @c: unknown key: no line lists the key " +
 			"SHA256:yP482uWWd/MiEsC2F55jB1Wp48BIuQiSJNlILiMw6fk | sign it with a key that is listed and valid: git " +
-			"config user.signingkey KEY.pub && git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' " +
+			"config user.signingkey KEY.pub && git -c gpg.format=ssh rebase --no-ff --rebase-merges --gpg-sign " +
 			"<base>",
 	}},
 }

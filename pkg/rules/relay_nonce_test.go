@@ -69,7 +69,7 @@ var relayNoncePlays = []play{
 		w.commit("c", put("t-one/b.md", turn("rig-a", "STATE", "So.\n", nonced)))
 	}, want: []string{
 		"error commit-signed - @c: unsigned: the commit has no signature, expected that of an allowed signer | " +
-			"sign it: git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' <b>",
+			"sign it: git -c gpg.format=ssh rebase --no-ff --rebase-merges --gpg-sign <b>",
 		"error commit-signed - @b: unsigned: the commit has no signature, expected that of an allowed signer",
 		`error relay-suffix t-one/a.md:2:7 @b: the sender "rig-a" does not end in -relay, but has nonce | remove ` +
 			`nonce, or relay as rig-a-relay`,

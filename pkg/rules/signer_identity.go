@@ -32,11 +32,11 @@ func (ps *pass) signerIdentity(_ context.Context, c *commit) error {
 // asAuthor is the command that makes who runs it the author of a commit. Only the
 // last one can be amended as it is.
 func (ps *pass) asAuthor(c *commit) string {
-	amend := "git commit --amend --no-edit --reset-author -S"
+	once := amend(c, " --reset-author -S")
 	if c.id == ps.rng.New {
-		return amend
+		return once
 	}
-	return "git rebase --interactive --gpg-sign " + onto(c) + ", with edit before this commit; then " + amend + "; then git rebase --continue"
+	return "git rebase --interactive --gpg-sign " + onto(c) + ", with edit before this commit; then " + once + "; then git rebase --continue"
 }
 
 // asCommitter is the hint to commit again as whom the signers file lists for the
@@ -50,7 +50,7 @@ func (ps *pass) asCommitter(c *commit) string {
 	case !c.speaks.Speaks(c.obj.Author.Email):
 		return hint + ps.asAuthor(c)
 	case c.id == ps.rng.New:
-		return hint + "git commit --amend --no-edit -S"
+		return hint + amend(c, " -S")
 	}
-	return hint + "git rebase --no-ff --gpg-sign " + onto(c)
+	return hint + "git " + remake(c, " --gpg-sign")
 }

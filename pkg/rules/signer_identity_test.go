@@ -33,7 +33,7 @@ var signerIdentityPlays = []play{
 	}, want: []string{
 		`error signer-identity - @b: the committer "bob@example.com" is not a principal of the key ` +
 			`SHA256:gavf3RntXxOoNbog14sWRbTWHbkMr3wl1opnKbrbdl4 that signed | git config user.email op@example.com && ` +
-			`git rebase --no-ff --gpg-sign <base>`,
+			`git rebase --no-ff --rebase-merges --gpg-sign <base>`,
 	}},
 	{name: "another author", make: func(w *world) {
 		w.commit("c", signed(keyOp), author(bob), put("README.md", "x\n"))

@@ -15,7 +15,7 @@ var signersChangePlays = []play{
 	}},
 	{name: "not signed", make: func(w *world) { w.commit("c", put(signersFile, signers+"# more\n")) }, want: []string{
 		"error commit-signed - @c: unsigned: the commit has no signature, expected that of an allowed signer | " +
-			"sign it: git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' <base>",
+			"sign it: git -c gpg.format=ssh rebase --no-ff --rebase-merges --gpg-sign <base>",
 		"error signers-change - @c: policy or signers are changed by a commit that no trusted signer made | let " +
 			"a signer of the old file make this commit",
 	}},
@@ -24,7 +24,7 @@ var signersChangePlays = []play{
 	}, want: []string{
 		"error commit-signed - @c: unknown key: no line lists the key " +
 			"SHA256:yP482uWWd/MiEsC2F55jB1Wp48BIuQiSJNlILiMw6fk | sign it with a key that is listed and valid: git " +
-			"config user.signingkey KEY.pub && git -c gpg.format=ssh rebase --exec 'git commit --amend --no-edit -S' " +
+			"config user.signingkey KEY.pub && git -c gpg.format=ssh rebase --no-ff --rebase-merges --gpg-sign " +
 			"<base>",
 		"error signers-change - @c: policy or signers are changed by a commit that no trusted signer made",
 	}},

@@ -49,13 +49,22 @@ func NewDoor(ctx context.Context, repo *gitrepo.Repo) (*Door, error) {
 	return d, d.Open(nil)
 }
 
+// another is what may be done instead of pushing the default branch: at a server
+// HEAD may name one that is there.
+func another(repo *gitrepo.Repo) string {
+	if !repo.Bare() {
+		return ""
+	}
+	return ", or let HEAD name another one: git symbolic-ref HEAD refs/heads/BRANCH"
+}
+
 // Guarding tells of every ref whether it is guarded.
 func (d *Door) Guarding(ctx context.Context) (g Guarding, err error) {
 	switch {
 	case d.Head == "":
 		g.Warnings = append(g.Warnings, "HEAD names no branch, so it is not known which is the default branch")
 	case d.HeadID == "":
-		g.Warnings = append(g.Warnings, "the default branch "+finding.Path(d.Head)+" does not exist, so nobody says who is trusted")
+		g.Warnings = append(g.Warnings, "the default branch "+finding.Path(d.Head)+" does not exist, so nobody says who is trusted: push it"+another(d.Repo))
 	case d.Policy.LeavesOut(d.Head):
 		g.Warnings = append(g.Warnings, "the server's own policy leaves the default branch "+finding.Path(d.Head)+" out of protect: who may push can change it as they like, and the signers file that lies there counts for nothing")
 	case !d.Policy.Server && len(d.Policy.Protect) > 0 && !d.Policy.Lists(d.Head):

@@ -324,6 +324,22 @@ func TestOneRootOfTrust(t *testing.T) {
 			t.Fatal(res.Stderr)
 		}
 		empty.Run("config", "--unset", "rigward.bootstrap")
+		// A branch alone, where the default one is still to come, is told of: its
+		// signers count for nothing.
+		other := gittest.New(t, gittest.Options{Bare: true})
+		if _, err := hooks.Install(filepath.Join(other.Dir, "hooks"), program, hooks.ServerHooks); err != nil {
+			t.Fatal(err)
+		}
+		other.Run("config", "rigward.bootstrap", "true")
+		const says = "note: the default branch refs/heads/main does not exist here, and policy and signers of no other branch count: " +
+			"git push origin dev:main, or on the server: git symbolic-ref HEAD refs/heads/dev"
+		res := s.repo.Push(other.Dir, dev+":refs/heads/dev")
+		if res.Code != 0 || strings.Count(unwrapped(res.Stderr), says) != 1 || !strings.Contains(res.Stderr, "push accepted: 0 errors") {
+			t.Errorf("exit %d\n%s", res.Code, res.Stderr)
+		}
+		if res := s.repo.Push(other.Dir, first+":refs/heads/main"); res.Code != 0 || strings.Contains(res.Stderr, "note") {
+			t.Errorf("exit %d\n%s", res.Code, res.Stderr)
+		}
 		// main's signers count for both; dev is free now.
 		if res := push(s.relayed(opts{parents: []string{first}, key: nobody}, nil) + ":refs/heads/main"); res.Code == 0 || !slices.Contains(told(res.Stderr), "commit-signed") {
 			t.Errorf("exit %d\n%s", res.Code, res.Stderr)

@@ -93,6 +93,11 @@ func (g *gate) receive(ctx context.Context, updates []change.RefUpdate) error {
 	if err := g.pushCert(d.Policy, d.Trust); err != nil {
 		return err
 	}
+	if g.kind == rules.PreReceive { // which sees the whole push
+		if err := d.unborn(updates); err != nil {
+			return err
+		}
+	}
 	if err := g.through(ctx, d, updates, func(r rules.Range) error { return g.judge.Range(ctx, r) }); err != nil {
 		return err
 	}

@@ -247,7 +247,8 @@ func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(rules.
 	}
 	found := len(d.Judge.Findings)
 	err = judge(r)
-	if !judged && (err != nil || len(d.Judge.Findings) > found) {
+	refused := func(f finding.Finding) bool { return f.Severity == finding.Error }
+	if !judged && (err != nil || slices.ContainsFunc(d.Judge.Findings[found:], refused)) {
 		d.Notes = append(d.Notes, fmt.Sprintf("this server has not judged %s since it is protected, so all is judged that no other protected ref has; "+
 			"push it anew while protect does not name it, or on the server: rig-hook accept --server DIR %s", finding.Path(u.Ref), finding.Word(u.Ref)))
 	}
@@ -398,6 +399,34 @@ func (d *Door) first() error {
 		Message: "the first push into an empty repository: there is no policy and no signer yet to judge it by",
 		Hint:    "on the server: git config rigward.bootstrap true",
 	}
+}
+
+// unborn tells, at a server, of a push that brings branches but not the default
+// one, which does not exist: policy and signers of no other branch count, so
+// neither do those of this push. Who clones an empty repository by a transport
+// without git's protocol 2 gets a branch whose name the server never said.
+func (d *Door) unborn(updates []change.RefUpdate) error {
+	if !d.Own || d.Head == "" || d.HeadID != "" {
+		return nil
+	}
+	if paths, err := d.Loader.ServerPaths(); paths || err != nil {
+		return err
+	}
+	branch := ""
+	for _, u := range updates {
+		if u.Ref == d.Head {
+			return nil
+		}
+		if name, ok := strings.CutPrefix(u.Ref, "refs/heads/"); ok && branch == "" && !u.Delete() {
+			branch = name
+		}
+	}
+	if branch != "" {
+		d.Notes = append(d.Notes, fmt.Sprintf("the default branch %s does not exist here, and policy and signers of no other branch count: "+
+			"git push origin %s, or on the server: git symbolic-ref HEAD %s", finding.Path(d.Head),
+			finding.Word(branch+":"+strings.TrimPrefix(d.Head, "refs/heads/")), finding.Word("refs/heads/"+branch)))
+	}
+	return nil
 }
 
 // target follows a symbolic ref: a push through it moves, and deletes, the ref

@@ -21,9 +21,9 @@ const (
 // WriteServer renders r for the person who pushed: the verdict in the first
 // line, at most maxLines lines, no colour, worst findings first. prefix
 // stands before every line; GitLab shows only those with "GL-HOOK-ERR: ".
-// A push that passes without a finding prints nothing.
+// A push that passes without a finding and without a note prints nothing.
 func WriteServer(w io.Writer, r *Report, maxLines int, prefix string) error {
-	if r.Problem == nil && len(r.Findings)+r.More.Total() == 0 {
+	if r.Problem == nil && len(r.Findings)+len(r.Notes)+r.More.Total() == 0 {
 		return nil
 	}
 	if maxLines < 3 {
@@ -37,10 +37,8 @@ func WriteServer(w io.Writer, r *Report, maxLines int, prefix string) error {
 			lines = append(lines, hintLines(r.Hint)...)
 		}
 	}
-	if r.ExitCode() != ExitClean {
-		for _, n := range r.Notes {
-			lines = append(lines, wrap("note: "+finding.Clean(n), "  ", columns)...)
-		}
+	for _, n := range r.Notes {
+		lines = append(lines, wrap("note: "+finding.Clean(n), "  ", columns)...)
 	}
 	shown := 0
 	for _, f := range worstFirst(r.Findings) {

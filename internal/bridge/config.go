@@ -115,7 +115,7 @@ func (c config) render() ([]byte, error) {
 }
 
 // isRelay reports whether this clone belongs to an operator's relay.
-func (c config) isRelay() bool { return strings.HasSuffix(c.rigID, "-relay") }
+func (c config) isRelay() bool { return strings.HasSuffix(c.rigID, envelope.RelaySuffix) }
 
 // notRelay refuses the commands that a relay must not use.
 func (c config) notRelay() error {

@@ -144,7 +144,8 @@ func unknownKey(key string) (message, hint string) {
 
 // str stores a string, or tells that the value is none. name says in the
 // message what has the value, key is the front matter's key.
-// fits reports whether the text in quotes would satisfy the schema.
+// fits reports whether the text in quotes would satisfy the schema; nil says that
+// no number does. A number is told to be quoted wherever one may stand for text.
 func (c *checker) str(n *yamlprofile.Node, name, key, expected string, fits func(string) bool, to *string) bool {
 	if n.Kind == yamlprofile.String {
 		*to = n.Value
@@ -152,7 +153,7 @@ func (c *checker) str(n *yamlprofile.Node, name, key, expected string, fits func
 	}
 	return c.violation(n.Line, n.Col, func() (string, string) {
 		hint := ""
-		if n.Kind == yamlprofile.Number || n.Kind < yamlprofile.Number && n.Value != "" && fits(n.Value) {
+		if fits != nil && (n.Kind == yamlprofile.Number || n.Kind < yamlprofile.Number && n.Value != "" && fits(n.Value)) {
 			hint = c.lineWith(n, key, `"`+n.Value+`"`)
 		}
 		return fmt.Sprintf("%s is %s, expected %s", name, describe(n), expected), hint
@@ -274,7 +275,7 @@ func (c *checker) date(n *yamlprofile.Node, key string, to *string) bool {
 	if timed {
 		form = "YYYY-MM-DDThh:mm:ss with Z or ±hh:mm"
 	}
-	if !c.str(n, key, key, "a date of the form "+form, never, to) {
+	if !c.str(n, key, key, "a date of the form "+form, nil, to) {
 		return false
 	}
 	d, ok := scanDate(n.Value)
@@ -292,7 +293,7 @@ func (c *checker) date(n *yamlprofile.Node, key string, to *string) bool {
 const statusForm = "▶, ⏸, 🎯, ✅ or ❌, a blank, and text on one line"
 
 func (c *checker) status(n *yamlprofile.Node) bool {
-	if !c.str(n, "status", "status", statusForm, never, &c.e.Status) {
+	if !c.str(n, "status", "status", statusForm, nil, &c.e.Status) {
 		return false
 	}
 	if validStatus(n.Value) {
@@ -363,7 +364,7 @@ var types = [...]string{"REQUEST", "HANDOFF", "RESPONSE", "ACK", "RESOLUTION", "
 func Types() []string { return append([]string(nil), types[:]...) }
 
 func (c *checker) messageType(n *yamlprofile.Node) bool {
-	if !c.str(n, "type", "type", "one of "+strings.Join(types[:], ", "), never, &c.e.Type) {
+	if !c.str(n, "type", "type", "one of "+strings.Join(types[:], ", "), nil, &c.e.Type) {
 		return false
 	}
 	for _, t := range types {

@@ -91,7 +91,7 @@ func (a *attestor) private() error {
 	}
 	unusable := func(err error) error {
 		return &policy.Undecided{Message: hooks.AttestKey + " names " + finding.Quote(name) + ", which is of no use: " + finding.Clean(err.Error()),
-			Hint: "ssh-keygen -t ed25519 -N '' -f KEY, as the user of the hooks, then: git config " + hooks.AttestKey + " KEY", Cause: err}
+			Hint: "as the user of the hooks: " + a.newKey(), Cause: err}
 	}
 	file := name
 	if !filepath.IsAbs(file) {
@@ -147,13 +147,23 @@ func (a *attestor) keys(ctx context.Context) (*attest.KeyRing, error) {
 	return ring, nil
 }
 
+// newKey is the command that makes a key and names it to the repository at hand,
+// which looks for a relative name in its own directory.
+func (a *attestor) newKey() string {
+	git := "git"
+	if a.flags.Has("--server") {
+		git += " -C " + finding.Word(a.flags.Get("--server"))
+	}
+	return "ssh-keygen -q -t ed25519 -N '' -f KEY && " + git + " config " + hooks.AttestKey + ` "$PWD/KEY"`
+}
+
 // sign makes the statements that are due.
 func (a *attestor) sign(ctx context.Context) (int, error) {
 	if err := a.private(); err != nil {
 		return 0, err
 	}
 	if a.own == nil {
-		return 0, &policy.Undecided{Message: hooks.AttestKey + " names no key", Hint: "ssh-keygen -t ed25519 -N '' -f KEY, then: git config " + hooks.AttestKey + " KEY"}
+		return 0, &policy.Undecided{Message: hooks.AttestKey + " names no key", Hint: a.newKey()}
 	}
 	var beat time.Duration
 	if text := a.flags.Get("--beat"); text != "" {
@@ -175,7 +185,7 @@ func (a *attestor) sign(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if _, worth := keys.Judge(a.own.ID); worth != attest.Good {
-		return 0, &policy.Undecided{Message: "the key " + a.own.ID + " is revoked", Hint: "make another one: ssh-keygen -t ed25519 -N '' -f KEY, then: git config " + hooks.AttestKey + " KEY"}
+		return 0, &policy.Undecided{Message: "the key " + a.own.ID + " is revoked", Hint: "make another one: " + a.newKey()}
 	}
 	s := attest.Signer{Repo: a.repo, Key: a.own, UUID: uuid, URI: cmp.Or(uri, "urn:uuid:"+uuid), Version: version.String(), Now: a.env.Now}
 	made, err := s.Sign(ctx, keys, beat)
@@ -205,7 +215,7 @@ func (a *attestor) verify(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if keys.Empty() {
-		return 0, &policy.Undecided{Message: "no key is known whose statements count", Hint: "rig-hook attest verify --key KEY.pub"}
+		return 0, &policy.Undecided{Message: "no key is known whose statements count", Hint: atServer(a.flags, "rig-hook attest verify --key KEY.pub")}
 	}
 	tip, ok, err := a.repo.Ref(attest.Ref)
 	if err != nil {

@@ -75,6 +75,9 @@ func accept(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	if !f.Has("--server") || len(f.Words) != 1 {
 		return fail(env, "accept", &policy.Undecided{Message: "expected --server DIR and one ref by its full name", Hint: "rig-hook explain --guarded --server DIR lists them"})
 	}
+	if err := gitrepo.CheckRefName(f.Words[0]); err != nil {
+		return fail(env, "accept", &policy.Undecided{Message: err.Error() + ", such as refs/heads/main", Hint: atServer(f, "rig-hook explain --guarded") + " lists them", Cause: err})
+	}
 	r, _, err := openAt(ctx, env, f)
 	if err != nil {
 		return fail(env, "accept", err)

@@ -24,6 +24,9 @@ import (
 	"github.com/rigward/rigward/pkg/rules"
 )
 
+// errNoDirectory is the cause where --server names what is not there.
+var errNoDirectory = errors.New("no such directory")
+
 // openAt opens the repository of this directory, or the bare one that
 // --server names.
 func openAt(ctx context.Context, env *hooks.Env, f cli.Line) (*gitrepo.Repo, []string, error) {
@@ -43,7 +46,7 @@ func openAt(ctx context.Context, env *hooks.Env, f cli.Line) (*gitrepo.Repo, []s
 		dir = filepath.Join(env.Dir, dir)
 	}
 	if _, err := os.Stat(dir); err != nil {
-		return nil, nil, &policy.Undecided{Message: "there is no directory " + finding.Quote(f.Get("--server")), Hint: "git init --bare " + finding.Word(f.Get("--server"))}
+		return nil, nil, &policy.Undecided{Message: "there is no directory " + finding.Quote(f.Get("--server")), Cause: errNoDirectory}
 	}
 	owner, err := gitrepo.Owner(dir)
 	if err != nil {
@@ -66,6 +69,9 @@ func openAt(ctx context.Context, env *hooks.Env, f cli.Line) (*gitrepo.Repo, []s
 
 func install(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	r, names, err := openAt(ctx, env, f)
+	if errors.Is(err, errNoDirectory) {
+		err = &policy.Undecided{Message: err.Error(), Hint: "git init --bare " + finding.Word(f.Get("--server")), Cause: err}
+	}
 	if err != nil {
 		return fail(env, "install", err)
 	}

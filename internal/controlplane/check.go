@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,29 +88,49 @@ func (x *Indexer) compare(ctx context.Context, c conn, limit int) (found []Diffe
 			err = x.compareTable(ctx, c, t, add)
 		}
 	}
-	if err == nil && !x.DB.conn.postgres() {
-		err = x.lostWords(ctx, add)
-	}
 	return found, n, err
 }
 
-// strip takes from a database of SQLite that nobody else sees what the writing of it does not
-// need: the index of words, those of questions, and what guards events.
+// unique is what forbids a table of SQLite to have a row twice.
+var unique = regexp.MustCompile(`,\s*UNIQUE \([^)]*\)`)
+
+// strip takes from a database of SQLite that nobody else sees, and that is written once, what the
+// writing of it does not need: the index of words, those of questions, and what guards the rows.
+// What is left of indexes grows at its end. One in the order of hashes has each of its pages read
+// and written again for every few rows when it is larger than what SQLite keeps in memory: sought
+// makes it when it is needed.
 func strip(ctx context.Context, c conn) error {
-	var drop []string
-	err := each(ctx, c, `SELECT type, name FROM sqlite_master WHERE type IN ('index', 'trigger') AND sql IS NOT NULL
-AND name NOT IN ('bridge_messages_thread', 'bridge_messages_body_hash', 'bridge_messages_nonce', 'bridge_message_events_no_delete')`, nil, func(r rows) error {
-		var kind, name string
-		err := r.Scan(&kind, &name)
-		drop = append(drop, "DROP "+kind+" "+name)
+	var tables, indexes []string
+	err := each(ctx, c, `SELECT type, name, sql FROM sqlite_master WHERE name IN ('bridge_messages', 'bridge_message_events', 'bridge_messages_thread', 'bridge_messages_nonce')
+OR type = 'index' AND sql IS NOT NULL AND tbl_name NOT IN ('bridge_messages', 'bridge_message_events')`, nil, func(r rows) error {
+		var kind, name, sql string
+		err := r.Scan(&kind, &name, &sql)
+		switch {
+		case kind == "table": // what is of it goes with it
+			tables = append(tables, "DROP TABLE "+name, unique.ReplaceAllString(sql, ""))
+		case strings.HasPrefix(name, "bridge_"):
+			indexes = append(indexes, sql)
+		default:
+			tables = append(tables, "DROP INDEX "+name)
+		}
 		return err
 	})
-	for _, statement := range drop {
+	indexes = append(indexes, "CREATE INDEX sought_event ON bridge_message_events (message_id) WHERE event_type IN ('acked', 'resolved')")
+	for _, statement := range slices.Concat(tables, indexes) {
 		if err == nil {
 			err = c.exec(ctx, statement)
 		}
 	}
 	return err
+}
+
+// sought makes the index of a column of messages by which a few are looked up, where strip has
+// taken it.
+func (x *Indexer) sought(ctx context.Context, column string) error {
+	if !x.check {
+		return nil
+	}
+	return x.DB.conn.exec(ctx, "CREATE INDEX IF NOT EXISTS sought_"+column+" ON bridge_messages ("+column+")")
 }
 
 // lostWords finds the messages that SQLite's table of words has lost. In PostgreSQL it is an
@@ -149,7 +170,7 @@ func wholly(columns []string, exact bool) string {
 		}
 		parts[i] = "coalesce('=' || " + c + ", '-')"
 	}
-	return strings.Join(parts, " || '"+between+"' || ")
+	return "concat_ws('" + between + "', " + strings.Join(parts, ", ") + ")"
 }
 
 // cut takes the first columns from a row that is one text.
@@ -166,11 +187,16 @@ func cut(row string, columns int) (first, rest string) {
 }
 
 // messageKey and eventKey are the columns that tell messages and events apart, stateColumn is
-// the one that follows those of a message here, and wordsColumn the last one.
+// the one that follows those of a message here, and wordsColumn stands by itself. messageText are
+// all but that.
 var (
 	messageKey = strings.Fields("thread filename to_rig commit_sha")
 	eventKey   = strings.Fields("m.thread m.filename m.to_rig m.commit_sha e.event_type e.rig e.commit_sha")
 	eventRest  = strings.Fields("e.notes e.to_rig e.from_rig e.message_type e.created_at")
+
+	messageText = slices.Concat(messageKey, []string{stateColumn}, slices.DeleteFunc(slices.Clone(messageColumns), func(name string) bool {
+		return name == stateColumn || name == wordsColumn || slices.Contains(messageKey, name)
+	}))
 )
 
 const (
@@ -180,48 +206,112 @@ const (
 	ofMessages  = " FROM bridge_messages WHERE repo_id = " + theID
 )
 
-// A summary stands for a message or an event.
-type summary struct {
-	key, row digest
-	sent     digest // of a message that was received, as row would be if it had been sent; else zero
-	unclear  bool   // row does not tell where each column ends
+// An entry is a message or an event as a database has it.
+type entry struct {
+	text  string // key, state and the rest in a row
+	words string // of a message, or what stands for them
+	lost  bool   // it has words by which a search does not find it
 }
 
-// summaries gives fn all messages or events of a repository; digested says that the database
+// entries gives fn all messages or events of a repository; digested says that the database
 // has a digest of the words.
-func summaries(ctx context.Context, c conn, name string, events, digested bool, fn func(summary)) error {
-	columns, keys, from := slices.Concat(eventKey, eventRest), len(eventKey), ofEvents
-	if !events {
-		last := []string{wordsColumn}
-		middle := slices.DeleteFunc(slices.Clone(messageColumns), func(name string) bool {
-			return name == stateColumn || name == wordsColumn || slices.Contains(messageKey, name)
-		})
-		columns, keys, from = slices.Concat(messageKey, []string{stateColumn}, middle, last), len(messageKey), ofMessages
-	}
-	return each(ctx, c, "SELECT "+wholly(columns, false)+from, []any{name}, func(r rows) error {
-		var row string
-		if err := r.Scan(&row); err != nil {
+func entries(ctx context.Context, c conn, name string, events, digested bool, fn func(entry)) error {
+	if events {
+		return each(ctx, c, "SELECT "+wholly(slices.Concat(eventKey, eventRest), false)+ofEvents, []any{name}, func(r rows) error {
+			var e entry
+			err := r.Scan(&e.text)
+			fn(e)
 			return err
+		})
+	}
+	lost := "false"
+	if !c.postgres() && !digested { // in PostgreSQL the words are an index, which it keeps by itself
+		lost = "words IS NOT NULL AND NOT EXISTS (SELECT 1 FROM rigward_search_docsize d WHERE d.id = bridge_messages.id)"
+	}
+	return each(ctx, c, "SELECT "+wholly(messageText, false)+", "+wholly([]string{wordsColumn}, false)+", "+lost+ofMessages, []any{name}, func(r rows) error {
+		var e entry
+		err := r.Scan(&e.text, &e.words, &e.lost)
+		if words, some := strings.CutPrefix(e.words, "="); some && !digested {
+			e.words = "=" + wordsDigest(words)
 		}
-		var s summary
-		s.unclear = strings.Count(row, between) != len(columns)-1
-		key, rest := cut(row, keys)
-		s.key = digestOf(key)
-		if events {
-			s.row = digestOf(rest)
-			fn(s)
-			return nil
-		}
-		if at := strings.LastIndex(rest, between) + 1; !digested && strings.HasPrefix(rest[at:], "=") {
-			rest = rest[:at] + "=" + wordsDigest(rest[at+1:])
-		}
-		s.row = digestOf(rest)
-		if state, others := cut(rest, 1); state == "=received" {
-			s.sent = digestOf("=sent" + between + others)
-		}
-		fn(s)
-		return nil
+		fn(e)
+		return err
 	})
+}
+
+// unclear reports whether an entry does not tell where each column ends.
+func (e entry) unclear(events bool) bool {
+	columns := len(messageText)
+	if events {
+		columns = len(eventKey) + len(eventRest)
+	}
+	return strings.Count(e.text, between) != columns-1
+}
+
+// A summary stands for an entry.
+type summary struct {
+	row  digest
+	sent digest // of a message that was received, as row would be if it had been sent; else zero
+}
+
+func (e entry) summary(events bool) (key digest, s summary) {
+	n := len(messageKey)
+	if events {
+		n = len(eventKey)
+	}
+	first, rest := cut(e.text, n)
+	s.row = digestOf(rest + between + e.words)
+	if state, others := cut(rest, 1); state == "=received" && !events {
+		s.sent = digestOf("=sent" + between + others + between + e.words)
+	}
+	return digestOf(first), s
+}
+
+// beside reads what two databases have at once, and gives fn what stands at the same place, nil
+// where one has come to its end.
+func beside[T any](want, have func(fn func(T)) error, fn func(want, have *T)) error {
+	const portion = 256
+	read := func(from func(fn func(T)) error) (<-chan []T, *error) {
+		all, err := make(chan []T, 1), new(error)
+		go func() {
+			defer close(all)
+			var part []T
+			*err = from(func(one T) {
+				if part = append(part, one); len(part) == portion {
+					all <- part
+					part = make([]T, 0, portion)
+				}
+			})
+			all <- part
+		}()
+		return all, err
+	}
+	one, oneErr := read(want)
+	two, twoErr := read(have)
+	var w, h []T
+	for moreW, moreH := true, true; ; {
+		for moreW && len(w) == 0 {
+			w, moreW = <-one
+		}
+		for moreH && len(h) == 0 {
+			h, moreH = <-two
+		}
+		if !moreW && !moreH {
+			break
+		}
+		var a, b *T
+		if len(w) > 0 {
+			a, w = &w[0], w[1:]
+		}
+		if len(h) > 0 {
+			b, h = &h[0], h[1:]
+		}
+		fn(a, b)
+	}
+	if *oneErr != nil {
+		return *oneErr
+	}
+	return *twoErr
 }
 
 // everyRow gives fn the messages or events of a repository, each with its key, and with
@@ -280,38 +370,57 @@ func wordsDigest(words string) string {
 }
 
 // differing reads the messages or events that are not the same in c, which holds what
-// is expected, and in the database, by key. Of the others no more than a digest is
-// held at any time.
-func (x *Indexer) differing(ctx context.Context, c conn, events bool) (want, have map[string][]string, err error) {
-	expected, odd := map[digest]digest{}, map[digest]bool{}
-	var all []summary
-	read := make(chan error, 1)
-	go func() {
-		read <- summaries(ctx, x.DB.conn, x.Name, events, false, func(s summary) { all = append(all, s) })
-	}()
-	err = summaries(ctx, c, x.Name, events, true, func(s summary) {
-		if expected[s.key] = s.row; s.unclear {
-			odd[s.key] = true
+// is expected, and in the database, by key; and reports whether the database has words by which
+// a search finds nothing. No more than a digest is held of what the two have not in the same
+// order.
+func (x *Indexer) differing(ctx context.Context, c conn, events bool) (want, have map[string][]string, lost bool, err error) {
+	expected, found, odd := map[digest]summary{}, map[digest]summary{}, map[digest]bool{}
+	compared := func(key digest, e, f summary) {
+		if e.row != f.row && e.row != f.sent {
+			odd[key] = true
 		}
-	})
-	if readErr := <-read; err == nil {
-		err = readErr
 	}
+	err = beside(func(fn func(entry)) error { return entries(ctx, c, x.Name, events, true, fn) },
+		func(fn func(entry)) error { return entries(ctx, x.DB.conn, x.Name, events, false, fn) },
+		func(e, f *entry) {
+			lost = lost || f != nil && f.lost
+			clear := e == nil || !e.unclear(events)
+			if e != nil && f != nil && e.text == f.text && e.words == f.words && clear {
+				return
+			}
+			if e != nil {
+				key, s := e.summary(events)
+				if !clear {
+					odd[key] = true
+				}
+				if other, known := found[key]; known {
+					compared(key, s, other)
+					delete(found, key)
+				} else {
+					expected[key] = s
+				}
+			}
+			if f != nil {
+				key, s := f.summary(events)
+				if other, known := expected[key]; known {
+					compared(key, other, s)
+					delete(expected, key)
+				} else {
+					found[key] = s
+				}
+			}
+		})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, lost, err
 	}
-	for _, s := range all {
-		if v, known := expected[s.key]; !known || v != s.row && v != s.sent {
-			odd[s.key] = true
+	for _, alone := range []map[digest]summary{expected, found} {
+		for key := range alone {
+			odd[key] = true
 		}
-		delete(expected, s.key)
-	}
-	for k := range expected {
-		odd[k] = true
 	}
 	want, have = map[string][]string{}, map[string][]string{}
 	if len(odd) == 0 {
-		return want, have, nil
+		return want, have, lost, nil
 	}
 	for _, side := range []struct {
 		c    conn
@@ -323,16 +432,21 @@ func (x *Indexer) differing(ctx context.Context, c conn, events bool) (want, hav
 			}
 		})
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, lost, err
 		}
 	}
-	return want, have, nil
+	return want, have, lost, nil
 }
 
 func (x *Indexer) compareMessages(ctx context.Context, c conn, reachable func(commit string) (bool, error), add func(what, message string)) error {
-	want, have, err := x.differing(ctx, c, false)
+	want, have, lost, err := x.differing(ctx, c, false)
 	if err != nil {
 		return err
+	}
+	if lost {
+		if err := x.lostWords(ctx, add); err != nil {
+			return err
+		}
 	}
 	const state, commit = 5, 10
 	what := func(v []string) string {
@@ -370,7 +484,7 @@ func (x *Indexer) compareMessages(ctx context.Context, c conn, reachable func(co
 }
 
 func (x *Indexer) compareEvents(ctx context.Context, c conn, reachable func(commit string) (bool, error), add func(what, message string)) error {
-	want, have, err := x.differing(ctx, c, true)
+	want, have, _, err := x.differing(ctx, c, true)
 	if err != nil {
 		return err
 	}
@@ -455,16 +569,25 @@ func shown(line string) string {
 
 func (x *Indexer) compareTable(ctx context.Context, c conn, t table, add func(what, message string)) error {
 	odd := map[digest]bool{} // what is on one side alone
-	if err := t.lines(ctx, c, x.Name, func(line string) { odd[digestOf(line)] = true }); err != nil {
-		return err
-	}
-	err := t.lines(ctx, x.DB.conn, x.Name, func(line string) {
-		if d := digestOf(line); odd[d] {
+	alone := func(line *string) {
+		if line == nil {
+			return
+		}
+		if d := digestOf(*line); odd[d] {
 			delete(odd, d)
 		} else {
 			odd[d] = true
 		}
-	})
+	}
+	err := beside(func(fn func(string)) error { return t.lines(ctx, c, x.Name, fn) },
+		func(fn func(string)) error { return t.lines(ctx, x.DB.conn, x.Name, fn) },
+		func(want, have *string) {
+			if want != nil && have != nil && *want == *have {
+				return
+			}
+			alone(want)
+			alone(have)
+		})
 	if err != nil || len(odd) == 0 {
 		return err
 	}

@@ -277,6 +277,9 @@ func (x *Indexer) used(ctx context.Context, nonces []string) (map[string][]histo
 
 // said finds the commits that brought an envelope with a body hash to a directory.
 func (x *Indexer) said(ctx context.Context, dir, hash string) (commits []string, err error) {
+	if err := x.sought(ctx, "body_hash"); err != nil {
+		return nil, err
+	}
 	err = each(ctx, x.DB.conn, "SELECT DISTINCT path, commit_sha FROM bridge_messages WHERE repo_id = $1 AND body_hash = $2 AND lifecycle_state <> 'superseded' ORDER BY 2", []any{x.id, hash},
 		func(r rows) error {
 			var file, commit string
@@ -388,6 +391,11 @@ func (x *Indexer) writeRefused(ctx context.Context, s *span, c *court) error {
 		}
 		for path := range paths {
 			thread, _ := split(strings.TrimPrefix(path, root))
+			if len(threads) == 0 {
+				if err := x.sought(ctx, "commit_sha"); err != nil {
+					return err
+				}
+			}
 			threads[thread] = true
 			r := c.of(id, path)
 			err := db.exec(ctx, "UPDATE bridge_messages SET verdict = $1, rules = $2, signature_good = $3, signer = $4, signer_principal = $5 WHERE repo_id = $6 AND commit_sha = $7 AND path = $8",

@@ -62,24 +62,27 @@ func (x *Indexer) loadThreads(ctx context.Context, d *deriver, names []string) e
 		if err != nil {
 			return err
 		}
-		err = each(ctx, c, "SELECT e.message_id, e.event_type, e.rig, e.commit_sha FROM bridge_message_events e WHERE e.repo_id = $1 AND e.message_id "+among(c, 2, "bigint")+" AND e.event_type IN ('acked', 'resolved') AND "+stands("$1", "e"),
-			[]any{x.id, keys}, func(r rows) error {
-				var id int64
-				var kind string
-				var by cause
-				if err := r.Scan(&id, &kind, &by.rig, &by.commit); err != nil {
-					return err
-				}
-				by.index = d.indexOf(by.commit)
-				switch w := byID[id]; {
-				case w == nil || d.written != nil && by.index < 0:
-				case kind == "acked":
-					w.acks = append(w.acks, by)
-				default:
-					w.ends = append(w.ends, by)
-				}
-				return nil
-			})
+		statement := "SELECT e.message_id, e.event_type, e.rig, e.commit_sha FROM bridge_message_events e WHERE e.repo_id = $1 AND e.message_id " + among(c, 2, "bigint") + " AND e.event_type IN ('acked', 'resolved')"
+		if !x.first { // else all of it is of this run
+			statement += " AND " + stands("$1", "e")
+		}
+		err = each(ctx, c, statement, []any{x.id, keys}, func(r rows) error {
+			var id int64
+			var kind string
+			var by cause
+			if err := r.Scan(&id, &kind, &by.rig, &by.commit); err != nil {
+				return err
+			}
+			by.index = d.indexOf(by.commit)
+			switch w := byID[id]; {
+			case w == nil || d.written != nil && by.index < 0:
+			case kind == "acked":
+				w.acks = append(w.acks, by)
+			default:
+				w.ends = append(w.ends, by)
+			}
+			return nil
+		})
 		if err != nil {
 			return err
 		}

@@ -690,7 +690,7 @@ func (x *Indexer) scan(ctx context.Context, s *span, heard *court, fn func(batch
 				return err
 			}
 		}
-		rules.Parallel(len(batch), func(i int) { batch[i].read(&heard.reading) })
+		rules.Parallel(len(batch), func(i int) { batch[i].read() })
 		err := fn(batch, at)
 		batch, written, until = nil, at, at+x.size()
 		return err
@@ -707,6 +707,7 @@ func (x *Indexer) scan(ctx context.Context, s *span, heard *court, fn func(batch
 			return err
 		}
 		if l := land(c, at, set.policy); len(l.found) > 0 || l.missed != nil {
+			l.recall(&heard.reading)
 			batch = append(batch, l)
 		}
 		if at++; at == until {

@@ -158,8 +158,8 @@ func (x *Indexer) judge(ctx context.Context, c *court, s *span, from judged) err
 	return nil
 }
 
-// A keeper is a repository that keeps what the judge reads of commits, up to some
-// bytes, so that it is read once.
+// A keeper is a repository that keeps of the commits that the judge reads what is asked of
+// them when he is done, up to some bytes, so that they are read once.
 type keeper struct {
 	Repo
 	kept   map[string]*gitrepo.Scanned
@@ -191,17 +191,21 @@ const keptBytes = 32 << 20
 func (k *keeper) ScanCommits(ctx context.Context, walk iter.Seq2[gitrepo.Rev, error], o gitrepo.ScanOptions, fn func(*gitrepo.Scanned) error) error {
 	return k.Repo.ScanCommits(ctx, walk, o, func(s *gitrepo.Scanned) error {
 		if o.Blob != nil && k.bytes < keptBytes {
-			k.bytes += len(s.Raw) + 1024
-			for _, b := range s.Blobs {
-				k.bytes += len(b.Data)
-			}
+			k.bytes += 1024
 			for _, d := range s.Diffs {
 				k.bytes += 256 * len(d.Changes)
 			}
-			k.kept[s.ID] = s
+			k.kept[s.ID] = slender(s)
 		}
 		return fn(s)
 	})
+}
+
+// slender is a commit without its own bytes and those of its files, which the judge parses: they
+// would be the greater part of what is held of a piece.
+func slender(s *gitrepo.Scanned) *gitrepo.Scanned {
+	c := s.Commit
+	return &gitrepo.Scanned{Commit: &gitrepo.Commit{ID: c.ID, Tree: c.Tree, Parents: c.Parents, Committer: gitrepo.Ident{When: c.Committer.When}}, Diffs: s.Diffs}
 }
 
 // try judges one range; nil if it cannot be decided.

@@ -50,7 +50,7 @@ func made(n int) (*span, func(from, to int) []*landed) {
 			path, data := corpus.Envelope(i, o)
 			l := &landed{id: id(i), index: i, time: stamp(corpus.Start.Add(time.Duration(i) * 15 * time.Second)), policy: policy.Default()}
 			l.found = []found{{change: gitrepo.Change{Path: path, NewMode: gitrepo.ModeFile, NewID: id(i)}, path: path, data: data, size: int64(len(data))}}
-			l.read(&reading{})
+			l.read()
 			if e := l.messages[0].env; i%10%2 == 1 && e.Type == "STATE" {
 				e.From, e.To = e.To[0], []string{e.From}
 				if i%10 == 5 {

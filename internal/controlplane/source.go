@@ -58,6 +58,8 @@ type found struct {
 	data   []byte
 	size   int64
 	large  bool
+	parsed bool     // by the judge
+	said   *message // and what he found; nil: no message
 }
 
 // stamp writes a time in the form of all times here, which sort as texts: what
@@ -156,7 +158,7 @@ func ahead(repo Repo, batch []*landed) error {
 	var ids []string
 	for _, l := range batch {
 		for i := range l.found {
-			if f := &l.found[i]; f.data == nil && f.size == 0 {
+			if f := &l.found[i]; f.data == nil && f.size == 0 && !f.parsed {
 				if users[f.change.NewID] == nil {
 					ids = append(ids, f.change.NewID)
 				}
@@ -186,7 +188,7 @@ func (l *landed) settle(repo Repo) error {
 	var err error
 	for i := range l.found {
 		f := &l.found[i]
-		if f.data != nil || f.size > l.policy.MaxFile {
+		if f.parsed || f.data != nil || f.size > l.policy.MaxFile {
 			continue
 		}
 		if err = repo.Objects([]string{f.change.NewID}, l.policy.MaxFile, func(o gitrepo.Object) error {
@@ -230,24 +232,33 @@ type parsed struct {
 	o    envelope.Options
 }
 
-// keep makes a message of an envelope, which stays as it is.
+// keep makes a message of an envelope, which stays as it is; of one that is not valid none.
 func (r *reading) keep(blob string, o envelope.Options, e *envelope.Envelope) {
-	if !e.Valid() {
-		return
+	var m *message
+	if e.Valid() {
+		own := *e
+		own.To, own.References = slices.Clone(e.To), slices.Clone(e.References)
+		made := messageOf(o.Path, &own)
+		m = &made
 	}
-	own := *e
-	own.To, own.References = slices.Clone(e.To), slices.Clone(e.References)
-	m := messageOf(o.Path, &own)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.said[parsed{blob, o}] = &m
+	r.said[parsed{blob, o}] = m
 }
 
-// of returns what was kept, nil for nothing.
-func (r *reading) of(blob string, o envelope.Options) *message {
+// options are those by which a file that a commit brings is parsed.
+func (l *landed) options(f *found) envelope.Options {
+	return envelope.Options{Limits: l.policy.EnvelopeLimits(), Path: f.path, Mode: uint32(f.change.NewMode), Screen: true}
+}
+
+// recall takes over what the judge has parsed: that need not be read again.
+func (l *landed) recall(r *reading) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.said[parsed{blob, o}]
+	for i := range l.found {
+		f := &l.found[i]
+		f.said, f.parsed = r.said[parsed{f.change.NewID, l.options(f)}]
+	}
 }
 
 // messageOf makes a message of an envelope, of which it takes body and front matter, at a path
@@ -264,20 +275,20 @@ func messageOf(path string, e *envelope.Envelope) message {
 }
 
 // read parses the messages of a commit that were not parsed before. It is pure.
-func (l *landed) read(before *reading) {
-	for _, x := range l.found {
-		if x.large || !envelope.HasFence(x.data) {
+func (l *landed) read() {
+	for i := range l.found {
+		x := &l.found[i]
+		if x.parsed && x.said == nil || !x.parsed && (x.large || !envelope.HasFence(x.data)) {
 			continue
 		}
 		thread, file := split(x.path)
 		if slices.ContainsFunc(l.messages, func(m message) bool { return m.thread == thread && m.file == file }) {
 			continue // two names that differ only in bytes that are not text
 		}
-		o := envelope.Options{Limits: l.policy.EnvelopeLimits(), Path: x.path, Mode: uint32(x.change.NewMode), Screen: true}
 		var m message
-		if known := before.of(x.change.NewID, o); known != nil {
-			m = *known
-		} else if e, _ := envelope.Parse(x.data, o); e != nil && e.Valid() {
+		if x.parsed {
+			m = *x.said
+		} else if e, _ := envelope.Parse(x.data, l.options(x)); e != nil && e.Valid() {
 			m = messageOf(x.path, e)
 		} else {
 			continue

@@ -35,7 +35,7 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "index" && slices.Contains(os.Args, "--check") {
 		go collect(80 << 20) // the whole stays below 128 MiB for a history of 100,000 messages
 	} else if len(os.Args) > 1 && os.Args[1] == "index" {
-		go collect(160 << 20) // of which two parts of a history are most, one that is judged and one that is written
+		go collect(144 << 20) // of which two parts of a history are most, one that is judged and one that is written
 	} else {
 		// What somebody waits for needs little: collecting it would cost more
 		// than it gives back. A hook that has much to catch up is held to this.

@@ -372,7 +372,7 @@ func (s *sqliteConn) bulk(ctx context.Context, on bool) error {
 	}
 	statements := []string{"PRAGMA cache_size = " + cachePages, "PRAGMA wal_autocheckpoint = 1000", "PRAGMA wal_checkpoint(TRUNCATE)"}
 	if on {
-		statements = []string{"PRAGMA cache_size = -65536", "PRAGMA wal_autocheckpoint = 16384"}
+		statements = []string{"PRAGMA cache_size = -32768", "PRAGMA wal_autocheckpoint = 16384"}
 	}
 	for _, statement := range statements {
 		if err := s.exec(ctx, statement); err != nil {

@@ -338,6 +338,53 @@ func TestLeftBetweenPieces(t *testing.T) {
 	})
 }
 
+// TestWhatIsComparedWithIsWrittenAtItsEnd holds that what a check writes has no index in the order of
+// commits or hashes, each page of which would be read and written again for every few rows, until a
+// message is looked up by it.
+func TestWhatIsComparedWithIsWrittenAtItsEnd(t *testing.T) {
+	ctx, own := t.Context(), Target{path: scratch, name: "own"}
+	c, err := dial(ctx, own, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	indexes := func() (names []string) {
+		t.Helper()
+		err := each(ctx, c, "SELECT name FROM sqlite_master WHERE type = 'index' AND tbl_name IN ('bridge_messages', 'bridge_message_events') ORDER BY name", nil, func(r rows) error {
+			var name string
+			err := r.Scan(&name)
+			names = append(names, name)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	if err := migrate(ctx, c, own, migrations); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(indexes()); n < 10 {
+		t.Errorf("a database has %d indexes of messages and events", n)
+	}
+	if err := strip(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"bridge_messages_nonce", "bridge_messages_thread", "sought_event"}
+	if got := indexes(); !slices.Equal(got, want) {
+		t.Errorf("the indexes are %v, expected %v", got, want)
+	}
+	x := &Indexer{DB: &DB{c, own}, check: true}
+	for range 2 {
+		if found, err := x.said(ctx, "a", "none"); err != nil || len(found) > 0 {
+			t.Errorf("%v, %v", found, err)
+		}
+	}
+	if got := indexes(); !slices.Equal(got, slices.Insert(want, 2, "sought_body_hash")) {
+		t.Errorf("the indexes are %v after a message was looked up by its hash", got)
+	}
+}
+
 // TestCheckCovers changes each column of each derived table by hand, deletes a row of each and
 // adds one: a check finds it, and what is made anew has none of it.
 func TestCheckCovers(t *testing.T) {

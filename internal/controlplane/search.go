@@ -53,7 +53,8 @@ func splitWords(text string, word func(string)) {
 // wordsOf are the words of texts, each once and in alphabetical order: what is
 // kept does not say what was said.
 func wordsOf(texts ...string) string {
-	all := make([]string, 0, 128)
+	var room [256]string // mostly enough, and not garbage of each message
+	all := room[:0]
 	for _, text := range texts {
 		splitWords(text, func(w string) {
 			if w != "" {

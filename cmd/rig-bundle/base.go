@@ -76,6 +76,6 @@ func (c *call) judgeBase(ctx context.Context, b *image.Base, r *agent.Result, st
 		r.Notes = slices.DeleteFunc(r.Notes, func(n bundle.Note) bool { return n.Code == agent.NoteRuntimeUnchecked })
 	}
 	r.Fail(j.Findings...)
-	r.Notes = append(r.Notes, j.Notes...)
+	r.Tell(j.Notes...)
 	return j, nil
 }

@@ -85,7 +85,7 @@ func composeImage(ctx context.Context, c *call) (int, error) {
 		}
 		out.Bundles = append(out.Bundles, bundle.EscapeLine(arg))
 		out.Fail(r.Findings...)
-		out.Notes = append(out.Notes, r.Notes...)
+		out.TellAs(&r.Result)
 		parts = append(parts, image.Part{Bundle: r, Base: j})
 		if out.Name == "" {
 			out.Name, out.Version = r.Name, r.Version

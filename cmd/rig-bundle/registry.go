@@ -174,7 +174,7 @@ func (c *call) verifyImage(ctx context.Context, arg string, o bundle.Options) (i
 	if fault != nil {
 		out.Fail(fault)
 	}
-	out.Notes = append(out.Notes, notes...)
+	out.Tell(notes...)
 	c.provenance(&out.Result, proofs.Envelopes, o, "it was composed of its bases and bundles", func(e []byte) error { return image.CheckImageEnvelope(e, o.Signed, b.Digest, made) })
 	return c.tellImage(out)
 }

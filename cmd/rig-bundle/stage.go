@@ -89,7 +89,7 @@ func stage(ctx context.Context, c *call) (int, error) {
 		}
 	}
 	r.Command, r.File = "stage", name
-	r.Notes = append(r.Notes, notes...)
+	r.Tell(notes...)
 	return c.tell(&r.Result, nil)
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // How many findings, and how many notes, are told on standard error; JSON has
-// them all. Verdicts of a Rye bundle list its files.
+// more. Verdicts of a Rye bundle list its files.
 const (
 	shown    = 20
 	shownRye = 100
@@ -28,8 +28,8 @@ func (c *call) tell(r *bundle.Result, text func()) (int, error) {
 	if c.verb.format == "rye" || c.verb.name == "diff" && text != nil {
 		first = 0
 	}
-	c.sayFindings(r.Findings, first)
-	c.sayNotes(r.Notes)
+	c.sayFindings(r.Findings, first, r.More.Findings)
+	c.sayNotes(r)
 	return status, nil
 }
 
@@ -118,15 +118,16 @@ func (c *call) most() int {
 	return shown
 }
 
-// sayFindings tells all findings from the first one on, and the hints of all.
-func (c *call) sayFindings(fs []*bundle.Finding, first int) {
+// sayFindings tells the findings from the first one on, and the hints of all; more of
+// them were left out before.
+func (c *call) sayFindings(fs []*bundle.Finding, first, more int) {
 	also := ""
 	if first > 0 {
 		also = "also "
 	}
 	for i, f := range fs {
 		if i == c.most() {
-			c.say("and %d more findings", len(fs)-i)
+			c.say("and %d more findings", len(fs)-i+more)
 			break
 		}
 		if i >= first {
@@ -142,10 +143,10 @@ func (c *call) sayFindings(fs []*bundle.Finding, first int) {
 	}
 }
 
-func (c *call) sayNotes(notes []bundle.Note) {
-	for i, n := range notes {
+func (c *call) sayNotes(r *bundle.Result) {
+	for i, n := range r.Notes {
 		if i == c.most() {
-			c.say("and %d more notes", len(notes)-i)
+			c.say("and %d more notes", len(r.Notes)-i+r.More.Notes)
 			break
 		}
 		switch {

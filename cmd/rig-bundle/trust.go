@@ -78,7 +78,7 @@ func (c *call) trustList() (int, error) {
 			if k.LongFingerprint != "" {
 				c.print("  %s", k.LongFingerprint)
 			}
-			c.sayFindings(k.Findings, 0)
+			c.sayFindings(k.Findings, 0, 0)
 		}
 	}), nil
 }

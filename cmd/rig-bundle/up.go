@@ -38,7 +38,7 @@ func up(ctx context.Context, c *call) (int, error) {
 		return c.tellInstall(ctx, r, args)
 	}
 	c.release()
-	c.sayNotes(r.Notes)
+	c.sayNotes(&r.Result)
 	return c.Exec(program, args, c.Environ)
 }
 

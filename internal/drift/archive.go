@@ -52,6 +52,7 @@ type built struct {
 	*file
 	tar    string
 	faults []*bundle.Finding
+	more   int // faults that are left out
 	src    *source
 	close  func()
 }
@@ -76,7 +77,7 @@ func (s *side) digest(b builder, c *gitrepo.Commit, under conditions, like *file
 	if err != nil {
 		return nil, err
 	}
-	return &built{tar: r.TarDigest.String(), faults: r.Findings, src: src}, nil
+	return &built{tar: r.TarDigest.String(), faults: r.Findings, more: r.More.Findings, src: src}, nil
 }
 
 // verify judges a committed bundle by all rules of its format.
@@ -153,7 +154,7 @@ func (s *side) build(b builder, c *gitrepo.Commit, like *file) (*built, error) {
 		out.close()
 		return nil, err
 	}
-	if out.faults = r.Findings; !r.OK() {
+	if out.faults, out.more = r.Findings, r.More.Findings; !r.OK() {
 		return out, nil
 	}
 	made, size, err := bundle.OpenFile(r.File)
@@ -240,7 +241,7 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 					fault.Hint = cmp.Or(fault.Hint, "with a key that counts: "+sign(out)+thenCommit)
 				}
 			}
-			s.addAll(out, v.Findings, repair(b, f, out))
+			s.addAll(out, v.Findings, v.More.Findings, repair(b, f, out))
 		}
 	}
 	now, err := s.bundleOf(f, s.tip, like)
@@ -250,7 +251,7 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 	defer now.done()
 	if len(now.faults) > 0 {
 		rep.Drift = true
-		s.addAll(b.Source, now.faults, "")
+		s.addAll(b.Source, now.faults, now.more, "")
 		return nil
 	}
 	if s.pointers(b, now.src) {

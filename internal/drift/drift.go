@@ -29,6 +29,7 @@ type Repo interface {
 	Tree(id string) (*gitrepo.Tree, error)
 	Blob(id string, limit int64) ([]byte, error)
 	Objects(ids []string, limit int64, fn func(gitrepo.Object) error) error
+	Heads(ids []string, most int64, fn func(gitrepo.Object) error) error
 	DiffTrees(old, new string) ([]gitrepo.Change, error)
 	MergeBases(ctx context.Context, a, b string) ([]string, error)
 }
@@ -199,11 +200,11 @@ func (s *side) capabilities(rep *report.Bundle, list []bundle.CapabilityChange) 
 // maxFindings bounds what is told of one bundle.
 const maxFindings = 20
 
-// addAll keeps what a format found in a bundle or in its source.
-func (s *side) addAll(p string, fs []*bundle.Finding, hint string) {
+// addAll keeps what a format found in a bundle or in its source; more was left out there.
+func (s *side) addAll(p string, fs []*bundle.Finding, more int, hint string) {
 	for i, f := range fs {
 		if i == maxFindings {
-			s.Findings[len(s.Findings)-1].Message += fmt.Sprintf(", and %d more", len(fs)-i)
+			s.Findings[len(s.Findings)-1].Message += fmt.Sprintf(", and %d more", len(fs)-i+more)
 			return
 		}
 		out := f.Finding(p, finding.Error)

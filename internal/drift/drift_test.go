@@ -325,6 +325,18 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%v", j.Findings)
 		}
 	})
+	t.Run("links of many bytes", func(t *testing.T) {
+		long := r.Blob(strings.Repeat("x", 4<<20))
+		es := []gittest.TreeEntry{{Mode: "100644", Name: "manifest.json", ID: r.Blob(agentFiles["agent/manifest.json"])}}
+		for i := range 50 {
+			es = append(es, gittest.TreeEntry{Mode: "120000", Name: fmt.Sprintf("l%d", i), ID: long})
+		}
+		top := r.Tree(gittest.TreeEntry{Mode: "40000", Name: "agent", ID: r.Tree(es...)})
+		j := must(t, r, "HEAD", r.CommitTree(top, "Links", r.Ref("HEAD")), agentBundle)
+		if !slices.ContainsFunc(j.Findings, func(f finding.Finding) bool { return f.Rule == "bundle-link-target" }) {
+			t.Errorf("%v", j.Findings)
+		}
+	})
 	t.Run("time is up", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

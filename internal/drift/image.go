@@ -50,7 +50,7 @@ func (s *side) image(b policy.Bundle, rep *report.Bundle, now *file) (*Image, er
 	case err != nil:
 		return nil, err
 	case len(faults) > 0:
-		s.addAll(rep.Output, faults, "")
+		s.addAll(rep.Output, faults, 0, "")
 		rep.Image = &report.Image{On: b.Base, Why: "the bundle and the base do not go together"}
 		return nil, nil
 	}

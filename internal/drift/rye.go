@@ -96,7 +96,7 @@ func (s *side) judgeRye(b policy.Bundle, rep *report.Bundle) error {
 			f.Hint = "first let the policy name the key, for the bundle whose output is " + finding.Path(b.Output) + ": signer: " + *verdict.Signer
 		}
 	}
-	s.addAll(root(b.Source), verdict.Findings, s.ryeRepair(b, verdict))
+	s.addAll(root(b.Source), verdict.Findings, verdict.More.Findings, s.ryeRepair(b, verdict))
 	if s.pointers(b, src) || len(verdict.Findings) > 0 {
 		rep.Drift = true
 	}
@@ -115,7 +115,7 @@ func (s *side) judgeRye(b policy.Bundle, rep *report.Bundle) error {
 	if first.Status == "failed" {
 		if len(verdict.Findings) == 0 {
 			rep.Drift = true
-			s.addAll(root(b.Source), first.Findings, "")
+			s.addAll(root(b.Source), first.Findings, first.More.Findings, "")
 		}
 		return nil
 	}

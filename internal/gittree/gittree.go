@@ -24,7 +24,12 @@ type Repo interface {
 	Tree(id string) (*gitrepo.Tree, error)
 	Blob(id string, limit int64) ([]byte, error)
 	Objects(ids []string, limit int64, fn func(gitrepo.Object) error) error
+	Heads(ids []string, most int64, fn func(gitrepo.Object) error) error
 }
+
+// maxLink bounds what is read of a link's target, in bytes. No file system has a longer one,
+// but a commit can: of those one byte more is kept, which every limit of a name refuses.
+const maxLink = 4096
 
 // A Tree is the tree of a commit as a source of bundles: blobs as they are
 // stored, without filters, line-end conversion or a work tree.
@@ -33,11 +38,12 @@ type Tree struct {
 	root  string
 	trees map[string]*gitrepo.Tree // by directory
 	sizes map[string]int64         // by object id
+	links map[string]string        // targets by object id
 }
 
 // Source is the tree with an object id.
 func Source(repo Repo, tree string) *Tree {
-	return &Tree{repo, tree, map[string]*gitrepo.Tree{}, map[string]int64{}}
+	return &Tree{repo, tree, map[string]*gitrepo.Tree{}, map[string]int64{}, map[string]string{}}
 }
 
 func (s *Tree) tree(dir string) (*gitrepo.Tree, error) {
@@ -82,9 +88,7 @@ func (s *Tree) item(e gitrepo.TreeEntry) (it bundle.Item, err error) {
 		it.Kind = bundle.KindDir
 	case e.Mode == gitrepo.ModeSymlink:
 		it.Kind = bundle.KindSymlink
-		var b []byte
-		b, err = s.repo.Blob(e.ID, MaxBlob)
-		it.Link = string(b)
+		it.Link, err = s.link(e.ID)
 	case e.Mode.IsFile():
 		it.Mode = uint32(e.Mode) & 0o777
 		it.Size, err = s.size(e.ID)
@@ -92,6 +96,20 @@ func (s *Tree) item(e gitrepo.TreeEntry) (it bundle.Item, err error) {
 		it.Kind = bundle.KindOther
 	}
 	return it, err
+}
+
+// link is the target of a link, cut behind maxLink bytes and one.
+func (s *Tree) link(id string) (string, error) {
+	if target, ok := s.links[id]; ok {
+		return target, nil
+	}
+	err := s.repo.Heads([]string{id}, maxLink+1, func(obj gitrepo.Object) error {
+		if obj.Err == nil {
+			s.links[id] = string(obj.Data)
+		}
+		return obj.Err
+	})
+	return s.links[id], err
 }
 
 // size is that of a blob; no content is read.

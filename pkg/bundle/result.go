@@ -32,6 +32,8 @@ type Result struct {
 	TarDigest  Digest     `json:"tar_digest,omitzero"` // identity of an archive
 	Name       string     `json:"name,omitempty"`      // of the manifest, as far as it could be read
 	Version    string     `json:"version,omitempty"`
+	// More counts what is not told, because MaxTold of its kind are.
+	More More `json:"more,omitzero"`
 	// Capabilities are what Diff found that became of what a bundle may do.
 	Capabilities []CapabilityChange `json:"capabilities,omitempty"`
 
@@ -46,6 +48,18 @@ type Result struct {
 	Changes []Change `json:"-"`
 	// Whole is the value that embeds this one, set by Base.
 	Whole any `json:"-"`
+
+	leftFindings, leftNotes map[string]bool // codes of what is left out
+}
+
+// MaxTold is how many findings, and how many notes, a result holds: a bundle is
+// anybody's, and can have one for every few of its bytes.
+const MaxTold = 1000
+
+// More counts findings and notes beyond those that are told.
+type More struct {
+	Findings int `json:"findings,omitempty"`
+	Notes    int `json:"notes,omitempty"`
 }
 
 // NewResult returns an accepted result without content for a verb.
@@ -69,11 +83,16 @@ func (r *Result) base() *Result { return r }
 // OK reports whether nothing was found.
 func (r *Result) OK() bool { return r.Code == OK }
 
-// Fail adds findings, of which nil is none. The first one of all decides code
-// and message.
+// Fail adds findings, of which nil is none, and counts those beyond MaxTold. The
+// first one of all decides code and message.
 func (r *Result) Fail(faults ...*Finding) {
 	for _, f := range faults {
 		if f == nil {
+			continue
+		}
+		if len(r.Findings) >= MaxTold {
+			r.More.Findings++
+			left(&r.leftFindings, f.Code)
 			continue
 		}
 		if r.Findings = append(r.Findings, f); r.Code == OK {
@@ -82,9 +101,37 @@ func (r *Result) Fail(faults ...*Finding) {
 	}
 }
 
+// Tell adds notes, and counts those beyond MaxTold.
+func (r *Result) Tell(notes ...Note) {
+	for _, n := range notes {
+		if len(r.Notes) >= MaxTold {
+			r.More.Notes++
+			left(&r.leftNotes, n.Code)
+			continue
+		}
+		r.Notes = append(r.Notes, n)
+	}
+}
+
 // Note adds a note.
 func (r *Result) Note(code, path, detail string) {
-	r.Notes = append(r.Notes, Note{Code: code, Path: path, Detail: detail})
+	r.Tell(Note{Code: code, Path: path, Detail: detail})
+}
+
+// TellAs adds the notes of another result, and what that one left out of them.
+func (r *Result) TellAs(from *Result) {
+	r.Tell(from.Notes...)
+	r.More.Notes += from.More.Notes
+	for code := range from.leftNotes {
+		left(&r.leftNotes, code)
+	}
+}
+
+func left(codes *map[string]bool, code string) {
+	if *codes == nil {
+		*codes = map[string]bool{}
+	}
+	(*codes)[code] = true
 }
 
 // Differs sets code and message of a comparison that found differences.
@@ -100,6 +147,11 @@ func (r *Result) Finish() {
 	}
 	for _, n := range r.Notes {
 		r.Codes = append(r.Codes, n.Code)
+	}
+	for _, left := range []map[string]bool{r.leftFindings, r.leftNotes} {
+		for code := range left {
+			r.Codes = append(r.Codes, code)
+		}
 	}
 	slices.Sort(r.Codes)
 	r.Codes = slices.Compact(r.Codes)

@@ -185,7 +185,7 @@ func Within(p Place, r *Result, fn func(t *Txn) error) error {
 		return err
 	}
 	r.Recovered = t.left
-	r.Notes = append(r.Notes, t.notes...)
+	r.Tell(t.notes...)
 	return cmpErr(fn(t), t.Close())
 }
 

@@ -64,7 +64,7 @@ func Create(ctx context.Context, src bundle.Source, output string, f Format, o b
 		return failed("create", err)
 	}
 	r.Command = "create"
-	r.Notes = append(r.Notes, left...)
+	r.Tell(left...)
 	return r, nil
 }
 

@@ -313,10 +313,17 @@ func (j *manifestJudge) capabilities() {
 }
 
 func (j *manifestJudge) unknown(v *jsonValue, prefix string, known ...string) {
+	n := 0
 	for _, f := range v.fields {
-		if !slices.Contains(known, f.key) {
+		if slices.Contains(known, f.key) {
+			continue
+		}
+		if n++; n < bundle.MaxTold {
 			j.notes = append(j.notes, bundle.Note{Code: noteUnknownField, Detail: prefix + quotedKey(f.key)})
 		}
+	}
+	if n -= bundle.MaxTold - 1; n > 0 {
+		j.notes = append(j.notes, bundle.Note{Code: noteUnknownField, Detail: fmt.Sprintf("%d more", n)})
 	}
 }
 

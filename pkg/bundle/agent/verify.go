@@ -73,12 +73,12 @@ func Verify(ctx context.Context, in bundle.Input, f Format, o bundle.Options) (*
 		}
 		faults, notes := r.Manifest.CheckFileName(filepath.Base(in.Name), ext)
 		r.add(faults...)
-		r.Notes = append(r.Notes, notes...)
+		r.Tell(notes...)
 	}
 	if f.Target != nil {
 		faults, notes := r.Manifest.CheckTarget(*f.Target, f.Runtime)
 		r.add(faults...)
-		r.Notes = append(r.Notes, notes...)
+		r.Tell(notes...)
 	}
 	return r, nil
 }
@@ -91,7 +91,7 @@ func (r *Result) add(fs ...*bundle.Finding) {
 
 func (r *Result) found(fault *bundle.Finding, notes []bundle.Note) {
 	r.add(fault)
-	r.Notes = append(r.Notes, notes...)
+	r.Tell(notes...)
 }
 
 // scan reads the container; its fault stays in the archive.
@@ -109,7 +109,7 @@ func scan(ctx context.Context, command string, in bundle.Input, o bundle.Options
 // read takes what is known of an archive.
 func (r *Result) read(a *bundle.Archive) {
 	r.Archive, r.FileDigest, r.TarDigest, r.Identity = a, a.FileDigest, a.TarDigest, a.TarDigest
-	r.Notes = append(r.Notes, a.Notes...)
+	r.Tell(a.Notes...)
 }
 
 // compressions are those that a file's extension allows: its own, or any
@@ -138,7 +138,8 @@ func (r *Result) judgeContent(ctx context.Context) error {
 		r.Name, r.Version = manifest.Name, manifest.Version
 	}
 	r.add(faults...)
-	r.Notes = append(append(r.Notes, notes...), more...)
+	r.Tell(notes...)
+	r.Tell(more...)
 	if !r.treeOK || manifest == nil {
 		return nil
 	}

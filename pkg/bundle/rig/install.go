@@ -266,7 +266,7 @@ func planOnly(j *judge, r *InstallResult, target string, o bundle.Options) error
 		return err
 	}
 	defer t.Close()
-	r.Notes = append(r.Notes, t.Notes()...)
+	r.Tell(t.Notes()...)
 	record, lock, err := readInstalled(t)
 	if err != nil {
 		return err

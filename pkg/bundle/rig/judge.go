@@ -61,7 +61,7 @@ func (s *notes) of(c *checker) {
 // into adds the notes from number first on to a result.
 func (s *notes) into(r *bundle.Result, first int) {
 	for _, n := range s.told[first:] {
-		r.Notes = append(r.Notes, n.Note)
+		r.Tell(n.Note)
 	}
 }
 

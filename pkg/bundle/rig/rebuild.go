@@ -67,7 +67,8 @@ func Rebuild(ctx context.Context, against bundle.Input, src *Source, o Options, 
 	}
 	res := j.result("rebuild")
 	j.verdict(res, v)
-	r.FileDigest, r.TarDigest, r.Name, r.Version, r.Notes = res.FileDigest, res.TarDigest, res.Name, res.Version, res.Notes
+	r.FileDigest, r.TarDigest, r.Name, r.Version = res.FileDigest, res.TarDigest, res.Name, res.Version
+	r.TellAs(&res.Result)
 	if r.Fail(res.Findings...); !res.OK() {
 		r.Message = res.Message
 		return r, nil

@@ -74,7 +74,7 @@ func Create(ctx context.Context, t bundle.Source, o CreateOptions) (*Creation, e
 	out := c.out
 	if len(c.faults) > 0 {
 		out = &Creation{Result: out.Result, Status: "refused", ID: o.ID, Signed: []string{}, LeftOut: []string{}}
-		out.Notes = []bundle.Note{}
+		out.Notes, out.Result.More.Notes = []bundle.Note{}, 0
 		out.Fail(addHints(c.faults)...)
 	}
 	out.Finish()
@@ -204,7 +204,7 @@ func (c *creator) screen(p string, data []byte) {
 	}
 	hidden, notes := bundle.ScreenText(p, data, bundle.TextsByContent, c.o.Allow)
 	c.add(append(hidden, bundle.ScreenName(p, c.o.Allow))...)
-	c.out.Notes = append(c.out.Notes, notes...)
+	c.out.Tell(notes...)
 }
 
 func (c *creator) file(p string, it bundle.Item) error {

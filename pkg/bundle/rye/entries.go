@@ -76,7 +76,7 @@ func (v *verifier) report(e *Entry, c *checked) {
 	v.add(c.faults...)
 	if len(c.faults) == 0 {
 		v.add(c.screened...)
-		r.Notes = append(r.Notes, c.notes...)
+		r.Tell(c.notes...)
 	}
 }
 
@@ -84,7 +84,7 @@ func (v *verifier) report(e *Entry, c *checked) {
 func (v *verifier) screen(p string, data []byte) {
 	hidden, notes := bundle.ScreenText(p, data, bundle.TextsByContent, v.o.Allow)
 	v.add(append(hidden, bundle.ScreenName(p, v.o.Allow))...)
-	v.r.Notes = append(v.r.Notes, notes...)
+	v.r.Tell(notes...)
 }
 
 // readEntries looks at every listed file and hands its bytes to the queue.

@@ -96,7 +96,7 @@ func Install(ctx context.Context, src bundle.Source, space string, o InstallOpti
 		return nil, err
 	}
 	in.r.Version = report.Version
-	in.r.Notes = slices.Clone(report.Notes)
+	in.r.TellAs(&report.Result)
 	if err := in.into(ctx, space); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,10 @@ func (in *installer) conclude() *InstallResult {
 	addHints(r.Findings)
 	if len(r.Findings) > 0 {
 		r.Status, r.FilesWritten, r.FilesRemoved = "refused", 0, 0
-		r.FilesKept, r.FilesSkipped, r.Notes = []string{}, []string{}, slices.Concat(r.Report.Notes, in.told)
+		r.FilesKept, r.FilesSkipped = []string{}, []string{}
+		r.Notes, r.More.Notes = []bundle.Note{}, 0
+		r.TellAs(&r.Report.Result)
+		r.Tell(in.told...)
 	}
 	r.Name = r.ID
 	r.Finish()
@@ -181,7 +184,7 @@ func (in *installer) into(ctx context.Context, space string) error {
 				return err
 			}
 			defer in.txn.Close()
-			in.r.Notes = append(in.r.Notes, in.txn.Notes()...)
+			in.r.Tell(in.txn.Notes()...)
 		}
 		return in.plan()
 	}

@@ -132,6 +132,9 @@ func readShape(root *yaml.Node) (m *Manifest, files *yaml.Node, faults []*bundle
 		wrong(files, "files", "the manifest has no mapping files")
 		return m, files, faults
 	}
+	if n := len(files.Content) / 2; n > MaxEntries {
+		return m, files, append(faults, tooMany(n))
+	}
 	m.Entries = make([]Entry, 0, len(files.Content)/2)
 	for i := 0; i+1 < len(files.Content); i += 2 {
 		m.Entries = append(m.Entries, readEntry(files.Content[i], files.Content[i+1]))
@@ -184,9 +187,13 @@ func readEntry(k, v *yaml.Node) Entry {
 	return e
 }
 
+func tooMany(entries int) *bundle.Finding {
+	return bundle.Faultf(LimitExceeded, "", "the manifest lists %d files, the limit is %d", entries, MaxEntries)
+}
+
 func checkLimits(m *Manifest, deep bool) (faults []*bundle.Finding) {
 	if len(m.Entries) > MaxEntries {
-		faults = append(faults, bundle.Faultf(LimitExceeded, "", "the manifest lists %d files, the limit is %d", len(m.Entries), MaxEntries))
+		faults = append(faults, tooMany(len(m.Entries)))
 	}
 	if deep {
 		faults = append(faults, bundle.Faultf(LimitExceeded, "", "the manifest nests YAML collections more than %d deep", MaxNesting))

@@ -2,6 +2,7 @@ package rye
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
 
@@ -16,12 +17,22 @@ import (
 // the file, whose first line is the signature line. deep tells that collections
 // are nested deeper than MaxNesting.
 func parseYAML(body []byte) (root *yaml.Node, deep bool, faults []*bundle.Finding) {
+	more := 0
+	defer func() {
+		if more > 0 {
+			faults[len(faults)-1].Message += fmt.Sprintf("; and %d more places", more)
+		}
+	}()
 	fault := func(code string, line int, format string, args ...any) {
+		if len(faults) == bundle.MaxTold {
+			more++
+			return
+		}
 		f := bundle.Faultf(code, "", format, args...)
 		f.Line = line + 1
 		faults = append(faults, f)
 	}
-	var doc, more yaml.Node
+	var doc, next yaml.Node
 	dec := yaml.NewDecoder(bytes.NewReader(body))
 	if err := dec.Decode(&doc); err != nil {
 		if err == io.EOF {
@@ -35,8 +46,8 @@ func parseYAML(body []byte) (root *yaml.Node, deep bool, faults []*bundle.Findin
 	if line := directiveLine(body); line > 0 {
 		fault(YAMLInvalid, line, "a YAML directive has no place in a manifest")
 	}
-	if err := dec.Decode(&more); err != io.EOF {
-		fault(YAMLInvalid, more.Line, "the manifest holds more than one YAML document")
+	if err := dec.Decode(&next); err != io.EOF {
+		fault(YAMLInvalid, next.Line, "the manifest holds more than one YAML document")
 	}
 	w := yamlWalk{fault: fault}
 	if bytes.IndexByte(body, '!') >= 0 {
@@ -54,12 +65,14 @@ func parseYAML(body []byte) (root *yaml.Node, deep bool, faults []*bundle.Findin
 // directiveLine returns the line of a %DIRECTIVE before the document, 0 if
 // there is none: the library takes %TAG and %YAML 1.1 without a word.
 func directiveLine(body []byte) int {
-	for i, line := range bytes.Split(body, []byte("\n")) {
+	i := 0
+	for line := range bytes.SplitSeq(body, []byte("\n")) {
+		i++
 		t := bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\ufeff")))
 		switch {
 		case len(t) == 0 || t[0] == '#':
 		case t[0] == '%':
-			return i + 1
+			return i
 		default:
 			return 0
 		}

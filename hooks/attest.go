@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/rigward/rigward/internal/attest"
 	"github.com/rigward/rigward/internal/change"
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -145,5 +147,15 @@ func attested(ctx context.Context, env *Env, updates []change.RefUpdate) error {
 	if env.Attest == nil {
 		return nil
 	}
-	return env.Attest()
+	// Of pushes that land while a signer runs, the first starts the next one, which takes what
+	// all of them have told above.
+	turn, err := outbox.Turn(dir)
+	if errors.Is(err, files.ErrLocked) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer turn.Close()
+	return env.Attest(turn)
 }

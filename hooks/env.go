@@ -43,8 +43,8 @@ type Env struct {
 	// control plane.
 	Ship func(environ []string, lock *os.File) error
 	// Attest starts this program to sign what the gates have accepted, and does
-	// not wait for it. Nil: nobody signs.
-	Attest func() error
+	// not wait for it; it has the turn of the outbox as its input. Nil: nobody signs.
+	Attest func(turn *os.File) error
 }
 
 // Program names the running program, so that what another one has kept is not taken

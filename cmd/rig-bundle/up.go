@@ -38,7 +38,7 @@ func up(ctx context.Context, c *call) (int, error) {
 		return c.tellInstall(ctx, r, args)
 	}
 	c.release()
-	c.sayNotes(&r.Result)
+	c.sayNotes(&r.Result.Result)
 	return c.Exec(program, args, c.Environ)
 }
 

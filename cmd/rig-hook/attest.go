@@ -21,6 +21,7 @@ import (
 	"github.com/rigward/rigward/internal/attest"
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/files"
+	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -47,9 +48,20 @@ func attestation(ctx context.Context, env *hooks.Env, f cli.Line) int {
 }
 
 // startSigner starts this program, which lies at self, to sign what is due in the
-// repository of a hook.
-func startSigner(self, dir string, environ []string) error {
-	return handover.Start(filepath.Base(self), self, "rig-hook", dir, []string{"attest", "sign"}, environ, nil)
+// repository of a hook, which has taken the turn for it.
+func startSigner(self, dir string, environ []string, turn *os.File) error {
+	handOn(turn)
+	return handover.Start(filepath.Base(self), self, "rig-hook", dir, []string{"attest", "sign"}, environ, turn)
+}
+
+// turn is what the hook that started this has taken for it, nil if none did; taken tells that
+// another process has got it meanwhile, which does the work then.
+func (a *attestor) turn() (turn *os.File, taken bool) {
+	given, ok := a.env.Stdin.(*os.File)
+	if !ok || !outbox.IsTurn(attest.Dir(a.repo.CommonDir()), given) {
+		return nil, false
+	}
+	return given, errors.Is(files.TryLock(given), files.ErrLocked)
 }
 
 type attestor struct {
@@ -188,6 +200,11 @@ func (a *attestor) sign(ctx context.Context) (int, error) {
 		return 0, &policy.Undecided{Message: "the key " + a.own.ID + " is revoked", Hint: "make another one: " + a.newKey()}
 	}
 	s := attest.Signer{Repo: a.repo, Key: a.own, UUID: uuid, URI: cmp.Or(uri, "urn:uuid:"+uuid), Version: version.String(), Now: a.env.Now}
+	turn, taken := a.turn()
+	if taken {
+		return report.ExitClean, nil
+	}
+	s.Turn = turn
 	made, err := s.Sign(ctx, keys, beat)
 	if err == nil {
 		fmt.Fprintf(a.env.Stdout, "attest: %s signed\n", count(made, "statement"))

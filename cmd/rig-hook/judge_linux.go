@@ -123,7 +123,7 @@ func judgeCall(fd int, self string) (fresh bool) {
 		StdinTTY: term.IsTerminal(int(files[0].Fd())), StderrTTY: term.IsTerminal(int(files[2].Fd())),
 		Ship:    shipper(self, call.Dir),
 		Bundles: bundleJudge(self),
-		Attest:  func() error { return startSigner(self, call.Dir, call.Environ) },
+		Attest:  func(turn *os.File) error { return startSigner(self, call.Dir, call.Environ, turn) },
 	})
 	say(fd, resident.Verdict, byte(code))
 	_ = syscall.Shutdown(fd, syscall.SHUT_RDWR)

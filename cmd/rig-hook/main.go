@@ -49,7 +49,7 @@ func main() {
 		StdinTTY: term.IsTerminal(int(os.Stdin.Fd())), StderrTTY: term.IsTerminal(int(os.Stderr.Fd())),
 		Ship:     shipper(exe, dir),
 		Bundles:  bundleJudge(exe),
-		Attest:   func() error { return startSigner(exe, dir, environ) },
+		Attest:   func(turn *os.File) error { return startSigner(exe, dir, environ, turn) },
 		HandOver: func(args []string) (int, error) { return handover.To(handover.Control, exe, "rig-hook", args, environ) },
 	})
 	settled.Stop()
@@ -59,10 +59,15 @@ func main() {
 // shipper starts rig-control for a hook in dir (hooks.Env.Ship).
 func shipper(self, dir string) func(environ []string, lock *os.File) error {
 	return func(environ []string, lock *os.File) error {
-		if runtime.GOOS == "windows" { // where a process inherits the file and not its lock
-			files.Unlock(lock)
-		}
+		handOn(lock)
 		return handover.Start(handover.Control, self, "rig-control", dir, []string{"ship", "--once"}, environ, lock)
+	}
+}
+
+// handOn makes a lock ready for a process that inherits its file.
+func handOn(lock *os.File) {
+	if runtime.GOOS == "windows" { // where it does not inherit the lock
+		files.Unlock(lock)
 	}
 }
 

@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/internal/test/testkeys"
@@ -251,6 +256,58 @@ func replay(t *testing.T, s *site, lines [][]byte) []byte {
 	line, err := s.signer.Key.Sign(payload)
 	must(t, err)
 	return line
+}
+
+// TestTurn: of processes that are to sign while another one does, one waits. Whoever finds
+// that it does has told before what it wanted signed, and leaves it to the one that waits.
+func TestTurn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "one", "gate")
+	dir := Dir(s.Dir)
+	s.push(t, main)
+	if n := s.sign(t); n == 0 {
+		t.Fatal("nothing was signed")
+	}
+	busy, err := outbox.Lock(dir)
+	must(t, err)
+	var waits sync.WaitGroup
+	var made int
+	started := 0
+	for range 20 {
+		s.push(t, main)
+		turn, err := outbox.Turn(dir)
+		if errors.Is(err, files.ErrLocked) {
+			continue
+		}
+		must(t, err)
+		if started++; started > 1 {
+			t.Fatal("a second one waits")
+		}
+		if other, _ := os.Open(filepath.Join(dir, "lock")); !outbox.IsTurn(dir, turn) || outbox.IsTurn(dir, other) {
+			t.Error("the turn and the lock are not told apart")
+		}
+		s.opens(t)
+		signer := s.signer
+		signer.Turn = turn
+		waits.Go(func() {
+			defer turn.Close()
+			var err error
+			if made, err = signer.Sign(context.Background(), s.ring, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	must(t, busy.Close())
+	waits.Wait()
+	if started != 1 || made != 20 {
+		t.Errorf("%d waited, %d statements, expected one and 20", started, made)
+	}
+	turn, err := outbox.Turn(dir)
+	must(t, err) // it was given back
+	must(t, turn.Close())
+	if _, found := verified(s.lines(t), s.ring); len(found) > 0 {
+		t.Error(found)
+	}
 }
 
 // TestSigning makes statements of all that can happen to refs.

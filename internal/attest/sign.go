@@ -35,6 +35,7 @@ type Signer struct {
 	URI     string // of the repository
 	Version string // of this program
 	Now     func() time.Time
+	Turn    *os.File // the place of the one that waits (outbox.Turn), given back before anything is read; nil for none
 }
 
 // state is what is known besides the chain. It is kept in a file, and comes out
@@ -68,6 +69,9 @@ func (s *Signer) Sign(ctx context.Context, keys Keys, beat time.Duration) (made 
 		return 0, &policy.Undecided{Message: "the lock of the attestations cannot be taken", Cause: err}
 	}
 	defer lock.Close()
+	if s.Turn != nil {
+		files.Unlock(s.Turn)
+	}
 	w := &work{Signer: s, dir: dir, keys: keys, used: map[string]bool{}}
 	if err := w.open(ctx); err != nil {
 		return 0, err

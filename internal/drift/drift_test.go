@@ -327,10 +327,11 @@ func TestHostile(t *testing.T) {
 	})
 	t.Run("links of many bytes", func(t *testing.T) {
 		long := r.Blob(strings.Repeat("x", 4<<20))
-		es := []gittest.TreeEntry{{Mode: "100644", Name: "manifest.json", ID: r.Blob(agentFiles["agent/manifest.json"])}}
+		var es []gittest.TreeEntry
 		for i := range 50 {
-			es = append(es, gittest.TreeEntry{Mode: "120000", Name: fmt.Sprintf("l%d", i), ID: long})
+			es = append(es, gittest.TreeEntry{Mode: "120000", Name: fmt.Sprintf("l%02d", i), ID: long})
 		}
+		es = append(es, gittest.TreeEntry{Mode: "100644", Name: "manifest.json", ID: r.Blob(agentFiles["agent/manifest.json"])})
 		top := r.Tree(gittest.TreeEntry{Mode: "40000", Name: "agent", ID: r.Tree(es...)})
 		j := must(t, r, "HEAD", r.CommitTree(top, "Links", r.Ref("HEAD")), agentBundle)
 		if !slices.ContainsFunc(j.Findings, func(f finding.Finding) bool { return f.Rule == "bundle-link-target" }) {

@@ -461,11 +461,19 @@ func Waiting(dir string, c Cursor) (bytes int64, err error) {
 // Lock takes the lock of who takes an outbox further, so that hooks need start
 // nobody; files.ErrLocked says that another process has it. It is given back by
 // closing the file, or by the end of the process.
-func Lock(dir string) (*os.File, error) {
+func Lock(dir string) (*os.File, error) { return lockFile(dir, "lock") }
+
+// Turn takes the place of the one process that waits for Lock, where who takes an outbox
+// further reads what is there after it has the lock and has given its turn back: so whoever
+// wrote something and finds the turn taken may leave it to that process. files.ErrLocked says
+// that another one has it.
+func Turn(dir string) (*os.File, error) { return lockFile(dir, "turn") }
+
+func lockFile(dir, name string) (*os.File, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err
 	}
-	f, err := open(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE)
+	f, err := open(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -479,12 +487,17 @@ func Lock(dir string) (*os.File, error) {
 
 // IsLock reports whether an open file is the one that Lock locks: a hook gives it, with the
 // lock where the system lets it, to the process that it starts.
-func IsLock(dir string, f *os.File) bool {
+func IsLock(dir string, f *os.File) bool { return isFile(dir, "lock", f) }
+
+// IsTurn is IsLock for the file that Turn locks.
+func IsTurn(dir string, f *os.File) bool { return isFile(dir, "turn", f) }
+
+func isFile(dir, name string, f *os.File) bool {
 	is, err := f.Stat()
 	if err != nil {
 		return false
 	}
-	lock, err := os.Lstat(filepath.Join(dir, "lock"))
+	lock, err := os.Lstat(filepath.Join(dir, name))
 	return err == nil && os.SameFile(is, lock)
 }
 

@@ -121,6 +121,7 @@ func (r *Repo) revList(ctx context.Context, include, exclude []ID, opt RevListOp
 		if shallow != nil {
 			cmd.Env = r.env.obeyingShallow(cmd.Env)
 		}
+		cmd.Env = append(cmd.Env, "GIT_FLUSH=0") // a write for many commits (git(1))
 		cmd.Stdin = &stdin
 		out, err := cmd.StdoutPipe()
 		if err == nil {

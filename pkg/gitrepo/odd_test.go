@@ -612,7 +612,7 @@ func (o *odd) compareObjects(ours, asked *Repo) {
 		if o.agree("object "+id, err, askedErr) && (typ != wantTyp || !bytes.Equal(data, wantData)) {
 			o.t.Errorf("object %s: %s %q, git says %s %q", id, typ, data, wantTyp, wantData)
 		}
-		switch tree := ours.packTrees().tree(id); {
+		switch tree := ours.packReader().tree(id); {
 		case tree == nil:
 		case askedErr != nil:
 			o.tally["trees of a broken pack"]++
@@ -621,6 +621,18 @@ func (o *odd) compareObjects(ours, asked *Repo) {
 		default:
 			o.tally["trees of packs"]++
 		}
+		heads := make([]header, 1)
+		ours.packReader().info([]ID{id}, heads)
+		ours.packReader().contents(heads, func(_ int, data []byte) {
+			switch {
+			case askedErr != nil:
+				o.tally["objects of a broken pack"]++
+			case heads[0].typ != wantTyp || !bytes.Equal(data, wantData):
+				o.t.Errorf("object %s: %v %q of a pack, git says %s %q", id, heads[0], data, wantTyp, wantData)
+			default:
+				o.tally["objects of packs"]++
+			}
+		})
 	}
 	if plain > 0 {
 		o.tally["objects without git"]++

@@ -1,9 +1,13 @@
 package gitrepo
 
 import (
+	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +28,22 @@ type packFile struct {
 	count       int64
 	wide        int64  // offsets of eight bytes in the index
 	ids         []byte // room for some of the index
+	looked      int    // how many ids were looked for
+	table       *packTable
 }
+
+// A packTable is what of an index leads to an object without a read of the index, once
+// very many are looked for: 8 bytes for each object.
+type packTable struct {
+	keys    []uint32 // of each id, in the order of the index, what follows its first byte
+	offsets []uint32 // as the index has them
+}
+
+// Limits of tables.
+const (
+	tableAfter = 2 * maxStoreCount // ids are looked for; a hook on a small push never comes to that
+	maxTable   = 6 << 20           // objects that a pack with a table has at the most
+)
 
 const (
 	packHead  = 12
@@ -45,6 +64,20 @@ func (s *store) packed(id []byte) (typ string, data []byte, ok bool) {
 		}
 	}
 	return "", nil, false
+}
+
+// find returns where in the packs an object lies.
+func (s *store) find(id ID) (at packAt, ok bool) {
+	var raw [sha256.Size]byte
+	if n, err := hex.Decode(raw[:], []byte(id)); err != nil || n != s.hash {
+		return packAt{}, false
+	}
+	for _, p := range s.packs {
+		if at, ok := p.find(raw[:s.hash]); ok {
+			return packAt{p, at}, true
+		}
+	}
+	return packAt{}, false
 }
 
 // list opens the packs, once; if there are many, none.
@@ -157,6 +190,12 @@ func (p *packFile) find(id []byte) (at int64, ok bool) {
 	if p.ids == nil {
 		p.ids = make([]byte, idsAtOnce*p.hash)
 	}
+	if p.looked++; p.looked == tableAfter && p.count <= maxTable {
+		p.table = p.loadTable()
+	}
+	if p.table != nil {
+		return p.lookUp(id, low, high)
+	}
 	// Ids are spread evenly, so that one lies about as far between two others as its
 	// number says. Whoever makes ids that do not gets halves after a few tries.
 	from, to, key := uint64(0), uint64(1)<<32, uint64(binary.BigEndian.Uint32(id[1:]))
@@ -189,22 +228,75 @@ func (p *packFile) find(id []byte) (at int64, ok bool) {
 	return 0, false
 }
 
+// lookUp is find by the table among the objects [low,high) of the index.
+func (p *packFile) lookUp(id []byte, low, high int64) (at int64, ok bool) {
+	key := binary.BigEndian.Uint32(id[1:])
+	first, _ := slices.BinarySearch(p.table.keys[low:high], key)
+	low += int64(first)
+	alike, _ := slices.BinarySearch(p.table.keys[low:high], key+1)
+	if key != math.MaxUint32 {
+		high = low + int64(alike)
+	}
+	for low < high { // mostly one
+		n, buf := (low+high)/2, p.ids[:p.hash]
+		if _, err := p.index.ReadAt(buf, indexHead+n*int64(p.hash)); err != nil {
+			return 0, false
+		}
+		switch bytes.Compare(id, buf) {
+		case 0:
+			return p.place(p.table.offsets[n])
+		case -1:
+			high = n
+		default:
+			low = n + 1
+		}
+	}
+	return 0, false
+}
+
+// loadTable reads the table; nil if the index cannot be read.
+func (p *packFile) loadTable() *packTable {
+	t := &packTable{keys: make([]uint32, p.count), offsets: make([]uint32, p.count)}
+	fill := func(to []uint32, at int64, size, from int) bool {
+		r := bufio.NewReaderSize(io.NewSectionReader(p.index, at, p.count*int64(size)), 64<<10)
+		var one [sha256.Size]byte
+		for i := range to {
+			if _, err := io.ReadFull(r, one[:size]); err != nil {
+				return false
+			}
+			to[i] = binary.BigEndian.Uint32(one[from:])
+		}
+		return true
+	}
+	if !fill(t.keys, indexHead, p.hash, 1) || !fill(t.offsets, p.offsets(), 4, 0) {
+		return nil
+	}
+	return t
+}
+
+// offsets is where in the index those of the objects begin.
+func (p *packFile) offsets() int64 { return indexHead + p.count*int64(p.hash+4) }
+
 // offset returns the offset of an object by its number in the index.
 func (p *packFile) offset(n int64) (at int64, ok bool) {
-	var buf [8]byte
-	offsets := indexHead + p.count*int64(p.hash+4)
-	if _, err := p.index.ReadAt(buf[:4], offsets+4*n); err != nil {
+	var buf [4]byte
+	if _, err := p.index.ReadAt(buf[:], p.offsets()+4*n); err != nil {
 		return 0, false
 	}
-	small := binary.BigEndian.Uint32(buf[:4])
+	return p.place(binary.BigEndian.Uint32(buf[:]))
+}
+
+// place returns the offset that an index gives in four bytes, or the number of one of eight.
+func (p *packFile) place(small uint32) (at int64, ok bool) {
 	if small&0x80000000 == 0 {
 		return int64(small), true
 	}
+	var buf [8]byte
 	w := int64(small &^ 0x80000000)
 	if w >= p.wide {
 		return 0, false
 	}
-	if _, err := p.index.ReadAt(buf[:], offsets+4*p.count+8*w); err != nil {
+	if _, err := p.index.ReadAt(buf[:], p.offsets()+4*p.count+8*w); err != nil {
 		return 0, false
 	}
 	at = int64(binary.BigEndian.Uint64(buf[:]))

@@ -53,7 +53,7 @@ func TestFind(t *testing.T) {
 			}
 			slices.SortFunc(ids, bytes.Compare)
 			index := &reads{}
-			p := &packFile{hash: 20, count: int64(len(ids))}
+			p := &packFile{hash: 20, count: int64(len(ids)), looked: -1 << 40} // without a table first
 			data := make([]byte, indexHead, indexHead+len(ids)*28)
 			for _, id := range ids {
 				data = append(data, id...)
@@ -75,17 +75,32 @@ func TestFind(t *testing.T) {
 			if n := float64(index.n); n > c.most*float64(len(ids)) {
 				t.Errorf("%.2f reads for each id, expected %g", n/float64(len(ids)), c.most)
 			}
-			for range 1000 {
+			absent := func() {
 				id := make([]byte, 20)
 				if c.make(id); rng.IntN(2) == 0 {
 					random(id)
 				}
 				if _, here := slices.BinarySearchFunc(ids, id, bytes.Compare); here {
-					continue
+					return
 				}
 				if at, ok := p.find(id); ok {
 					t.Fatalf("%x is not there and was found at %d", id, at)
 				}
+			}
+			for range 1000 {
+				absent()
+			}
+			p.looked, index.n = tableAfter-1, 0
+			for i, id := range ids {
+				if at, ok := p.find(id); !ok || at != int64(i) || p.table == nil {
+					t.Fatalf("id %d of %d, by a table: %d, %t", i, len(ids), at, ok)
+				}
+			}
+			if n := float64(index.n); n > 1.1*float64(len(ids))+3 && name != "begin alike" && name != "two heaps" {
+				t.Errorf("%.2f reads for each id with a table", n/float64(len(ids)))
+			}
+			for range 1000 {
+				absent()
 			}
 		})
 	}

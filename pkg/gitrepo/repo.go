@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/finding"
@@ -28,7 +29,8 @@ type Repo struct {
 	stored    *store                   // nil: objects are read by git alone
 
 	packedOnce sync.Once
-	packed     *packTrees // trees of many commits
+	packed     *packReader // of many commits
+	much       atomic.Bool // packed was asked for more than trees
 
 	configOnce sync.Once
 	config     map[string][]configValue
@@ -104,10 +106,14 @@ func (r *Repo) headers(ids []ID) ([]header, error) {
 	if err := r.ctx.Err(); err != nil {
 		return nil, err // git may answer once more before it ends
 	}
-	if !r.knownGit() {
-		return r.cat.info(ids)
+	heads, all := make([]header, len(ids)), false
+	if r.knownGit() {
+		heads, all = r.stored.info(ids)
 	}
-	heads, all := r.stored.info(ids)
+	if !all && (len(ids) > maxStoreBatch || r.stored.exhausted()) {
+		r.much.Store(true)
+		all = r.packReader().info(ids, heads)
+	}
 	if all {
 		return heads, nil
 	}
@@ -134,12 +140,12 @@ func (r *Repo) otherHeaders(ids []ID, heads []header) ([]header, error) {
 	return heads, nil
 }
 
-// packTrees is what reads trees from packs: where this process has the rights by which
+// packReader is what reads much from packs: where this process has the rights by which
 // git reads.
-func (r *Repo) packTrees() *packTrees {
+func (r *Repo) packReader() *packReader {
 	r.packedOnce.Do(func() {
 		if r.env.As.Current() && !r.env.tested() {
-			r.packed = newPackTrees(newStore(r.env, r.commonDir, r.HashLen()/2))
+			r.packed = newPackReader(newStore(r.env, r.commonDir, r.HashLen()/2))
 		}
 	})
 	return r.packed
@@ -166,7 +172,7 @@ func (r *Repo) treeHeaders(ids []ID) ([]header, error) {
 		if read.bytes > treeCacheBytes/2 {
 			break // the first ones would be gone before they are used
 		}
-		if t := r.packTrees().tree(id); t != nil {
+		if t := r.packReader().tree(id); t != nil {
 			r.trees.put(t)
 			read.add(t)
 			r.cat.read.Add(int64(len(t.raw)))
@@ -191,7 +197,7 @@ func (r *Repo) treeContents(heads []header, fn func(i int, t *Tree, data []byte)
 	var rest []header
 	var at []int
 	for i, h := range heads {
-		if t := r.packTrees().tree(h.id); t != nil && r.ctx.Err() == nil {
+		if t := r.packReader().tree(h.id); t != nil && r.ctx.Err() == nil {
 			fn(i, t, nil)
 		} else {
 			rest, at = append(rest, h), append(at, i)
@@ -211,7 +217,21 @@ func (r *Repo) contents(heads []header, most int64, fn func(i int, data []byte))
 			return nil
 		}
 	}
-	return r.cat.contents(heads, most, fn)
+	if r.ctx.Err() != nil || !r.much.Load() {
+		return r.cat.contents(heads, most, fn)
+	}
+	at := r.packReader().contents(heads, func(i int, data []byte) {
+		r.cat.read.Add(int64(len(data)))
+		fn(i, data[:min(int64(len(data)), most)])
+	})
+	if len(at) == 0 {
+		return nil
+	}
+	rest := make([]header, len(at))
+	for k, i := range at {
+		rest[k] = heads[i]
+	}
+	return r.cat.contents(rest, most, func(k int, data []byte) { fn(at[k], data) })
 }
 
 // OpenIdle is Open for a caller that may need no object at all: no child is

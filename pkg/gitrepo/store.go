@@ -40,8 +40,10 @@ type store struct {
 	oldest int        // of bases, once there are many
 	steps  []packStep // room
 
-	zlib  *inflater // see inflater
-	ahead readAhead
+	zlib    *inflater // see inflater
+	ahead   []readAhead
+	windows int // of ahead, for one who reads much; 0: one
+	next    int // of ahead, to be read anew
 }
 
 type looseBytes struct {
@@ -153,6 +155,19 @@ func (s *store) info(ids []ID) (heads []header, all bool) {
 	return heads, all
 }
 
+// exhausted reports whether it has read as much as it may. git alone reads where there is
+// no store.
+func (s *store) exhausted() bool {
+	if s == nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.full()
+}
+
+func (s *store) full() bool { return s.spent >= maxStoreCount || s.bytes > maxStoreBytes }
+
 // contents returns the contents of objects that info has read, and lets go of them;
 // ok is false if one of them is not at hand.
 func (s *store) contents(heads []header) (data [][]byte, ok bool) {
@@ -181,7 +196,7 @@ func (s *store) read(id ID) (typ string, data []byte, ok bool) {
 	if k, ok := s.kept[id]; ok {
 		return k.typ, k.data, true
 	}
-	if s.spent >= maxStoreCount || s.bytes > maxStoreBytes {
+	if s.full() {
 		return "", nil, false
 	}
 	s.spent++
@@ -301,9 +316,9 @@ func (s *store) looseFile(f io.ReaderAt, size int64) (typ string, data []byte, o
 	if size > compressed(s.most) {
 		return "", nil, false
 	}
-	s.ahead.from = nil // this one is another file, wherever it lies in memory
+	s.forget(f) // this one is another file, wherever it lies in memory
 	src := s.bytesAt(f, 0, size, size)
-	s.ahead.from = nil
+	s.forget(f)
 	var head [maxLooseHeader]byte
 	n, _, _ := s.inflater().zlib(head[:], src)
 	text, _, whole := bytes.Cut(head[:n], []byte{0})
@@ -340,28 +355,51 @@ type readAhead struct {
 }
 
 const (
-	leastAhead = 4096      // bytes that are read of a file at least
-	mostAhead  = 512 << 10 // bytes of room that are kept for it
+	leastAhead  = 4096      // bytes that are read of a file at least
+	mostAhead   = 512 << 10 // bytes of room that are kept for it
+	bytesWindow = 16 << 10  // that are read by one who reads much: from a multiple of half of them on
+	manyWindows = 8         // that he keeps, for a pack has its objects by types, and in either direction
 )
 
 // bytesAt returns what a file has at a place, n bytes or more if it has so many before
 // end. They count until the next call.
 func (s *store) bytesAt(f io.ReaderAt, at, end, n int64) []byte {
-	a := &s.ahead
 	n = max(0, min(n, end-at))
-	if a.from == f && a.at <= at && at+n <= a.at+int64(len(a.data)) {
-		return a.data[at-a.at:]
+	for i := range s.ahead {
+		if a := &s.ahead[i]; a.from == f && a.at <= at && at+n <= a.at+int64(len(a.data)) {
+			return a.data[at-a.at:]
+		}
 	}
-	n = max(0, min(max(n, leastAhead), end-at))
-	if int64(cap(a.data)) < n || cap(a.data) > mostAhead {
-		a.data = make([]byte, n)
+	from, to := at, min(at+max(n, leastAhead), end)
+	if s.windows > 0 {
+		from = at / (bytesWindow / 2) * (bytesWindow / 2)
+		to = min(max(at+n, from+bytesWindow), end)
 	}
-	read, err := f.ReadAt(a.data[:n], at)
+	if len(s.ahead) < max(s.windows, 1) {
+		s.ahead = append(s.ahead, readAhead{})
+		s.next = len(s.ahead) - 1
+	}
+	a := &s.ahead[s.next]
+	s.next = (s.next + 1) % len(s.ahead)
+	size := max(0, to-from)
+	if int64(cap(a.data)) < size || cap(a.data) > mostAhead {
+		a.data = make([]byte, size)
+	}
+	read, err := f.ReadAt(a.data[:size], from)
 	if err != nil && err != io.EOF {
 		read = 0
 	}
-	a.from, a.at, a.data = f, at, a.data[:read]
-	return a.data
+	a.from, a.at, a.data = f, from, a.data[:read]
+	return a.data[min(int64(read), at-from):]
+}
+
+// forget lets go of what was read of a file.
+func (s *store) forget(f io.ReaderAt) {
+	for i := range s.ahead {
+		if s.ahead[i].from == f {
+			s.ahead[i].from = nil
+		}
+	}
 }
 
 // inflater is made when something is read: a hook may read nothing.

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -90,7 +92,7 @@ func TestPackTrees(t *testing.T) {
 			}
 			for _, most := range []int{packTreeBytes, 30_000, 0} {
 				rand.Shuffle(len(trees), func(i, j int) { trees[i], trees[j] = trees[j], trees[i] })
-				p := newPackTrees(newStore(env, ours.commonDir, ours.HashLen()/2))
+				p := newPackReader(newStore(env, ours.commonDir, ours.HashLen()/2))
 				defer p.close()
 				p.most = most
 				n, overlays := 0, 0
@@ -118,6 +120,51 @@ func TestPackTrees(t *testing.T) {
 					if tree := p.tree(id); tree != nil {
 						t.Fatalf("%s, which is no tree, is read as %q", id, tree.raw)
 					}
+				}
+				heads := make([]header, 20)
+				if all := p.info(trees[:20], heads); all || slices.ContainsFunc(heads, func(h header) bool { return h.id != "" }) {
+					t.Fatalf("trees are read as what is none: %v", heads)
+				}
+			}
+			for _, most := range []int64{packObjectsBases, 100, 0} {
+				p := newPackReader(newStore(env, ours.commonDir, ours.HashLen()/2))
+				defer p.close()
+				p.objects.most = most
+				rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+				n := 0
+				for part := range slices.Chunk(others, 100) {
+					part = append(part, part[0], strings.Repeat("1", ours.HashLen()))
+					heads := make([]header, len(part))
+					p.info(part, heads)
+					var want []Object
+					if err := asked.Objects(part, 1<<20, func(o Object) error { want = append(want, o); return nil }); err != nil {
+						t.Fatal(err)
+					}
+					n += len(part)
+					for _, i := range p.contents(heads, func(i int, data []byte) {
+						if o := want[i]; heads[i] != (header{o.ID, o.Type, o.Size}) || !bytes.Equal(data, o.Data) {
+							t.Fatalf("%v %q, git says %s %q", heads[i], data, o.Type, o.Data)
+						}
+					}) {
+						if n--; heads[i] != (header{}) && want[i].Size > 0 {
+							t.Fatalf("%v has no contents", heads[i])
+						}
+					}
+					if len(p.objects.asked) > 0 || p.objects.held != 0 {
+						t.Fatalf("%d objects of %d bytes are held", len(p.objects.asked), p.objects.held)
+					}
+				}
+				if n < 300 {
+					t.Errorf("%d of %d objects were read", n, len(others))
+				}
+			}
+			for _, limit := range []int64{1 << 20, 10} {
+				var got, want []Object
+				take := func(to *[]Object) func(Object) error {
+					return func(o Object) error { o.Err = errors.Unwrap(o.Err); *to = append(*to, o); return nil }
+				}
+				if err, wantErr := ours.Objects(others, limit, take(&got)), asked.Objects(others, limit, take(&want)); err != nil || wantErr != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("Objects of at most %d bytes differ from what git says: %v, %v", limit, err, wantErr)
 				}
 			}
 			for i := range 200 {
@@ -309,7 +356,7 @@ func FuzzPackTrees(f *testing.F) {
 		both := [2][]byte{bytes.Clone(data), bytes.Clone(index)}
 		half := both[at&1]
 		copy(half[uint(at)>>1%uint(len(half)):], patch)
-		p := newPackTrees(&store{hash: 20})
+		p := newPackReader(&store{hash: 20})
 		pack := &packFile{hash: 20}
 		if !pack.known(bytes.NewReader(both[1]), int64(len(both[1])), bytes.NewReader(both[0]), int64(len(both[0]))) {
 			return

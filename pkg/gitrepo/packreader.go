@@ -2,26 +2,28 @@ package gitrepo
 
 import (
 	"container/list"
-	"encoding/hex"
 	"strings"
 	"sync"
 )
 
-// packTrees reads the trees of a long history from packs, without git. The root
-// of a repository of many threads is large, and each commit has another one, of
+// A packReader reads what a long history consists of from packs, without git. The
+// root of a repository of many threads is large, and each commit has another one, of
 // which a pack holds the few bytes that differ: git would put all of each
-// together and send it through a pipe.
+// together and send it through a pipe. Commits and files are small, and sending them
+// takes longer than reading them.
 //
 // As git does, it takes what a pack's index says of an object for true and does
 // not hash what it reads. What it does not know, git is asked for.
-type packTrees struct {
+type packReader struct {
 	mu    sync.Mutex
 	files *store                   // whose packs are read
-	found map[ID]packAt            // by info, lately
+	found map[ID]packAt            // trees, by tree, lately
 	kept  map[packAt]*list.Element // of order
 	order list.List                // of keptTree, the last used first
 	held  weighed
 	most  int // bytes of trees that are kept
+
+	objects packObjects
 }
 
 // A packAt is the place of an entry.
@@ -35,7 +37,7 @@ type keptTree struct {
 	t *Tree
 }
 
-// Limits of what packTrees reads. The chains of a pack are mostly read from one
+// Limits of what a packReader reads of trees. The chains of a pack are mostly read from one
 // end to the other: what is kept are the next ones.
 const (
 	packTreeBytes = 16 << 20 // of trees that are kept
@@ -44,18 +46,18 @@ const (
 	packTreeFound = 8192     // places that are remembered
 )
 
-// newPackTrees reads from the directories of s; nil: only git can.
-func newPackTrees(s *store) *packTrees {
+// newPackReader reads from the directories of s; nil: only git can.
+func newPackReader(s *store) *packReader {
 	if s == nil {
 		return nil
 	}
-	return &packTrees{files: &store{dirs: s.dirs, hash: s.hash, most: MaxTree}, found: map[ID]packAt{}, kept: map[packAt]*list.Element{}, most: packTreeBytes}
+	return &packReader{files: &store{dirs: s.dirs, hash: s.hash, most: MaxTree, windows: manyWindows}, found: map[ID]packAt{}, kept: map[packAt]*list.Element{}, most: packTreeBytes, objects: packObjects{most: packObjectsBases}}
 }
 
 // Packed is about how many objects the repository holds in packs of the usual form: one
 // in two packs counts twice. It is 0 where only git can tell.
 func (r *Repo) Packed() (n int64) {
-	p := r.packTrees()
+	p := r.packReader()
 	if p == nil {
 		return 0
 	}
@@ -68,7 +70,7 @@ func (r *Repo) Packed() (n int64) {
 	return n
 }
 
-func (p *packTrees) close() {
+func (p *packReader) close() {
 	if p == nil {
 		return
 	}
@@ -79,10 +81,11 @@ func (p *packTrees) close() {
 	clear(p.found)
 	clear(p.kept)
 	p.order.Init()
+	p.objects = packObjects{}
 }
 
 // tree returns a tree; nil where git is to be asked.
-func (p *packTrees) tree(id ID) *Tree {
+func (p *packReader) tree(id ID) *Tree {
 	if p == nil {
 		return nil
 	}
@@ -103,28 +106,21 @@ func (p *packTrees) tree(id ID) *Tree {
 }
 
 // find returns where an object lies.
-func (p *packTrees) find(id ID) (at packAt, ok bool) {
+func (p *packReader) find(id ID) (at packAt, ok bool) {
 	if at, ok = p.found[id]; ok {
 		return at, true
 	}
-	raw, err := hex.DecodeString(id)
-	if err != nil || len(raw) != p.files.hash {
-		return packAt{}, false
-	}
-	for _, pack := range p.files.packs {
-		if at, ok := pack.find(raw); ok {
-			if len(p.found) >= packTreeFound {
-				clear(p.found)
-			}
-			p.found[id] = packAt{pack, at}
-			return p.found[id], true
+	if at, ok = p.files.find(id); ok {
+		if len(p.found) >= packTreeFound {
+			clear(p.found)
 		}
+		p.found[id] = at
 	}
-	return packAt{}, false
+	return at, ok
 }
 
 // entry reads the tree at a place, and keeps it with those on the way to it.
-func (p *packTrees) entry(at packAt) (t *Tree) {
+func (p *packReader) entry(at packAt) (t *Tree) {
 	var steps []packStep
 	weight := int64(0)
 	for {
@@ -162,7 +158,7 @@ func (p *packTrees) entry(at packAt) (t *Tree) {
 }
 
 // patch makes a tree of another one and a difference; nil if it is not well-formed.
-func (p *packTrees) patch(t *Tree, delta []byte) *Tree {
+func (p *packReader) patch(t *Tree, delta []byte) *Tree {
 	if t.stored() >= minOverlay {
 		if u := t.patch(delta); u != nil {
 			return u
@@ -176,7 +172,7 @@ func (p *packTrees) patch(t *Tree, delta []byte) *Tree {
 }
 
 // parse parses a tree whose id is not known; nil if it is not well-formed.
-func (p *packTrees) parse(data []byte) *Tree {
+func (p *packReader) parse(data []byte) *Tree {
 	t, err := parseTree(strings.Repeat("0", 2*p.files.hash), data, nil)
 	if err != nil {
 		return nil
@@ -184,7 +180,7 @@ func (p *packTrees) parse(data []byte) *Tree {
 	return t
 }
 
-func (p *packTrees) get(at packAt) *Tree {
+func (p *packReader) get(at packAt) *Tree {
 	e := p.kept[at]
 	if e == nil {
 		return nil
@@ -193,7 +189,7 @@ func (p *packTrees) get(at packAt) *Tree {
 	return e.Value.(keptTree).t
 }
 
-func (p *packTrees) put(at packAt, t *Tree) {
+func (p *packReader) put(at packAt, t *Tree) {
 	p.kept[at] = p.order.PushFront(keptTree{at, t})
 	p.held.add(t)
 	for p.held.bytes > p.most && p.order.Len() > 1 {

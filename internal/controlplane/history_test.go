@@ -374,7 +374,7 @@ func TestWhatIsComparedWithIsWrittenAtItsEnd(t *testing.T) {
 	if got := indexes(); !slices.Equal(got, want) {
 		t.Errorf("the indexes are %v, expected %v", got, want)
 	}
-	x := &Indexer{DB: &DB{c, own}, check: true}
+	x := &Indexer{DB: &DB{conn: c, target: own}, check: true}
 	for range 2 {
 		if found, err := x.said(ctx, "a", "none"); err != nil || len(found) > 0 {
 			t.Errorf("%v, %v", found, err)

@@ -43,7 +43,7 @@ type audited struct {
 }
 
 // auditForm is form for an Audit.
-const auditForm = "rigward audit 2"
+const auditForm = "rigward audit 3"
 
 // ofText are the rules about hidden characters and secrets.
 var ofText = []string{"hidden-text", "secret"}

@@ -78,7 +78,7 @@ const (
 
 // form names the form of the files and the rules behind them: what an older
 // program wrote is not read.
-const form = "rigward verdicts 6"
+const form = "rigward verdicts 7"
 
 var errStore = errors.New("the kept verdicts cannot be read")
 

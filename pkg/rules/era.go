@@ -22,9 +22,11 @@ import (
 // merge brings are judged by what held on the side that it follows, as those
 // of a push are by what held before the push. Where two sides trust different
 // people and neither knows of the other, nobody is trusted until somebody whom
-// both trust has signed the merge, or a later change.
+// both trust has signed the merge, or a later change. From then on both sides are
+// known: what comes later from one of them is merged as an older side is.
 type Era struct {
 	From   int    // the era before, -1 if this is the first
+	Joins  []int  `json:",omitempty"` // those of all its sides, if a merge of torn histories began it
 	Commit string // that began it, "" for the first, in which nobody is trusted
 	Files  policy.Accepted
 	Torn   []int // the eras of the sides that trust different people; nil: none
@@ -101,11 +103,24 @@ func (e *eras) linear() bool {
 	return true
 }
 
-// knows reports whether era b came before era a, or is it.
+// knows reports whether era b came before era a, on whatever side, or is it.
 func (e *eras) knows(a, b int32) bool {
-	for ; a > b; a = int32(e.list[a].From) {
+	for a > b && e.list[a].Joins == nil {
+		a = int32(e.list[a].From)
 	}
-	return a == b
+	if a <= b {
+		return a == b
+	}
+	known := map[int]bool{int(a): true}
+	for ; a > b; a-- {
+		if era := e.list[a]; known[int(a)] {
+			known[era.From] = true
+			for _, n := range era.Joins {
+				known[n] = true
+			}
+		}
+	}
+	return known[int(b)]
 }
 
 // after returns the era that holds after a commit or a bound.
@@ -212,8 +227,13 @@ func (ps *pass) passed(c *commit) error {
 	}
 	before := e.of[c.n]
 	torn := e.list[before].Torn
+	var joins []int
 	if e.torn[c.n] {
-		torn = e.sides(ps.walk.parents(c.n))
+		parents := ps.walk.parents(c.n)
+		torn = e.sides(parents)
+		for _, p := range parents {
+			joins = append(joins, int(e.after(p)))
+		}
 	}
 	accepted := !c.refused
 	if torn != nil {
@@ -222,7 +242,7 @@ func (ps *pass) passed(c *commit) error {
 			return err
 		}
 		if !accepted && e.torn[c.n] {
-			e.begin(c, Era{From: int(before), Commit: c.id, Files: e.list[before].Files, Torn: torn})
+			e.begin(c, Era{From: int(before), Joins: joins, Commit: c.id, Files: e.list[before].Files, Torn: torn})
 		}
 	} else if c.trust.Exists() {
 		_, _, err := c.trust.Signers()
@@ -235,7 +255,7 @@ func (ps *pass) passed(c *commit) error {
 	if err != nil {
 		return err
 	}
-	e.begin(c, Era{From: int(before), Commit: c.id, Files: files})
+	e.begin(c, Era{From: int(before), Joins: joins, Commit: c.id, Files: files})
 	return nil
 }
 

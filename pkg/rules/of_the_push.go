@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 )
 
@@ -27,7 +28,7 @@ func (j *Judge) later(ctx context.Context, r Range, first *pass) error {
 	own := &Judge{Repo: j.Repo, Gate: j.Gate, Now: j.Now, Nonces: j.Nonces, Memory: j.Memory, Extra: j.Extra,
 		OfTheTime: j.Later, Bootstrap: true, portion: j.portion} // who may come first, the first pass says
 	old := cmp.Or(r.Old, r.From)
-	held, err := own.boundEras(first, r.Policy, old)
+	held, err := own.boundEras(ctx, first, r.Policy, old)
 	if err != nil {
 		return err
 	}
@@ -57,8 +58,9 @@ func ofDefault(g Gate, r Range) bool {
 }
 
 // boundEras makes the eras that the bounds of a range are in: that of old, and older ones
-// of other bounds that have another policy, or other signers. It returns the era of old.
-func (j *Judge) boundEras(first *pass, p *policy.Policy, old string) (held int, err error) {
+// of other bounds that have another policy, or other signers, or had the same ones before
+// the branch had others for a while. It returns the era of old.
+func (j *Judge) boundEras(ctx context.Context, first *pass, p *policy.Policy, old string) (held int, err error) {
 	if old == "" {
 		return 0, nil
 	}
@@ -80,12 +82,29 @@ func (j *Judge) boundEras(first *pass, p *policy.Policy, old string) (held int, 
 	if err != nil {
 		return 0, err
 	}
+	since, began := old, "" // nothing began between since and old; what began the era of old, once it is found
 	j.heldAt = map[string]int32{}
 	eras := map[string]int32{}
 	for _, b := range first.walk.bounds {
 		key, err := files(b.tree)
 		if err != nil {
 			return 0, err
+		}
+		if key == now && b.id != old {
+			if began == "" {
+				began, err = j.lastChange(ctx, since, b.id, files)
+				since = b.id
+			}
+			within := began == ""
+			if err == nil && !within {
+				within, err = j.Repo.IsAncestor(ctx, began, b.id)
+			}
+			if err != nil {
+				return 0, err
+			}
+			if !within {
+				key += "before"
+			}
 		}
 		if key == now {
 			continue
@@ -106,6 +125,45 @@ func (j *Judge) boundEras(first *pass, p *policy.Policy, old string) (held int, 
 		}
 	}
 	return held, nil
+}
+
+// lastChange returns the last commit of an accepted history that has other files than all
+// its parents, "" if only what is behind a commit has one; files names those of a tree.
+func (j *Judge) lastChange(ctx context.Context, tip, behind string, files func(tree string) (string, error)) (string, error) {
+	keys := map[string]string{}
+	of := func(id string) (key string, err error) {
+		key, known := keys[id]
+		if known {
+			return key, nil
+		}
+		c, err := j.Repo.Commit(id)
+		if err == nil {
+			key, err = files(c.Tree)
+		}
+		keys[id] = key
+		return key, err
+	}
+	for rev, err := range j.Repo.RevList(ctx, []string{tip}, []string{behind}, gitrepo.RevListOptions{}) {
+		if err != nil {
+			return "", err
+		}
+		is, err := of(rev.ID)
+		if err != nil {
+			return "", err
+		}
+		changes := true
+		for _, p := range rev.Parents {
+			was, err := of(p)
+			if err != nil {
+				return "", err
+			}
+			changes = changes && was != is
+		}
+		if changes && len(rev.Parents) > 0 {
+			return rev.ID, nil
+		}
+	}
+	return "", nil
 }
 
 // union adds what another judge has found of the same commits.

@@ -193,8 +193,10 @@ func TestVerdicts(t *testing.T) {
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			w := newWorld(t)
-			var got []string
+			var runs [][]string
 			w.judge = func(j *Judge, _ *Range) {
+				run := len(runs)
+				runs = append(runs, nil)
 				j.Told = func(v Verdict) {
 					text := v.Path
 					for word, is := range map[string]bool{" deleted": v.Blob == "", " added": v.Added} {
@@ -216,15 +218,17 @@ func TestVerdicts(t *testing.T) {
 					if v.Commit != w.tip || (v.Fingerprint != "") != (v.Signature == "good") {
 						t.Errorf("%+v", v)
 					}
-					got = append(got, text)
+					runs[run] = append(runs[run], text)
 				}
 			}
 			p.make(w)
 			if _, err := w.judgeAt(Check); err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(got, p.want) {
-				t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(p.want, "\n\t"))
+			for _, got := range runs {
+				if !slices.Equal(got, p.want) {
+					t.Errorf("got\n\t%s\nwant\n\t%s", strings.Join(got, "\n\t"), strings.Join(p.want, "\n\t"))
+				}
 			}
 		})
 	}

@@ -14,11 +14,11 @@ import (
 // asked.
 func (b *book) reads(v *verdict, updates []mupdate, now int64) (merged bool) {
 	r := b.trust()
-	if r.policyBad || v.undecided != "" || len(updates) != 1 || zero(updates[0].new) {
+	u := b.ofHead(updates)
+	if r.policyBad || v.undecided != "" || zero(u.new) {
 		return false
 	}
-	u := updates[0]
-	if u.ref = b.target(u.ref); u.ref != b.head || !b.guards(r, u.ref) || u.old != b.tips[b.head] || zero(u.old) {
+	if u.ref != b.head || !b.guards(r, u.ref) || u.old != b.tips[b.head] || zero(u.old) {
 		return false
 	}
 	before := b.history(u.old)
@@ -71,6 +71,17 @@ func (b *book) reads(v *verdict, updates []mupdate, now int64) (merged bool) {
 	return false
 }
 
+// ofHead is what a push makes of the default branch; nothing, if it leaves that alone.
+func (b *book) ofHead(updates []mupdate) (of mupdate) {
+	of.new = strings.Repeat("0", 40)
+	for _, u := range updates {
+		if u.ref = b.target(u.ref); u.ref == b.head {
+			of = u
+		}
+	}
+	return of
+}
+
 // moves reports whether a commit changes who is trusted, against a parent.
 func (b *book) moves(r mrules, c *mcommit, i int) bool {
 	old := b.files(c.parents[i])
@@ -112,7 +123,7 @@ func (p *player) asRead(updates []mupdate, v *verdict, a answer, merged bool) st
 		}
 		return ""
 	}
-	u := updates[0]
+	u := p.book.ofHead(updates)
 	found, ok := p.fresh(u.old, u.new)
 	switch {
 	case !ok && a.code == 0:

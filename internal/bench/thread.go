@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/rigward/rigward/internal/test/corpus"
@@ -193,6 +192,5 @@ func (b *long) cpu(dir string, env []string, stdin string, args ...string) (time
 	if _, err := timed(cmd); err != nil {
 		return 0, err
 	}
-	u := cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }

@@ -238,6 +238,7 @@ CREATE TABLE rigward_late (repo_id {ref} NOT NULL, commit_sha TEXT NOT NULL, sec
 DROP INDEX bridge_messages_thread;
 CREATE INDEX bridge_messages_thread ON bridge_messages (thread, repo_id, commit_time, id, to_rig);
 CREATE INDEX rigward_refused_thread ON rigward_refused (thread, repo_id, commit_time);
+UPDATE rigward_repositories SET judged = NULL;
 `}}
 
 // schemaVersion of the schema that this program reads and writes: the number of

@@ -828,3 +828,27 @@ func TestHintsOfAnswers(t *testing.T) {
 	// No rig-mcp beside this program or on PATH.
 	w.run("b", "mcp").keeps(t, 2, "hint: go install github.com/rigward/rigward/cmd/rig-mcp@latest")
 }
+
+// TestFetchHead: what fetches beside a pull of somebody else leaves what that one has
+// brought, whether the remote answers or not.
+func TestFetchHead(t *testing.T) {
+	w := talking(t)
+	file := filepath.Join(w.path("b"), ".git", "FETCH_HEAD")
+	const brought = "brought by a pull\n"
+	if err := os.WriteFile(file, []byte(brought), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	w.git("b", "config", "rigward.attestFollow", "true")
+	for _, remote := range []string{"away.git", "origin.git"} {
+		w.git("b", "config", "remote.origin.url", "file://"+w.path(remote))
+		w.ok("a", "send", "STATE", "--thread", "t-two", "--to", "rig-b")
+		w.run("b", "wait", "--timeout", "0.5s")
+		w.run("b", "sync")
+		if data, err := os.ReadFile(file); err != nil || string(data) != brought {
+			t.Errorf("%s: FETCH_HEAD is %q, %v", remote, data, err)
+		}
+	}
+	if in := w.box("b", "inbox"); !strings.Contains(fmt.Sprint(in.Items), "t-two/STATE") {
+		t.Errorf("%+v", in)
+	}
+}

@@ -79,7 +79,7 @@ func (r *run) attested(w *work, t target, before []sighting, head, theirs string
 	if err != nil {
 		return err
 	}
-	res, err := w.gitRemote(r.ctx, append(untended, "fetch", "--no-tags", "--no-recurse-submodules", "--refmap=", "--", t.remote, "+"+attest.Ref+":"+tracking)...)
+	res, err := w.gitRemote(r.ctx, append(untended, "fetch", "--no-tags", "--no-recurse-submodules", "--refmap=", "--no-write-fetch-head", "--", t.remote, "+"+attest.Ref+":"+tracking)...)
 	if err != nil {
 		return err
 	}

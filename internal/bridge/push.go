@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -264,16 +265,27 @@ func (w *work) fetchNow(ctx context.Context, t target) (string, error) {
 			return id, nil
 		}
 	}
-	spec := t.ref
-	if t.tracking != "" && t.remote != "." {
-		spec += ":" + t.tracking
-	}
 	untended, err := w.untended()
 	if err != nil {
 		return "", err
 	}
-	// Not --quiet: with it git does not say that it rejected a rewritten branch.
-	res, err := w.gitRemote(ctx, append(untended, "fetch", "--no-tags", "--no-recurse-submodules", "--refmap=", "--", t.remote, spec)...)
+	fetch := func(args ...string) (gitrepo.Result, error) {
+		// Not --quiet: with it git does not say that it rejected a rewritten branch.
+		return w.gitRemote(ctx, slices.Concat(untended, []string{"fetch", "--no-tags", "--no-recurse-submodules", "--refmap="}, args)...)
+	}
+	// A pull of somebody else may be about to read FETCH_HEAD: it is written only where
+	// no ref says what came.
+	var res gitrepo.Result
+	if t.tracking != "" && t.remote != "." {
+		if res, err = fetch("--no-write-fetch-head", "--", t.remote, t.ref+":"+t.tracking); err == nil && res.Code != 0 && bytes.Contains(res.Stderr, []byte("[rejected]")) {
+			rejected := res
+			if res, err = fetch("--", t.remote, t.ref); err == nil && res.Code == 0 {
+				res = rejected
+			}
+		}
+	} else {
+		res, err = fetch("--", t.remote, t.ref)
+	}
 	if err != nil {
 		return "", err
 	}

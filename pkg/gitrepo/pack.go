@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"io"
 	"math"
 	"os"
@@ -64,20 +63,6 @@ func (s *store) packed(id []byte) (typ string, data []byte, ok bool) {
 		}
 	}
 	return "", nil, false
-}
-
-// find returns where in the packs an object lies.
-func (s *store) find(id ID) (at packAt, ok bool) {
-	var raw [sha256.Size]byte
-	if n, err := hex.Decode(raw[:], []byte(id)); err != nil || n != s.hash {
-		return packAt{}, false
-	}
-	for _, p := range s.packs {
-		if at, ok := p.find(raw[:s.hash]); ok {
-			return packAt{p, at}, true
-		}
-	}
-	return packAt{}, false
 }
 
 // list opens the packs, once; if there are many, none.
@@ -313,11 +298,12 @@ const (
 
 var packTypes = [...]string{packCommit: "commit", 2: "tree", 3: "blob", packTag: "tag"}
 
-// A packBase is an object of a pack that others may differ from.
-type packBase struct {
-	pack *packFile
-	at   int64
-	looseBytes
+// packBases are objects of packs that others may be stored as differences to: what was used
+// since new was empty, and before that. What is older goes when new is full.
+type packBases struct {
+	new, old map[packAt]looseBytes
+	weight   int64 // bytes of new
+	most     int64 // that it may have
 }
 
 // A packStep is what makes the entry at a place of the one before it.
@@ -334,13 +320,12 @@ func (s *store) entry(p *packFile, at int64) (typ string, data []byte, ok bool) 
 	defer func() { clear(steps); s.steps = steps[:0] }()
 	var found looseBytes
 	for {
-		i := slices.IndexFunc(s.bases, func(b packBase) bool { return b.at == at && b.pack == p })
-		if i >= 0 {
-			found = s.bases[i].looseBytes
+		var ok bool
+		if found, ok = s.bases.get(packAt{p, at}); ok {
 			break
 		}
 		kind, size, base, from, ok := s.open(p, at)
-		if !ok {
+		if !ok || size > maxStored || kind <= packTag && packTypes[kind] == s.without {
 			return "", nil, false
 		}
 		data, ok := s.inflate(p.data, from, p.size, size)
@@ -349,7 +334,7 @@ func (s *store) entry(p *packFile, at int64) (typ string, data []byte, ok bool) 
 		}
 		if kind <= packTag {
 			found = looseBytes{packTypes[kind], data}
-			kept = s.keepBase(p, at, found)
+			kept = (kind != packCommit || len(steps) > 0) && s.bases.keep(packAt{p, at}, found) // commits are seldom bases
 			break
 		}
 		weight += size
@@ -370,23 +355,30 @@ func (s *store) entry(p *packFile, at int64) (typ string, data []byte, ok bool) 
 		}
 		found.data = to
 		// Not all are kept: a few steps more cost less than the memory.
-		kept = i%4 == 0 && s.keepBase(p, steps[i].at, found)
+		kept = i%4 == 0 && s.bases.keep(packAt{p, steps[i].at}, found)
 	}
 	return found.typ, found.data, true
 }
 
-// keepBase keeps an object that others may differ from in the place of the oldest one,
-// unless it is large.
-func (s *store) keepBase(p *packFile, at int64, o looseBytes) (kept bool) {
-	switch {
-	case len(o.data) > maxBase:
-		return false
-	case len(s.bases) < maxBases:
-		s.bases = append(s.bases, packBase{p, at, o})
-	default:
-		s.bases[s.oldest%maxBases] = packBase{p, at, o}
-		s.oldest++
+// get returns an object that was kept.
+func (b *packBases) get(at packAt) (found looseBytes, ok bool) {
+	if found, ok = b.new[at]; !ok {
+		if found, ok = b.old[at]; ok {
+			b.keep(at, found)
+		}
 	}
+	return found, ok
+}
+
+// keep keeps an object, unless it is large.
+func (b *packBases) keep(at packAt, found looseBytes) (kept bool) {
+	if len(found.data) > maxBase {
+		return false
+	}
+	if b.weight += int64(len(found.data)); b.new == nil || b.weight > b.most {
+		b.old, b.new, b.weight = b.new, make(map[packAt]looseBytes), int64(len(found.data))
+	}
+	b.new[at] = found
 	return true
 }
 

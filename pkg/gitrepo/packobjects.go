@@ -1,20 +1,17 @@
 package gitrepo
 
+import "encoding/hex"
+
 // packObjects are commits and files that a packReader has read.
 type packObjects struct {
 	asked map[ID]looseBytes // by info, until contents hands them out
 	held  int64             // bytes of these
-	// Those that others are stored as differences to: what was used since new was
-	// empty, and before that. Half of them goes when new is full.
-	new, old map[packAt]looseBytes
-	weight   int64 // bytes of new
-	most     int64 // that it may have
 }
 
 // Limits of what a packReader reads besides trees.
 const (
 	packObjectsHeld  = 8 << 20 // bytes of objects that info has read
-	packObjectsBases = 4 << 20 // bytes of new
+	packObjectsBases = 4 << 20 // bytes of those that others differ from and that are used before older ones go
 )
 
 // info fills in the headers of those objects that packs have: of no trees, and of as many
@@ -29,7 +26,7 @@ func (p *packReader) info(ids []ID, heads []header) (all bool) {
 	p.files.list()
 	o := &p.objects
 	if o.asked == nil {
-		o.asked, o.new = make(map[ID]looseBytes), make(map[packAt]looseBytes)
+		o.asked = make(map[ID]looseBytes)
 	}
 	read := int64(0)
 	for i, id := range ids {
@@ -92,62 +89,11 @@ func (p *packReader) take(heads []header) [][]byte {
 
 // object reads a commit, a file or a tag; ok is false where git is to be asked.
 func (p *packReader) object(id ID) (found looseBytes, ok bool) {
-	at, ok := p.files.find(id)
-	if !ok {
+	raw, err := hex.DecodeString(id)
+	if err != nil || len(raw) != p.files.hash {
 		return looseBytes{}, false
 	}
-	var steps []packStep
-	weight := int64(0)
-	for {
-		if found, ok = p.objects.base(at); ok {
-			break
-		}
-		kind, size, base, from, ok := p.files.open(at.pack, at.at)
-		if !ok || size > maxStored || kind <= packTag && packTypes[kind] == "tree" {
-			return looseBytes{}, false
-		}
-		data, ok := p.files.inflate(at.pack.data, from, at.pack.size, size)
-		if !ok {
-			return looseBytes{}, false
-		}
-		if kind <= packTag {
-			if found = (looseBytes{packTypes[kind], data}); found.typ == "blob" || len(steps) > 0 {
-				p.objects.keep(at, found)
-			}
-			break
-		}
-		weight += size
-		if steps = append(steps, packStep{at.at, data}); len(steps) > maxDeltaChain || weight > maxDeltas {
-			return looseBytes{}, false
-		}
-		at.at = base
-	}
-	for i := len(steps) - 1; i >= 0; i-- {
-		if found.data, ok = applyDelta(nil, found.data, steps[i].delta, maxStored); !ok {
-			return looseBytes{}, false
-		}
-		p.objects.keep(packAt{at.pack, steps[i].at}, found)
-	}
-	return found, true
-}
-
-// base returns an object that was kept.
-func (o *packObjects) base(at packAt) (found looseBytes, ok bool) {
-	if found, ok = o.new[at]; !ok {
-		if found, ok = o.old[at]; ok {
-			o.keep(at, found)
-		}
-	}
+	p.files.bytes = 0 // however many are read
+	found.typ, found.data, ok = p.files.packed(raw)
 	return found, ok
-}
-
-// keep keeps an object that others may be stored as differences to, unless it is large.
-func (o *packObjects) keep(at packAt, found looseBytes) {
-	if len(found.data) > maxBase {
-		return
-	}
-	if o.weight += int64(len(found.data)); o.weight > o.most {
-		o.old, o.new, o.weight = o.new, make(map[packAt]looseBytes), int64(len(found.data))
-	}
-	o.new[at] = found
 }

@@ -2,6 +2,7 @@ package gitrepo
 
 import (
 	"container/list"
+	"encoding/hex"
 	"strings"
 	"sync"
 )
@@ -16,7 +17,7 @@ import (
 // not hash what it reads. What it does not know, git is asked for.
 type packReader struct {
 	mu    sync.Mutex
-	files *store                   // whose packs are read
+	files *store                   // whose packs are read; it reads what is no tree
 	found map[ID]packAt            // trees, by tree, lately
 	kept  map[packAt]*list.Element // of order
 	order list.List                // of keptTree, the last used first
@@ -51,7 +52,10 @@ func newPackReader(s *store) *packReader {
 	if s == nil {
 		return nil
 	}
-	return &packReader{files: &store{dirs: s.dirs, hash: s.hash, most: MaxTree, windows: manyWindows}, found: map[ID]packAt{}, kept: map[packAt]*list.Element{}, most: packTreeBytes, objects: packObjects{most: packObjectsBases}}
+	return &packReader{
+		files: &store{dirs: s.dirs, hash: s.hash, most: MaxTree, windows: manyWindows, without: "tree", bases: packBases{most: packObjectsBases}},
+		found: map[ID]packAt{}, kept: map[packAt]*list.Element{}, most: packTreeBytes,
+	}
 }
 
 // Packed is about how many objects the repository holds in packs of the usual form: one
@@ -77,7 +81,7 @@ func (p *packReader) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.files.closePacks()
-	p.files.listed, p.held = true, weighed{}
+	p.files.listed, p.files.bases, p.held = true, packBases{}, weighed{}
 	clear(p.found)
 	clear(p.kept)
 	p.order.Init()
@@ -110,13 +114,20 @@ func (p *packReader) find(id ID) (at packAt, ok bool) {
 	if at, ok = p.found[id]; ok {
 		return at, true
 	}
-	if at, ok = p.files.find(id); ok {
-		if len(p.found) >= packTreeFound {
-			clear(p.found)
-		}
-		p.found[id] = at
+	raw, err := hex.DecodeString(id)
+	if err != nil || len(raw) != p.files.hash {
+		return packAt{}, false
 	}
-	return at, ok
+	for _, pack := range p.files.packs {
+		if at, ok := pack.find(raw); ok {
+			if len(p.found) >= packTreeFound {
+				clear(p.found)
+			}
+			p.found[id] = packAt{pack, at}
+			return p.found[id], true
+		}
+	}
+	return packAt{}, false
 }
 
 // entry reads the tree at a place, and keeps it with those on the way to it.

@@ -129,7 +129,7 @@ func TestPackTrees(t *testing.T) {
 			for _, most := range []int64{packObjectsBases, 100, 0} {
 				p := newPackReader(newStore(env, ours.commonDir, ours.HashLen()/2))
 				defer p.close()
-				p.objects.most = most
+				p.files.bases.most = most
 				rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 				n := 0
 				for part := range slices.Chunk(others, 100) {
@@ -335,7 +335,7 @@ func FuzzTreePatch(f *testing.F) {
 }
 
 // A pack that is not what its index says is git's to judge: what is read of it has
-// the size that was told, and is a tree.
+// the size that was told, and is a tree where one is asked for, and none where not.
 func FuzzPackTrees(f *testing.F) {
 	r := gittest.New(f, gittest.Options{})
 	for i := range 4 {
@@ -346,6 +346,7 @@ func FuzzPackTrees(f *testing.F) {
 	for i := range 4 {
 		tree = r.Run("rev-parse", fmt.Sprintf("HEAD~%d^{tree}", i))
 		f.Add([]byte{}, 0, tree)
+		f.Add([]byte{}, 2, r.Run("rev-parse", fmt.Sprintf("HEAD~%d", i)))
 	}
 	data, index := onlyPack(f, filepath.Join(r.Dir, ".git", "objects"))
 	f.Fuzz(func(t *testing.T, patch []byte, at int, id string) {
@@ -362,8 +363,18 @@ func FuzzPackTrees(f *testing.F) {
 			return
 		}
 		p.files.packs, p.files.listed = []*packFile{pack}, true
+		if at&2 != 0 {
+			pack.looked = tableAfter - 1
+		}
 		if tree := p.tree(id); tree != nil {
 			same(t, tree, tree.whole().raw)
 		}
+		heads := make([]header, 1)
+		p.info([]ID{id}, heads)
+		p.contents(heads, func(_ int, data []byte) {
+			if heads[0].typ == "tree" || heads[0].size != int64(len(data)) {
+				t.Fatalf("%v has %d bytes", heads[0], len(data))
+			}
+		})
 	})
 }

@@ -36,9 +36,10 @@ type store struct {
 	kept   map[ID]looseBytes // read by info, until somebody takes the contents
 	held   int64             // bytes of kept
 	begun  map[ID]func() (looseBytes, int64)
-	bases  []packBase // of packs, read lately
-	oldest int        // of bases, once there are many
+	bases  packBases
 	steps  []packStep // room
+
+	without string // a type of which objects in packs are not read
 
 	zlib    *inflater // see inflater
 	ahead   []readAhead
@@ -63,7 +64,7 @@ const (
 	maxPacks       = 64
 	maxDeltaChain  = 64
 	maxBase        = 64 << 10 // bytes of an object of a pack that is kept for those that differ from it
-	maxBases       = 64       // such objects
+	maxBases       = 2 << 20  // bytes of these that are used before older ones go
 	maxDeltas      = 4 << 20  // bytes of the differences that lead to one object
 	maxAlternates  = 64 << 10 // bytes of info/alternates
 	maxLooseHeader = 32
@@ -74,7 +75,7 @@ const (
 // a push, and what they borrow from (git(1), GIT_OBJECT_DIRECTORY;
 // gitrepository-layout, objects/info/alternates). nil: only git can.
 func newStore(env Env, commonDir string, hash int) *store {
-	s := &store{hash: hash, most: maxStored}
+	s := &store{hash: hash, most: maxStored, bases: packBases{most: maxBases}}
 	own := filepath.Join(commonDir, "objects")
 	if dir, set := env.Lookup("GIT_OBJECT_DIRECTORY"); set {
 		if dir == "" {
@@ -134,7 +135,7 @@ func (s *store) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closePacks()
-	s.listed, s.spent, s.kept, s.bases = true, maxStoreCount, nil, nil
+	s.listed, s.spent, s.kept, s.bases = true, maxStoreCount, nil, packBases{}
 }
 
 // info returns headers of those objects that it can read, "" as id of the others.

@@ -452,15 +452,37 @@ func (t *Thread) encodeHead() []byte {
 func (t *Thread) load() bool {
 	t.forget()
 	b, err := files.Read(t.file)
-	if err != nil || len(b) < 32 {
+	if err != nil {
 		return true
 	}
-	body, sum := b[:len(b)-32], sha256.Sum256(b[:len(b)-32])
-	scope := sha256.Sum256([]byte(t.of.Scope))
-	begin := append(append([]byte(turnsMagic), scope[:]...), byte(t.of.idLen()))
-	body, ok := bytes.CutPrefix(body, begin)
-	if !ok || !bytes.Equal(sum[:], b[len(b)-32:]) {
+	h, recent, ok := t.of.decodeHead(b)
+	if !ok {
 		return true
+	}
+	t.head, t.recent = h, recent
+	if len(h.pages) == 0 {
+		return true
+	}
+	if t.base, err = files.Open(t.baseFile()); err != nil {
+		t.base = nil
+		t.forget()
+		return !os.IsNotExist(err)
+	}
+	return true
+}
+
+// decodeHead reads what encodeHead wrote; ok is false for all that is not that, or of
+// another scope or object format.
+func (x *Turns) decodeHead(b []byte) (h turnsHead, recent []Turn, ok bool) {
+	if len(b) < 32 {
+		return h, nil, false
+	}
+	body, sum := b[:len(b)-32], sha256.Sum256(b[:len(b)-32])
+	scope := sha256.Sum256([]byte(x.Scope))
+	begin := append(append([]byte(turnsMagic), scope[:]...), byte(x.idLen()))
+	body, ok = bytes.CutPrefix(body, begin)
+	if !ok || !bytes.Equal(sum[:], b[len(b)-32:]) {
+		return h, nil, false
 	}
 	number := func() (n int) {
 		if ok = ok && len(body) >= 4; ok {
@@ -478,29 +500,20 @@ func (t *Thread) load() bool {
 			body = body[size:]
 		}
 	}
-	var h turnsHead
-	var recent []Turn
 	for i := range h.counts {
 		h.counts[i] = number()
 	}
 	items(16, func(b []byte) { h.pages = append(h.pages, [16]byte(b)) })
-	items(t.of.idLen()+1, func(b []byte) {
+	items(x.idLen()+1, func(b []byte) {
 		c := coveredTree{turns: b[len(b)-1] == 1}
 		copy(c.id[:], b[:len(b)-1])
 		h.covered = append(h.covered, c)
 	})
-	items(t.of.recordLen(), func(b []byte) { recent = append(recent, t.of.decode(b)) })
-	if !ok || len(body) > 0 {
-		return true
+	items(x.recordLen(), func(b []byte) { recent = append(recent, x.decode(b)) })
+	room := len(h.pages) * (pageSize / x.recordLen())
+	for _, n := range h.counts {
+		ok = ok && n <= room
+		room -= n
 	}
-	t.head, t.recent = h, recent
-	if len(h.pages) == 0 {
-		return true
-	}
-	if t.base, err = files.Open(t.baseFile()); err != nil {
-		t.base = nil
-		t.forget()
-		return !os.IsNotExist(err)
-	}
-	return true
+	return h, recent, ok && len(body) == 0
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -180,4 +181,38 @@ func TestDamagedTurns(t *testing.T) {
 	if refused != 300 {
 		t.Errorf("%d of 300 damaged files were found", refused)
 	}
+}
+
+// FuzzTurnsHead: what is read of a head is what writes these bytes again, and never more
+// records than its pages have.
+func FuzzTurnsHead(f *testing.F) {
+	random := rand.New(rand.NewPCG(3, 3))
+	for _, format := range []string{"sha1", "sha256"} {
+		x := &Turns{Format: format}
+		th := x.Thread("t-one")
+		f.Add(th.encodeHead(), format)
+		th.Add([]Turn{turnOf(random, 1, x.idLen()), turnOf(random, 2, x.idLen())})
+		th.Cover("01234567", true)
+		th.head.pages, th.head.counts = make([][16]byte, 2), [3]int{300, 2, 1}
+		f.Add(th.encodeHead(), format)
+	}
+	f.Fuzz(func(t *testing.T, head []byte, format string) {
+		x := &Turns{Format: format}
+		if len(head) >= 32 { // or the digest alone refuses it
+			sum := sha256.Sum256(head[:len(head)-32])
+			head = append(head[:len(head)-32:len(head)-32], sum[:]...)
+		}
+		h, recent, ok := x.decodeHead(head)
+		if !ok {
+			return
+		}
+		if n := h.counts[0] + h.counts[1] + h.counts[2]; n > len(h.pages)*(pageSize/x.recordLen()) {
+			t.Fatalf("%d records in %d pages", n, len(h.pages))
+		}
+		th := &Thread{of: x, head: h, recent: recent}
+		again, _, ok := x.decodeHead(th.encodeHead())
+		if !ok || !reflect.DeepEqual(again, h) {
+			t.Fatalf("%v, written and read again: %v %v", h, again, ok)
+		}
+	})
 }

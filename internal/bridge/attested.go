@@ -75,11 +75,7 @@ func (r *run) attested(w *work, t target, before []sighting, head, theirs string
 		return err
 	}
 	tracking := "refs/rigward/remotes/" + t.remote
-	untended, err := w.untended()
-	if err != nil {
-		return err
-	}
-	res, err := w.gitRemote(r.ctx, append(untended, "fetch", "--no-tags", "--no-recurse-submodules", "--refmap=", "--no-write-fetch-head", "--", t.remote, "+"+attest.Ref+":"+tracking)...)
+	res, err := w.gitFetch(r.ctx, "--no-write-fetch-head", "--", t.remote, "+"+attest.Ref+":"+tracking)
 	if err != nil {
 		return err
 	}

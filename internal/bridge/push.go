@@ -255,6 +255,16 @@ func (w *work) fetch(ctx context.Context, t target) (id string, err error) {
 	return id, err
 }
 
+// gitFetch has git fetch what is named, and nothing else.
+func (w *work) gitFetch(ctx context.Context, args ...string) (gitrepo.Result, error) {
+	untended, err := w.untended()
+	if err != nil {
+		return gitrepo.Result{}, err
+	}
+	// Not --quiet: with it git does not say that it rejected a rewritten branch.
+	return w.gitRemote(ctx, slices.Concat(untended, []string{"fetch", "--no-tags", "--no-recurse-submodules", "--refmap="}, args)...)
+}
+
 func (w *work) fetchNow(ctx context.Context, t target) (string, error) {
 	idle, err := w.nothingToMaintain()
 	if err != nil {
@@ -265,26 +275,18 @@ func (w *work) fetchNow(ctx context.Context, t target) (string, error) {
 			return id, nil
 		}
 	}
-	untended, err := w.untended()
-	if err != nil {
-		return "", err
-	}
-	fetch := func(args ...string) (gitrepo.Result, error) {
-		// Not --quiet: with it git does not say that it rejected a rewritten branch.
-		return w.gitRemote(ctx, slices.Concat(untended, []string{"fetch", "--no-tags", "--no-recurse-submodules", "--refmap="}, args)...)
-	}
 	// A pull of somebody else may be about to read FETCH_HEAD: it is written only where
 	// no ref says what came.
 	var res gitrepo.Result
 	if t.tracking != "" && t.remote != "." {
-		if res, err = fetch("--no-write-fetch-head", "--", t.remote, t.ref+":"+t.tracking); err == nil && res.Code != 0 && bytes.Contains(res.Stderr, []byte("[rejected]")) {
+		if res, err = w.gitFetch(ctx, "--no-write-fetch-head", "--", t.remote, t.ref+":"+t.tracking); err == nil && res.Code != 0 && bytes.Contains(res.Stderr, []byte("[rejected]")) {
 			rejected := res
-			if res, err = fetch("--", t.remote, t.ref); err == nil && res.Code == 0 {
+			if res, err = w.gitFetch(ctx, "--", t.remote, t.ref); err == nil && res.Code == 0 {
 				res = rejected
 			}
 		}
 	} else {
-		res, err = fetch("--", t.remote, t.ref)
+		res, err = w.gitFetch(ctx, "--", t.remote, t.ref)
 	}
 	if err != nil {
 		return "", err

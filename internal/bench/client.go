@@ -79,11 +79,12 @@ func clientOf(reference, sizes, corpora string, rounds int, keep string) error {
 		b.theirs = filepath.Join(reference, "@mcptoolshop", "rig-bridge", "dist", "cli.js")
 	}
 	fmt.Println("| messages | dates | command | ours | peak | git | ours / git | bar | reference | reference / ours |\n|---|---|---|---|---|---|---|---|---|---|")
-	for _, word := range strings.Split(sizes, ",") {
-		n, err := strconv.Atoi(word)
-		if err != nil {
-			return err
-		}
+	all, err := numbers(sizes)
+	if err != nil {
+		return err
+	}
+	for _, n := range all {
+		word := strconv.Itoa(n)
 		for _, kind := range strings.Split(corpora, ",") {
 			at := filepath.Join(dir, kind+word)
 			if keep != "" {

@@ -37,11 +37,12 @@ func commits(flags *flag.FlagSet, args []string) error {
 	fmt.Printf("%d cores, git %s, load %s: compare within one row only.\n\n", runtime.NumCPU(), version(), load())
 	fmt.Println("| envelopes | `git commit` without hooks | with two hooks that are `/bin/true` | with ours | added | pre-commit alone | with nothing staged | commit-msg alone |")
 	fmt.Println("|---|---|---|---|---|---|---|---|")
-	for _, word := range strings.Split(*list, ",") {
-		n, err := strconv.Atoi(word)
-		if err != nil {
-			return err
-		}
+	all, err := numbers(*list)
+	if err != nil {
+		return err
+	}
+	for _, n := range all {
+		word := strconv.Itoa(n)
 		source := filepath.Join(cmp.Or(*kept, scratch), "plain-"+word+".git")
 		if err := commitsOf(source, filepath.Join(scratch, word), built[0], n, *rounds); err != nil {
 			return err

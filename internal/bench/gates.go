@@ -53,11 +53,12 @@ func gatesOf(sizes string, rounds, per int, dir string, audit bool) error {
 	fmt.Printf("git %s, floor: `git --version` %s, `rig-hook --version` %s\n\n", version(), ms(floor[0]), ms(floor[1]))
 	fmt.Println("| envelopes | what | git alone | with two hooks that are `/bin/true` | with the hook | ratio | hook alone | peak memory of the hook |")
 	fmt.Println("|---|---|---|---|---|---|---|---|")
-	for _, word := range strings.Split(sizes, ",") {
-		n, err := strconv.Atoi(word)
-		if err != nil {
-			return err
-		}
+	all, err := numbers(sizes)
+	if err != nil {
+		return err
+	}
+	for _, n := range all {
+		word := strconv.Itoa(n)
 		b := &gate{n: n, rounds: rounds, program: program, scratch: filepath.Join(scratch, word), o: corpus.Options{Envelopes: n, PerThread: per, Relays: true, Signed: true}}
 		name := fmt.Sprintf("signed-%d.git", n)
 		if per != 10 {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -141,3 +142,15 @@ func median(all []time.Duration) time.Duration {
 func ms(d time.Duration) string     { return fmt.Sprintf("%.1f ms", milli(d)) }
 func us(d time.Duration) string     { return fmt.Sprintf("%.0f µs", float64(d.Nanoseconds())/1000) }
 func milli(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// numbers reads numbers between commas.
+func numbers(list string) (all []int, err error) {
+	for _, word := range strings.Split(list, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}

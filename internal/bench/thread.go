@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -39,14 +40,15 @@ func longThread(flags *flag.FlagSet, args []string) error {
 		}
 		*program = built[0]
 	}
-	fmt.Printf("2 cores, git %s, load %s; processor time, user and system, git's with it where a hook starts it.\n\n", version(), load())
+	fmt.Printf("%d cores, git %s, load %s; processor time, user and system, git's with it where a hook starts it.\n\n", runtime.NumCPU(), version(), load())
 	fmt.Println("| messages in one thread | one more | pre-receive | update | pre-push | pre-commit |")
 	fmt.Println("|---|---|---|---|---|---|")
-	for _, word := range strings.Split(*list, ",") {
-		n, err := strconv.Atoi(word)
-		if err != nil {
-			return err
-		}
+	all, err := numbers(*list)
+	if err != nil {
+		return err
+	}
+	for _, n := range all {
+		word := strconv.Itoa(n)
 		b := &long{program: *program, dir: filepath.Join(scratch, word), n: n, at: n,
 			o: corpus.Options{Envelopes: n, PerThread: max(*per, 0), PerCommit: max(1, n/200), Relays: true, Signed: true}}
 		name := fmt.Sprintf("signed-%d-by-%d.git", n, *per)

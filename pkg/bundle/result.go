@@ -118,6 +118,9 @@ func (r *Result) Note(code, path, detail string) {
 	r.Tell(Note{Code: code, Path: path, Detail: detail})
 }
 
+// Unsay takes all notes back.
+func (r *Result) Unsay() { r.Notes, r.More.Notes, r.leftNotes = []Note{}, 0, nil }
+
 // TellAs adds the notes of another result, and what that one left out of them.
 func (r *Result) TellAs(from *Result) {
 	r.Tell(from.Notes...)

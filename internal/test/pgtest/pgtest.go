@@ -38,7 +38,7 @@ var (
 // asAdministrator are the settings of a cluster that is kept: those that docs/controlplane.md
 // recommends. One that is thrown away does not wait for the disk.
 const (
-	asAdministrator = "-c shared_buffers=4GB -c effective_cache_size=12GB -c max_wal_size=8GB -c checkpoint_timeout=15min -c wal_compression=on -c maintenance_work_mem=512MB -c random_page_cost=1.1"
+	asAdministrator = "-c shared_buffers=4GB -c effective_cache_size=12GB -c max_wal_size=8GB -c checkpoint_timeout=15min -c wal_compression=on -c maintenance_work_mem=512MB -c random_page_cost=1.1 -c jit=off"
 	thrownAway      = "-c fsync=off -c full_page_writes=off"
 )
 

@@ -74,7 +74,7 @@ func Create(ctx context.Context, t bundle.Source, o CreateOptions) (*Creation, e
 	out := c.out
 	if len(c.faults) > 0 {
 		out = &Creation{Result: out.Result, Status: "refused", ID: o.ID, Signed: []string{}, LeftOut: []string{}}
-		out.Notes, out.Result.More.Notes = []bundle.Note{}, 0
+		out.Unsay()
 		out.Fail(addHints(c.faults)...)
 	}
 	out.Finish()

@@ -127,7 +127,7 @@ func (in *installer) conclude() *InstallResult {
 	if len(r.Findings) > 0 {
 		r.Status, r.FilesWritten, r.FilesRemoved = "refused", 0, 0
 		r.FilesKept, r.FilesSkipped = []string{}, []string{}
-		r.Notes, r.More.Notes = []bundle.Note{}, 0
+		r.Unsay()
 		r.TellAs(&r.Report.Result)
 		r.Tell(in.told...)
 	}

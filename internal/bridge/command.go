@@ -43,7 +43,7 @@ func commands() []*cli.Command {
 		}, Long: "Creates THREAD/REQUEST.md to be edited; `rig-bridge send REQUEST --thread THREAD` sends it.\nNothing is staged or committed."},
 		{Name: "send", Short: "write, commit and push a message", Words: []cli.Word{{Name: "type", Required: true, Values: envelope.Types()}}, Flags: []cli.Flag{
 			threadFlag,
-			{Name: "--to", Value: "IDS", Many: true, Help: "recipients, separated by commas; may be repeated (required)"},
+			{Name: "--to", Value: "IDS", Many: true, Help: "recipients, separated by commas; may be repeated (default: those that REQUEST.md names, if a REQUEST sends it)"},
 			{Name: "--in-reply-to", Value: "HASH|FILE|last", Help: "message that is answered; the commit that brought it is referred to"},
 			{Name: "--open", Help: "open the thread with this REQUEST if it is not there"},
 			statusFlag("▶ TYPE sent"), tldrFlag, bodyFlag, refFlag, keyFlag, noPush, fromEnv,
@@ -65,7 +65,7 @@ func commands() []*cli.Command {
 		}, Long: "Writes RESOLUTION.md, commits and pushes it as send does."},
 		{Name: "relay", Short: "carry an operator's signed decision into a thread", Words: []cli.Word{{Name: "type", Required: true, Values: relayTypes}}, Flags: []cli.Flag{
 			threadFlag,
-			{Name: "--in-reply-to", Value: "HASH|FILE", Help: "turn that is answered, by its body_hash or its file (required)"},
+			{Name: "--in-reply-to", Value: "HASH|FILE", Late: true, Help: "turn that is answered, by its body_hash or its file"},
 			{Name: "--to", Value: "IDS", Many: true, Help: "recipients (default: the most frequent peer in the thread)"},
 			statusFlag("▶ Relayed TYPE"), tldrFlag, bodyFlag, refFlag, noPush,
 		}, Long: "The rig id of this clone ends in -relay. The commit is signed with git's own signing key\n(user.signingkey, gpg.format ssh), which the message names by its fingerprint."},
@@ -115,9 +115,9 @@ func commands() []*cli.Command {
 			{Name: "--once", Help: "with --follow: end when there are no more"},
 			{Name: "--sql", Help: "print the statement and its parameters instead"},
 		}, Long: "Reads the database that control_plane in .bridge/config.yaml names; writes nothing. The questions\nmessage and events take the body_hash of a message, search takes words."},
-		{Name: "ui", Short: "show this clone as a page in a browser", Flags: UIFlags(),
+		{Name: "ui", Short: "show this clone as a page in a browser", Flags: UIFlags(), Alone: true,
 			Long: "Prints the address of a page that shows what waits, threads with whose word each message is, and what\nthe gates refuse. It can change nothing. Starts rig-control, which keeps an index in the git directory."},
-		{Name: "mcp", Short: "serve this clone to an agent, by MCP", Flags: MCPFlags(),
+		{Name: "mcp", Short: "serve this clone to an agent, by MCP", Flags: MCPFlags(), Alone: true,
 			Long: "Speaks the Model Context Protocol on standard input and output until the input ends; docs/agents.md\nhas the settings of hosts. Starts rig-mcp. No tool of it makes a relay."},
 		{Name: "validate", Short: "judge message files", Words: []cli.Word{{Name: "path", Required: true, Many: true}},
 			Long: "Files are judged as they are; directories for the messages in them. What the gates refuse\nin the history of this clone is not valid. Exit code 0 if all are valid, 1 if some are not, 2\nif something named could not be read."},
@@ -156,7 +156,7 @@ var actions = map[string]action{
 func program() *cli.Program {
 	return &cli.Program{
 		Name: "rig-bridge", About: "Messages between rigs, kept in a git repository.", Commands: commands(),
-		Notes: "Every command takes --json (one object on one line) and --no-color; --version prints the version.\n",
+		Notes: "Every command but ui and mcp takes --json (one object on one line) and --no-color;\n--version prints the version.\n",
 		Common: []cli.Flag{
 			{Name: "--json", Help: "print one JSON object on one line"},
 			{Name: "--no-color", Help: "never use colour"},

@@ -19,7 +19,7 @@ type Program struct {
 	Name     string
 	About    string // one sentence, for the overview and the manual page
 	Commands []*Command
-	Common   []Flag // flags of every command
+	Common   []Flag // flags of every command that is not Alone
 	// Once says that a flag that takes one value may stand once on a line; else
 	// the last one counts.
 	Once bool
@@ -43,6 +43,7 @@ type Command struct {
 	Usage []string
 	Short string // one line for the overview
 	Long  string // paragraphs for its own help
+	Alone bool   // it takes none of the flags that are common to the others
 }
 
 // A Word is an argument that is not a flag.
@@ -63,8 +64,11 @@ type Flag struct {
 	Optional bool
 	Many     bool // may be repeated
 	Required bool
-	Values   []string // those that there are
-	Help     string
+	// Late says that it is required, and that the command says so itself, after
+	// what it has to look at first.
+	Late   bool
+	Values []string // those that there are
+	Help   string
 }
 
 // A Line is a command line that was read.
@@ -119,8 +123,13 @@ func (p *Program) Unknown(name string) *Error {
 	return &Error{"unknown command " + finding.QuoteMax(name, 60), p.Name + " --help"}
 }
 
-// flagsOf returns the flags of a command with those of every command.
-func (p *Program) flagsOf(c *Command) []Flag { return append(slices.Clip(c.Flags), p.Common...) }
+// flagsOf returns the flags of a command with the common ones.
+func (p *Program) flagsOf(c *Command) []Flag {
+	if c.Alone {
+		return c.Flags
+	}
+	return append(slices.Clip(c.Flags), p.Common...)
+}
 
 // Parse reads what follows the command. Help reports whether help was asked
 // for. The first error, of type *Error, is returned after the whole line was

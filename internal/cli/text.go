@@ -41,7 +41,7 @@ func (p *Program) usage(c *Command) (lines []string) {
 		b.WriteString(" " + s)
 	}
 	for _, f := range c.Flags {
-		if s := f.spelled(); f.Required {
+		if s := f.spelled(); f.Required || f.Late {
 			b.WriteString(" " + s)
 		} else {
 			b.WriteString(" [" + s + "]")
@@ -148,7 +148,7 @@ func (f Flag) help() string {
 	if f.Many && !strings.Contains(s, "repeated") {
 		s += "; may be repeated"
 	}
-	if f.Required {
+	if f.Required || f.Late {
 		s += " (required)"
 	}
 	return s
@@ -208,7 +208,7 @@ func (p *Program) Page() string {
 		list(c.Flags)
 	}
 	if len(p.Common) > 0 {
-		b.WriteString(".SH FLAGS OF EVERY COMMAND\n")
+		b.WriteString(".SH FLAGS OF " + p.everyBut() + "\n")
 		list(p.Common)
 	}
 	if len(p.Exit) > 0 {
@@ -219,6 +219,20 @@ func (p *Program) Page() string {
 	}
 	b.WriteString(p.Man)
 	return b.String()
+}
+
+// everyBut names the commands that take the common flags, as a heading.
+func (p *Program) everyBut() string {
+	var alone []string
+	for _, c := range p.Commands {
+		if c.Alone {
+			alone = append(alone, strings.ToUpper(c.Name))
+		}
+	}
+	if alone == nil {
+		return "EVERY COMMAND"
+	}
+	return "EVERY COMMAND BUT " + strings.Join(alone, ", ")
 }
 
 func firstLower(s string) string {

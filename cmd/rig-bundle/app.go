@@ -308,9 +308,8 @@ func run(ctx context.Context, env Env) int {
 		fmt.Fprint(env.Stdout, p.HelpOf(name))
 		return exitOK
 	}
-	if c.Line = line; err == nil {
-		err = bad
-	}
+	c.Line = line
+	err = cmp.Or(err, bad, v.unpicked(line))
 	if err != nil {
 		return c.fail(err)
 	}
@@ -335,10 +334,7 @@ func ofFormat(vs []*verb, format string) *verb {
 // pick chooses among the formats that have a verb: by --format, by what the
 // first path holds, by the flags that only one of them knows; else the first.
 func pick(ctx context.Context, env Env, candidates []*verb, args []string) (*verb, []string, error) {
-	names := []string{}
-	for _, f := range formats() {
-		names = append(names, f.Name())
-	}
+	names := formatNames()
 	for i, a := range args {
 		if a == "--" {
 			break

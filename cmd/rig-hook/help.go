@@ -157,7 +157,7 @@ git config rigward.witness, before the FILE they read, to standard output.`,
 			},
 			{
 				Name: "serve", Short: "judge for the hooks of all repositories of this user", Usage: []string{"serve [--socket PATH] [--workers N] [--memory MIB]"},
-				Long: "Runs until it is told to end, and judges what hooks hand over that were installed\nwith --resident: so a hook need not load a program. Only hooks of the same user\nare served, each as if it judged by itself. On Linux.",
+				Long: "Runs until it is told to end, and judges what hooks hand over that\n`rig-hook install --resident` installed: so a hook need not load a program. Only\nhooks of the same user are served, each as if it judged by itself. On Linux.",
 				Flags: []cli.Flag{
 					{Name: "--socket", Value: "PATH", Help: "where hooks find it; default $RIGWARD_JUDGE, else /run/rigward/judge-UID.sock"},
 					{Name: "--workers", Value: "N", Help: "how many calls are judged at once; default twice the processors, at most 8"},

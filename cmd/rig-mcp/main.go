@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -45,28 +46,34 @@ func program() *cli.Program {
 	}
 }
 
-// run serves until the input ends or a signal comes, and returns the exit code.
-func run(ctx context.Context) int {
-	p, args := program(), os.Args[1:]
+// parse reads the command line, and answers one that asks for help or the like: done.
+func parse(stdout io.Writer, args []string) (line cli.Line, done bool, err error) {
+	p := program()
 	if len(args) == 0 || strings.HasPrefix(args[0], "--clone") { // the one command there is
 		args = append([]string{"mcp"}, args...)
 	}
-	if done, err := p.Own(os.Stdout, version.String(), args); err != nil {
-		return refuse(err)
-	} else if done {
-		return 0
+	if done, err := p.Own(stdout, version.String(), args); done || err != nil {
+		return line, done, err
 	}
 	c := p.Find(args[0])
 	if c == nil {
-		return refuse(p.Unknown(args[0]))
+		return line, false, p.Unknown(args[0])
 	}
 	line, help, err := p.Parse(c, args[1:])
+	if help {
+		_, err = io.WriteString(stdout, p.Help(c))
+	}
+	return line, help, err
+}
+
+// run serves until the input ends or a signal comes, and returns the exit code.
+func run(ctx context.Context) int {
+	line, done, err := parse(os.Stdout, os.Args[1:])
 	switch {
-	case help:
-		fmt.Print(p.Help(c))
-		return 0
 	case err != nil:
 		return refuse(err)
+	case done:
+		return 0
 	}
 	dir, err := os.Getwd()
 	if clone := line.Get("--clone"); filepath.IsAbs(clone) {

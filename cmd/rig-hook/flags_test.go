@@ -1,0 +1,28 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"testing"
+
+	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/cli"
+	"github.com/rigward/rigward/internal/test/helptest"
+)
+
+// TestHelpListsFlags: the flags of a command are those that its help lists. Those of
+// Gerrit's hooks are Gerrit's.
+func TestHelpListsFlags(t *testing.T) {
+	p := program()
+	for i, c := range p.Commands {
+		if c.Name == "gerrit" {
+			p.Commands = append(p.Commands[:i:i], p.Commands[i+1:]...)
+			break
+		}
+	}
+	helptest.Check(t, p, func(c *cli.Command, args ...string) string {
+		var said bytes.Buffer
+		Main(context.Background(), &hooks.Env{Args: append([]string{"rig-hook", c.Name}, args...), Stdout: &said, Stderr: &said, Dir: t.TempDir()})
+		return said.String()
+	}, []string{".", "../rig-control"}, nil)
+}

@@ -207,11 +207,30 @@ var hintCases = map[string]hintCase{
 		p.saw(finish(p.t, cmd))
 		p.ok("a", "status")
 	}},
-	"no repository": {[]string{"git init"}, func(p *player) {
+	"no repository": {[]string{"cd <clone>; where there is none yet, git clone <url> <clone>, and rig-bridge init --rig-id <id> in it"}, func(p *player) {
 		p.vars = append(p.vars, "GIT_CEILING_DIRECTORIES="+p.dir)
 		os.Mkdir(p.path("empty"), 0o755)
-		p.git("empty", strings.Fields(p.refused("empty", "status"))[1:]...)
-		p.ok("empty", "status")
+		for _, args := range [][]string{{"status"}, {"new", "t-new"}, state, {"reply"}, {"ack"}, {"close", "t-one", "--status", "completed"},
+			{"relay", "ACK", "--thread", "t-one", "--in-reply-to", "last"}, {"inbox"}, {"wait"}, {"thread", "t-one"}, {"read", "t-one"}, {"sync"}} {
+			p.refused("empty", args...)
+		}
+		p.git("empty", "clone", "-q", p.path("origin.git"), "c")
+		p.ok("empty/c", "init", "--rig-id", "rig-c", "--no-hooks")
+		p.ok("empty/c", "status")
+	}},
+	"no repository to be a rig": {[]string{"cd <clone>; git clone <url> <clone> makes one"}, func(p *player) {
+		p.vars = append(p.vars, "GIT_CEILING_DIRECTORIES="+p.dir)
+		os.Mkdir(p.path("empty"), 0o755)
+		p.refused("empty", "init", "--rig-id", "rig-c")
+	}},
+	"no work tree": {[]string{"cd <clone>; git clone %s <clone> makes one"}, func(p *player) {
+		for _, args := range [][]string{{"init", "--rig-id", "rig-c"}, state, {"sync"}} {
+			p.refused("origin.git", args...)
+		}
+		_, command, _ := strings.Cut(p.refused("origin.git", "status"), "; ")
+		command, _, _ = strings.Cut(command, " makes one")
+		p.shell("a", strings.ReplaceAll(command, "<clone>", "c"))
+		p.ok("a/c", "status")
 	}},
 	"a detached HEAD": {[]string{"git switch <branch>"}, func(p *player) {
 		p.git("a", "checkout", "-q", "--detach")

@@ -113,7 +113,7 @@ func judgeRange(ctx context.Context, env *hooks.Env, f cli.Line, draw bool, rep 
 	case f.Has("--stdin"):
 		return judgeUpdates(ctx, env, c)
 	case f.Has("--all") && head == "":
-		return &policy.Undecided{Message: "there is no commit yet, so nothing was read"}
+		return &policy.Undecided{Message: "there is no commit yet, so nothing was read", Hint: "git switch BRANCH, one that has commits; git branch --all lists them"}
 	case f.Has("--all"):
 		r, err = whole(ctx, repo, c.Loader, f, head)
 	default:
@@ -225,7 +225,7 @@ func judgeUpdates(ctx context.Context, env *hooks.Env, c *hooks.Checker) error {
 		return err
 	}
 	if len(updates) == 0 {
-		return &policy.Undecided{Message: "no ref lines on standard input"}
+		return &policy.Undecided{Message: "no ref lines on standard input", Hint: "echo OLD NEW REF | rig-hook check --stdin, with full ids and a full ref name"}
 	}
 	at, err := hooks.OwnReceiver(c.Repo)
 	if err != nil {

@@ -26,7 +26,7 @@ func doctor(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	if env.Getenv(canaryVar) != "" {
 		return fail(env, "doctor", errors.New("doctor was started by a hook that doctor itself is trying out"))
 	}
-	r, names, err := openAt(ctx, env, f)
+	r, names, err := openAt(ctx, env, "doctor", f)
 	if err != nil {
 		return fail(env, "doctor", err)
 	}

@@ -37,7 +37,7 @@ func guarded(ctx context.Context, env *hooks.Env, f cli.Line) int {
 // repository is the server that --server names, else the one at hand.
 func repository(ctx context.Context, env *hooks.Env, f cli.Line) (*gitrepo.Repo, error) {
 	if f.Has("--server") {
-		r, _, err := openAt(ctx, env, f)
+		r, _, err := openAt(ctx, env, "explain", f)
 		return r, err
 	}
 	return gitrepo.OpenHere(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
@@ -78,7 +78,7 @@ func accept(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	if err := gitrepo.CheckRefName(f.Words[0]); err != nil {
 		return fail(env, "accept", &policy.Undecided{Message: err.Error() + ", such as refs/heads/main", Hint: atServer(f, "rig-hook explain --guarded") + " lists them", Cause: err})
 	}
-	r, _, err := openAt(ctx, env, f)
+	r, _, err := openAt(ctx, env, "accept", f)
 	if err != nil {
 		return fail(env, "accept", err)
 	}

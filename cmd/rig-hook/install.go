@@ -28,8 +28,8 @@ import (
 var errNoDirectory = errors.New("no such directory")
 
 // openAt opens the repository of this directory, or the bare one that
-// --server names.
-func openAt(ctx context.Context, env *hooks.Env, f cli.Line) (*gitrepo.Repo, []string, error) {
+// --server names, for the command of that name.
+func openAt(ctx context.Context, env *hooks.Env, command string, f cli.Line) (*gitrepo.Repo, []string, error) {
 	if err := modernGit(ctx, env); err != nil {
 		return nil, nil, err
 	}
@@ -37,7 +37,7 @@ func openAt(ctx context.Context, env *hooks.Env, f cli.Line) (*gitrepo.Repo, []s
 		r, err := gitrepo.OpenHere(ctx, gitrepo.Env{Environ: env.Environ, Dir: env.Dir})
 		if err == nil && r.Bare() {
 			r.Close()
-			return nil, nil, &policy.Undecided{Message: "this repository is bare, and client hooks guard nothing there", Hint: "rig-hook install --server ."}
+			return nil, nil, &policy.Undecided{Message: "this repository is bare, and client hooks guard nothing there", Hint: "rig-hook " + command + " --server ."}
 		}
 		return r, hooks.ClientHooks, err
 	}
@@ -68,7 +68,7 @@ func openAt(ctx context.Context, env *hooks.Env, f cli.Line) (*gitrepo.Repo, []s
 }
 
 func install(ctx context.Context, env *hooks.Env, f cli.Line) int {
-	r, names, err := openAt(ctx, env, f)
+	r, names, err := openAt(ctx, env, "install", f)
 	if errors.Is(err, errNoDirectory) {
 		err = &policy.Undecided{Message: err.Error(), Hint: "git init --bare " + finding.Word(f.Get("--server")), Cause: err}
 	}
@@ -294,7 +294,7 @@ func indexNonces(ctx context.Context, r *gitrepo.Repo, tips []string) error {
 }
 
 func uninstall(ctx context.Context, env *hooks.Env, f cli.Line) int {
-	r, names, err := openAt(ctx, env, f)
+	r, names, err := openAt(ctx, env, "uninstall", f)
 	if err != nil {
 		return fail(env, "uninstall", err)
 	}

@@ -103,13 +103,16 @@ func (s *survey) file(name, where string, needed bool) {
 func (s *survey) hooks(ctx context.Context, f cli.Line) error {
 	if !f.Has("--server") {
 		r, err := gitrepo.OpenHere(ctx, gitrepo.Env{Environ: s.env.Environ, Dir: s.env.Dir})
-		if err != nil {
+		switch {
+		case errors.Is(err, gitrepo.ErrNotRepository):
 			fmt.Fprintf(s.env.Stdout, "note  no repository here, so no hooks\n")
 			return nil
+		case err != nil: // one that cannot be looked at, as that of another user
+			return err
 		}
 		r.Close()
 	}
-	r, names, err := openAt(ctx, s.env, f)
+	r, names, err := openAt(ctx, s.env, "self-check", f)
 	if err != nil {
 		return err
 	}

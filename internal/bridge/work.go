@@ -37,14 +37,19 @@ const StartHint = "rig-bridge mcp --clone DIR, with the path of the rig's clone"
 func (r *run) open() (*work, error) {
 	repo, err := r.repository()
 	if errors.Is(err, gitrepo.ErrNotRepository) {
-		return nil, fail(codeNoRepo, "%s is not inside a git repository", quote(r.env.Dir)).withHint("git init").orTool("%s", StartHint)
+		f := fail(codeNoRepo, "%s is not inside a git repository", quote(r.env.Dir)).orTool("%s", StartHint)
+		if r.cmd.Name == "init" {
+			return nil, f.withHint("cd <clone>; git clone <url> <clone> makes one")
+		}
+		return nil, f.withHint("cd <clone>; where there is none yet, git clone <url> <clone>, and rig-bridge init --rig-id <id> in it")
 	}
 	if err != nil {
 		return nil, gitProblem(err)
 	}
 	if repo.Bare() || repo.WorkTree() == "" {
 		repo.Close()
-		return nil, fail(codeNoRepo, "the git repository at %s has no work tree", quote(repo.GitDir())).orTool("%s", StartHint)
+		return nil, fail(codeNoRepo, "the git repository at %s has no work tree", quote(repo.GitDir())).
+			withHint("cd <clone>; git clone %s <clone> makes one", finding.Word(filepath.ToSlash(repo.GitDir()))).orTool("%s", StartHint)
 	}
 	r.root = repo.WorkTree()
 	if r.writes || r.cmd.Name == "thread" {

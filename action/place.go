@@ -54,7 +54,7 @@ func outside(workspace, tree, input, name string) (string, error) {
 	if within(tree, name) || within(top, real) {
 		return "", &policy.Undecided{
 			Message: "the input " + input + " names " + finding.Quote(name) + " in the judged work tree, which would judge itself",
-			Hint:    "without this input, policy and signers come from the base commit's .bridge/; or check out a repository that you trust beside this one",
+			Hint:    "without this input, policy and signers come from the base commit's " + policy.Dir + "/; or check out a repository that you trust beside this one",
 		}
 	}
 	return real, nil

@@ -116,7 +116,7 @@ func (d *Door) note(ref gitrepo.Ref, own string) (string, error) {
 	}
 	theirs, err := d.dotBridge(id)
 	if err == nil && theirs != "" && theirs != own {
-		return "its own .bridge/ counts for nothing", nil
+		return "its own " + policy.Dir + "/ counts for nothing", nil
 	}
 	return "", err
 }
@@ -127,7 +127,7 @@ func (d *Door) dotBridge(commit string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	e, _, err := d.Repo.EntryAt(c.Tree, ".bridge")
+	e, _, err := d.Repo.EntryAt(c.Tree, policy.Dir)
 	return e.ID, err
 }
 

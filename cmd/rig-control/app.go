@@ -24,7 +24,7 @@ func program() *cli.Program {
 	all := cli.Flag{Name: "--all", Help: "read the whole history anew"}
 	return &cli.Program{
 		Name: "rig-control", About: "Keeps and answers from the control plane, a database of the messages of a repository.",
-		Notes: "The database is control_plane in .bridge/config.yaml of a clone, and git config\nrigward.controlPlane on a server.\n",
+		Notes: "The database is control_plane in " + policy.CloneConfig + " of a clone, and git config\nrigward.controlPlane on a server.\n",
 		Exit:  []cli.Exit{{Code: "0", Means: "clean"}, {Code: "1", Means: "differences found, or a query that is wrong"}, {Code: "2", Means: "cannot decide"}},
 		Commands: []*cli.Command{
 			{Name: "index", Short: "bring the control plane up to the refs, as rig-hook index", Usage: []string{"index [--all | --check]"},

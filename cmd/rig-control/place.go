@@ -125,7 +125,7 @@ func (p *place) call(own string) error {
 // untracked refuses a configuration that is part of the history: whoever can
 // push could send the rows anywhere.
 func (p *place) untracked() error {
-	const file = ".bridge/config.yaml"
+	const file = policy.CloneConfig
 	_, head, err := p.repo.HEAD()
 	if err != nil || head == "" {
 		return err

@@ -107,7 +107,7 @@ func (a *app) query(ctx context.Context, line cli.Line, err error) int {
 			}
 		}
 		if q.p.To = p.rig; p.rig == "" {
-			return a.refuse(q, "config", 1, &policy.Undecided{Message: "--to me: this repository is nobody's clone, it has no .bridge/config.yaml", Hint: "--to <rig-id>"})
+			return a.refuse(q, "config", 1, &policy.Undecided{Message: "--to me: this repository is nobody's clone, it has no " + policy.CloneConfig, Hint: "--to <rig-id>"})
 		}
 	}
 	db, err := controlplane.Open(ctx, p.target, false)

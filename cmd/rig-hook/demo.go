@@ -20,6 +20,7 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
 	"github.com/rigward/rigward/pkg/relay"
 	"github.com/rigward/rigward/pkg/sshsign"
 )
@@ -163,7 +164,7 @@ func (d *demonstration) setUp() error {
 	}
 	signers := line(d.operator, "op@example.com,op-relay", "") +
 		line(d.old, "former@example.com,op-relay", `valid-before="20240101Z" `)
-	if err := d.write(a, ".bridge/allowed_signers", []byte(signers)); err != nil {
+	if err := d.write(a, policy.Signers, []byte(signers)); err != nil {
 		return err
 	}
 	if _, err := d.must(a, "add", "."); err != nil {
@@ -295,13 +296,13 @@ func (d *demonstration) attempts() []attempt {
 			return d.relay(clone, f, d.old, d.old, d.env.Now())
 		}},
 		{what: "a push that lists its own key and uses it", rule: "signers-change", do: func(clone string) error {
-			file := filepath.Join(clone, ".bridge", "allowed_signers")
+			file := filepath.Join(clone, filepath.FromSlash(policy.Signers))
 			old, err := os.ReadFile(file)
 			if err != nil {
 				return err
 			}
 			own := "stranger@example.com,op-relay " + string(ssh.MarshalAuthorizedKey(d.stranger.key.PublicKey()))
-			if err := d.commit(clone, ".bridge/allowed_signers", append(old, own...)); err != nil {
+			if err := d.commit(clone, policy.Signers, append(old, own...)); err != nil {
 				return err
 			}
 			f, err := d.decision()

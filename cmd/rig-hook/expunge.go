@@ -82,7 +82,7 @@ func (x *expunger) run() error {
 		return err
 	}
 	if len(x.policy.ExpungeSigners) == 0 {
-		return undecided("a trusted signer commits to .bridge/policy.yaml: expunge: {signers: [ADDRESS], quorum: 1}",
+		return undecided("a trusted signer commits to "+policy.Path+": expunge: {signers: [ADDRESS], quorum: 1}",
 			"the policy of commit %s names nobody who may take a body out (expunge.signers)", finding.Short(x.root))
 	}
 	old, err := x.message(path)

@@ -6,6 +6,7 @@ import (
 	"github.com/rigward/rigward/internal/ci"
 	"github.com/rigward/rigward/internal/cli"
 	"github.com/rigward/rigward/internal/report"
+	"github.com/rigward/rigward/pkg/policy"
 )
 
 // program is the table of commands. Help, manual page, completions and the
@@ -152,7 +153,7 @@ git config rigward.witness, before the FILE they read, to standard output.`,
 					{Name: "--list", Help: "all rules with their default severity"},
 					{Name: "--guarded", Help: "every ref, whether history rules hold on it, and why"},
 					{Name: "--server", Value: "DIR", Help: "of the bare repository DIR"},
-					{Name: "--policy-schema", Help: "the JSON Schema of .bridge/policy.yaml"},
+					{Name: "--policy-schema", Help: "the JSON Schema of " + policy.Path},
 				},
 			},
 			{

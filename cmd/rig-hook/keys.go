@@ -96,13 +96,13 @@ func (k *keyring) readPolicy() error {
 		return err
 	}
 	if top := k.repo.WorkTree(); top != "" && !set {
-		data, err := os.ReadFile(filepath.Join(top, ".bridge", "policy.yaml"))
+		data, err := os.ReadFile(filepath.Join(top, filepath.FromSlash(policy.Path)))
 		if err == nil {
-			k.policy, err = policy.DecodeFile(data, policy.FromRepository, ".bridge/policy.yaml")
+			k.policy, err = policy.DecodeFile(data, policy.FromRepository, policy.Path)
 			return err
 		}
 		if !errors.Is(err, os.ErrNotExist) {
-			return &policy.Undecided{Message: "the policy .bridge/policy.yaml cannot be read", Cause: err}
+			return &policy.Undecided{Message: "the policy " + policy.Path + " cannot be read", Cause: err}
 		}
 	}
 	l := hooks.NewLoader(k.repo)
@@ -187,7 +187,7 @@ func (k *keyring) revocations() (*sshsign.Revocations, error) {
 	}
 	data, err := os.ReadFile(filepath.Join(k.repo.WorkTree(), filepath.FromSlash(k.policy.Revoked)))
 	if err != nil {
-		return nil, &policy.Undecided{Message: "the revocation file " + finding.Path(k.policy.Revoked) + " that the policy names cannot be read", Hint: "rig-hook keys revoke KEY, or take the key revoked out of .bridge/policy.yaml", Cause: err}
+		return nil, &policy.Undecided{Message: "the revocation file " + finding.Path(k.policy.Revoked) + " that the policy names cannot be read", Hint: "rig-hook keys revoke KEY, or take the key revoked out of " + policy.Path, Cause: err}
 	}
 	revoked, err := sshsign.ParseRevocations(data)
 	if err != nil {
@@ -317,7 +317,7 @@ func (k *keyring) revoke() error {
 		return &policy.Undecided{Message: "this repository has no work tree"}
 	}
 	if k.policy.Revoked == "" {
-		const line, file = "revoked: .bridge/revoked_keys", ".bridge/policy.yaml"
+		const line, file = "revoked: " + policy.Revoked, policy.Path
 		hint := "echo '" + line + "' >>" + file
 		if _, err := os.Stat(filepath.Join(k.repo.WorkTree(), filepath.FromSlash(file))); err != nil {
 			hint = "printf 'version: 1\\n" + line + "\\n' >" + file

@@ -37,7 +37,7 @@ func commands() []*cli.Command {
 			{Name: "--display-name", Value: "TEXT", Help: "name for people, at most 80 characters"},
 			{Name: "--force", Help: "replace a configuration that says something else"},
 			{Name: "--no-hooks", Help: "do not install the client hooks"},
-		}, Long: "Writes .bridge/config.yaml, keeps it out of commits, and installs the client hooks.\nA second run with the same values changes nothing."},
+		}, Long: "Writes " + configFile + ", keeps it out of commits, and installs the client hooks.\nA second run with the same values changes nothing."},
 		{Name: "new", Short: "open a thread with a scaffold of its REQUEST", Words: []cli.Word{thread}, Flags: []cli.Flag{
 			{Name: "--force", Help: "replace a REQUEST.md that is not yet committed"},
 		}, Long: "Creates THREAD/REQUEST.md to be edited; `rig-bridge send REQUEST --thread THREAD` sends it.\nNothing is staged or committed."},
@@ -114,7 +114,7 @@ func commands() []*cli.Command {
 			{Name: "--follow", Help: "print all events as they come, one JSON object a line"},
 			{Name: "--once", Help: "with --follow: end when there are no more"},
 			{Name: "--sql", Help: "print the statement and its parameters instead"},
-		}, Long: "Reads the database that control_plane in .bridge/config.yaml names; writes nothing. The questions\nmessage and events take the body_hash of a message, search takes words."},
+		}, Long: "Reads the database that control_plane in " + configFile + " names; writes nothing. The questions\nmessage and events take the body_hash of a message, search takes words."},
 		{Name: "ui", Short: "show this clone as a page in a browser", Flags: UIFlags(), Alone: true,
 			Long: "Prints the address of a page that shows what waits, threads with whose word each message is, and what\nthe gates refuse. It can change nothing. Starts rig-control, which keeps an index in the git directory."},
 		{Name: "mcp", Short: "serve this clone to an agent, by MCP", Flags: MCPFlags(), Alone: true,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/pkg/envelope"
+	"github.com/rigward/rigward/pkg/policy"
 )
 
 type initObject struct {
@@ -115,9 +116,9 @@ func (w *work) excludeConfig(r *run) error {
 			return cannotWrite(path, err)
 		}
 	}
-	all, err := w.ignored(r.ctx, ".bridge/policy.yaml")
+	all, err := w.ignored(r.ctx, policy.Path)
 	if err == nil && all {
-		r.note("git ignores .bridge/: policy and signers need `git add -f .bridge/policy.yaml .bridge/allowed_signers`")
+		r.note("git ignores %s/: policy and signers need `git add -f %s %s`", policy.Dir, policy.Path, policy.Signers)
 	}
 	return err
 }

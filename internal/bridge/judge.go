@@ -91,7 +91,7 @@ func (w *work) policyAt(commit string) (*policy.Policy, *policy.Trust, error) {
 // than in the top of the work tree, where alone this client reads and writes
 // them. A policy that cannot be read is left to those who judge by it.
 func (w *work) threadsOnTop() error {
-	data, err := readFile(filepath.Join(w.root, ".bridge", "policy.yaml"), policy.MaxPolicyBytes)
+	data, err := readFile(filepath.Join(w.root, filepath.FromSlash(policy.Path)), policy.MaxPolicyBytes)
 	if err != nil || len(data) > policy.MaxPolicyBytes {
 		return nil
 	}

@@ -1,5 +1,7 @@
 package bridge
 
+import "github.com/rigward/rigward/pkg/policy"
+
 // manual are the sections of the manual page that no table makes, in man(7)
 // macros.
 const manual = `.SH ENVIRONMENT
@@ -19,10 +21,10 @@ the pager of status and thread, by default less; run without a shell
 git's own variables count as for git; relay ignores those that name an identity.
 .SH FILES
 .TP
-.I .bridge/config.yaml
+.I ` + configFile + `
 rig_id and display_name of this clone; kept out of commits
 .TP
-.I .bridge/policy.yaml, .bridge/allowed_signers
+.I ` + policy.Path + `, ` + policy.Signers + `
 the rules of the repository, and whose signatures count
 .TP
 .I rig\-bridge.lock, rig\-bridge.journal

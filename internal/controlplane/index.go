@@ -770,7 +770,7 @@ func (x *Indexer) ruleSet(c *gitrepo.Scanned) (ruleSet, error) {
 	}
 	own := set
 	for _, ch := range c.Diffs[0].Changes {
-		if strings.HasPrefix(ch.Path, ".bridge/") || ch.Path == set.policy.Signers || ch.Path == set.policy.Revoked {
+		if strings.HasPrefix(ch.Path, policy.Dir+"/") || ch.Path == set.policy.Signers || ch.Path == set.policy.Revoked {
 			var err error
 			if own, err = x.at(c.Tree); err != nil {
 				return set, err

@@ -8,11 +8,19 @@ import (
 	"github.com/rigward/rigward/pkg/envelope"
 )
 
-// Path is where a repository keeps its policy.
-const Path = ".bridge/policy.yaml"
-
-// CloneConfig is where a clone keeps its own configuration (docs/spec/client.md#files).
-const CloneConfig = ".bridge/config.yaml"
+// The paths that rigward has of its own in a repository, from its top, with slashes.
+const (
+	// Dir is the directory that they are in.
+	Dir = ".bridge"
+	// Path is where a repository keeps its policy.
+	Path = Dir + "/policy.yaml"
+	// Signers is where it keeps its signers, unless the policy names another file.
+	Signers = Dir + "/allowed_signers"
+	// Revoked is where it keeps its revocations, if the policy names what hints name.
+	Revoked = Dir + "/revoked_keys"
+	// CloneConfig is where a clone keeps its own configuration (docs/spec/client.md#files).
+	CloneConfig = Dir + "/config.yaml"
+)
 
 // CloneConfigs returns the paths at which a clone's own configuration may lie: at the top,
 // and in the root of the threads.

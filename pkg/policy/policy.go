@@ -136,13 +136,13 @@ func (p *Policy) RelayQuorum(thread, typ string) int {
 // Default returns the policy of a repository without a policy file.
 func Default() *Policy {
 	return &Policy{
-		Ignore:         []string{".github/**", ".bridge/**"},
+		Ignore:         []string{".github/**", Dir + "/**"},
 		MaxFrontmatter: 64 << 10,
 		MaxFile:        8 << 20,
 		MaxCommits:     100_000,
 		MaxChanges:     1_000_000,
 		FailLevel:      finding.Error,
-		Signers:        ".bridge/allowed_signers",
+		Signers:        Signers,
 		MinRSABits:     3072,
 		ClockSkew:      300 * time.Second,
 		RelayTypes:     []string{"DECISIONS", "RESPONSE", "ACK"},

@@ -67,7 +67,7 @@ var registry = [...]Rule{
 	{named("other-refs"), ofCommits, "refs that are not protected are created and moved as the policy allows", judge{}},
 	{named("outside-thread"), everywhere, "paths outside threads are changed only if the policy allows it",
 		judge{commit: (*pass).outside, entry: (*pass).outsideEntry}},
-	{named("clone-config"), everywhere, "nobody gets another clone's configuration, `.bridge/config.yaml`, with the repository",
+	{named("clone-config"), everywhere, "nobody gets another clone's configuration, `" + policy.CloneConfig + "`, with the repository",
 		judge{commit: (*pass).cloneConfig, whole: (*pass).cloneConfigs}},
 	{named("commit-signed"), ofCommits, "a commit carries exactly one canonical SSH signature of an allowed signer",
 		judge{commit: (*pass).commitSigned}},

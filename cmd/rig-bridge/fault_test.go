@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
@@ -387,6 +388,39 @@ func TestRewrittenRemote(t *testing.T) {
 	w.run("a", "send", "HANDOFF", "--thread", "t-one", "--to", "peer").keeps(t, 1, "was rewritten", "is kept")
 	if now := w.git("a", "rev-parse", "origin/main"); now != seen {
 		t.Errorf("the tracking ref moved from %s to %s", seen, now)
+	}
+}
+
+// Whatever another fetch writes to FETCH_HEAD meanwhile, the branch that was rewritten,
+// and one that no ref of the clone follows, is what the remote has.
+func TestFetchBesideFetch(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	os.Mkdir(w.path("a/t-one"), 0o755)
+	w.ok("a", "send", "ACK", "--thread", "t-one", "--to", "peer")
+	seen := strings.TrimSpace(w.git("a", "rev-parse", "origin/main"))
+	real, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.program("bin/git", "#!/bin/sh\n'"+real+"' \"$@\"; code=$?\ncase \" $* \" in *\" fetch \"*)\n"+
+		"printf '"+seen+"\\t\\tbranch main of elsewhere\\n' >'"+w.path("a/.git/FETCH_HEAD")+"'; echo fetch >>'"+w.path("log")+"' ;;\nesac\nexit $code\n")
+	w.vars = append(w.vars, "PATH="+w.path("bin")+string(os.PathListSeparator)+os.Getenv("PATH"))
+	for i, follow := range []bool{true, false} {
+		w.git("seed", "-c", "user.name=S", "-c", "user.email=s@example.com", "commit", "-q", "--amend", "--allow-empty", "-m", fmt.Sprint("other ", i))
+		w.git("seed", "push", "-q", "--force", w.path("origin.git"), "main")
+		theirs := strings.TrimSpace(w.git("seed", "rev-parse", "HEAD"))
+		if !follow {
+			w.git("a", "config", "--unset-all", "remote.origin.fetch")
+		}
+		o := w.run("a", "sync", "--json")
+		if o.code != 1 || !strings.Contains(o.stdout, `"remote_head":"`+theirs+`"`) || follow != strings.Contains(o.stdout, "remote_history_rewritten") {
+			t.Errorf("followed: %t: exit %d, the remote is at %s\n%s%s", follow, o.code, theirs, o.stdout, o.stderr)
+		}
+	}
+	if data, err := os.ReadFile(w.path("log")); err != nil || len(data) == 0 {
+		t.Error("git did not fetch", err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -275,19 +274,12 @@ func (w *work) fetchNow(ctx context.Context, t target) (string, error) {
 			return id, nil
 		}
 	}
-	// A pull of somebody else may be about to read FETCH_HEAD: it is written only where
-	// no ref says what came.
-	var res gitrepo.Result
+	// FETCH_HEAD is left to the pull of somebody else that may be about to read it.
+	to := t.ref
 	if t.tracking != "" && t.remote != "." {
-		if res, err = w.gitFetch(ctx, "--no-write-fetch-head", "--", t.remote, t.ref+":"+t.tracking); err == nil && res.Code != 0 && bytes.Contains(res.Stderr, []byte("[rejected]")) {
-			rejected := res
-			if res, err = w.gitFetch(ctx, "--", t.remote, t.ref); err == nil && res.Code == 0 {
-				res = rejected
-			}
-		}
-	} else {
-		res, err = w.gitFetch(ctx, "--", t.remote, t.ref)
+		to += ":" + t.tracking
 	}
+	res, err := w.gitFetch(ctx, "--no-write-fetch-head", "--", t.remote, to)
 	if err != nil {
 		return "", err
 	}
@@ -304,14 +296,41 @@ func (w *work) fetchNow(ctx context.Context, t target) (string, error) {
 		f.code, f.exit = codeRuntime, 2
 		return "", f
 	}
-	// The tracking ref did not follow: what came is in FETCH_HEAD.
-	head, err := os.ReadFile(w.repo.GitDir() + "/FETCH_HEAD")
-	if err != nil {
-		return "", cannotRead("FETCH_HEAD", err)
+	return w.remoteTip(ctx, t)
+}
+
+// remoteTip returns the commit at which the target's branch is, where no ref of this
+// clone says so: a branch that was rewritten, or that none follows. The remote is asked,
+// since any other fetch may write FETCH_HEAD meanwhile. Its objects are here, from the
+// fetch before or from another one.
+func (w *work) remoteTip(ctx context.Context, t target) (string, error) {
+	for range 3 { // it may move in between
+		res, err := w.gitRemote(ctx, "ls-remote", "--", t.remote, t.ref)
+		if err != nil {
+			return "", err
+		}
+		id := ""
+		for line := range strings.Lines(string(res.Stdout)) {
+			if of, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); name == t.ref {
+				id = of
+			}
+		}
+		if res.Code != 0 {
+			f := gitFailed("git ls-remote", res)
+			f.code, f.exit = codeRuntime, 2
+			return "", f
+		}
+		if !w.repo.ValidID(id) {
+			return "", fail(codeRuntime, "git fetch brought no commit of %s", quote(t.ref))
+		}
+		if typ, err := w.repo.Has([]string{id}); err != nil {
+			return "", gitProblem(err)
+		} else if typ[0] != "" {
+			return id, nil
+		}
+		if _, err = w.gitFetch(ctx, "--no-write-fetch-head", "--", t.remote, t.ref); err != nil {
+			return "", err
+		}
 	}
-	id, _, _ := bytes.Cut(head, []byte("\t"))
-	if !w.repo.ValidID(string(id)) {
-		return "", fail(codeRuntime, "git fetch brought no commit of %s", quote(t.ref))
-	}
-	return string(id), nil
+	return "", fail(codeRuntime, "%s moves faster than it is fetched; run this again when it rests", quote(t.ref))
 }

@@ -85,6 +85,7 @@ func (r *Repo) diff(diffs []treeDiff, most int) error {
 		}
 	}
 	count, text := 0, 0
+	var room [2]Tree
 	for depth := 0; len(level) > 0; depth++ {
 		if depth > MaxDepth {
 			return &Error{Kind: ErrTooLarge, Message: fmt.Sprintf("directories are nested deeper than %d", MaxDepth)}
@@ -94,7 +95,7 @@ func (r *Repo) diff(diffs []treeDiff, most int) error {
 			err := r.pairs(part, func(p dirPair, old, new *Tree) error {
 				d := &diffs[p.diff]
 				before, dirs := len(d.changes), len(next)
-				next = diffDir(old, new, p, &d.changes, next)
+				next = diffDir(old, new, p, &d.changes, next, &room)
 				count += len(d.changes) - before + len(next) - dirs
 				for _, ch := range d.changes[before:] {
 					text += len(ch.Path)
@@ -168,10 +169,11 @@ func (r *Repo) pairs(level []dirPair, fn func(p dirPair, old, new *Tree) error) 
 }
 
 // diffDir compares one directory: entries that differ become changes, and
-// directories that differ pairs of the next level. A nil tree is empty.
-func diffDir(old, new *Tree, p dirPair, changes *[]Change, next []dirPair) []dirPair {
+// directories that differ pairs of the next level. A nil tree is empty. room is for trees
+// that nobody needs when it returns.
+func diffDir(old, new *Tree, p dirPair, changes *[]Change, next []dirPair, room *[2]Tree) []dirPair {
 	if old != nil && new != nil && old.holder().first() != new.holder().first() {
-		old, new = old.whole(), new.whole() // each entry is looked at
+		old, new = old.wholeIn(&room[0]), new.wholeIn(&room[1]) // each entry is looked at
 	}
 	i, iEnd, j, jEnd := differing(old, new)
 	var last ID // of neighbours with one content, the id is kept once

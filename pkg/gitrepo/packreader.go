@@ -18,7 +18,6 @@ import (
 type packReader struct {
 	mu    sync.Mutex
 	files *store                   // whose packs are read; it reads what is no tree
-	found map[ID]packAt            // trees, by tree, lately
 	kept  map[packAt]*list.Element // of order
 	order list.List                // of keptTree, the last used first
 	held  weighed
@@ -44,7 +43,7 @@ const (
 	packTreeBytes = 16 << 20 // of trees that are kept
 	packTreeChain = 4096     // differences that lead to one tree
 	packTreeSteps = 16 << 20 // bytes of these
-	packTreeFound = 8192     // places that are remembered
+	packTreeCount = 1024     // trees that are kept
 )
 
 // newPackReader reads from the directories of s; nil: only git can.
@@ -54,7 +53,7 @@ func newPackReader(s *store) *packReader {
 	}
 	return &packReader{
 		files: &store{dirs: s.dirs, hash: s.hash, most: MaxTree, windows: manyWindows, without: "tree", bases: packBases{most: packObjectsBases}},
-		found: map[ID]packAt{}, kept: map[packAt]*list.Element{}, most: packTreeBytes,
+		kept:  map[packAt]*list.Element{}, most: packTreeBytes,
 	}
 }
 
@@ -82,7 +81,6 @@ func (p *packReader) close() {
 	defer p.mu.Unlock()
 	p.files.closePacks()
 	p.files.listed, p.files.bases, p.held = true, packBases{}, weighed{}
-	clear(p.found)
 	clear(p.kept)
 	p.order.Init()
 	p.objects = packObjects{}
@@ -111,20 +109,13 @@ func (p *packReader) tree(id ID) *Tree {
 
 // find returns where an object lies.
 func (p *packReader) find(id ID) (at packAt, ok bool) {
-	if at, ok = p.found[id]; ok {
-		return at, true
-	}
 	raw, err := hex.DecodeString(id)
 	if err != nil || len(raw) != p.files.hash {
 		return packAt{}, false
 	}
 	for _, pack := range p.files.packs {
 		if at, ok := pack.find(raw); ok {
-			if len(p.found) >= packTreeFound {
-				clear(p.found)
-			}
-			p.found[id] = packAt{pack, at}
-			return p.found[id], true
+			return packAt{pack, at}, true
 		}
 	}
 	return packAt{}, false
@@ -203,7 +194,7 @@ func (p *packReader) get(at packAt) *Tree {
 func (p *packReader) put(at packAt, t *Tree) {
 	p.kept[at] = p.order.PushFront(keptTree{at, t})
 	p.held.add(t)
-	for p.held.bytes > p.most && p.order.Len() > 1 {
+	for (p.held.bytes > p.most || p.order.Len() > packTreeCount) && p.order.Len() > 1 {
 		old := p.order.Remove(p.order.Back()).(keptTree)
 		delete(p.kept, old.packAt)
 		p.held.drop(old.t)

@@ -197,7 +197,7 @@ func same(t *testing.T, tree *Tree, raw []byte) {
 		}
 	}
 	var changes []Change
-	next := diffDir(tree, want, dirPair{}, &changes, nil)
+	next := diffDir(tree, want, dirPair{}, &changes, nil, &[2]Tree{})
 	if len(changes)+len(next) > 0 {
 		t.Fatalf("differs from itself in %v %v", changes, next)
 	}
@@ -266,6 +266,16 @@ func TestSharedTreesAreCounted(t *testing.T) {
 	if c.get(fmt.Sprintf("%040x", 2000)) == nil || c.get(fmt.Sprintf("%040x", 2199)) == nil {
 		t.Error("of 200 trees that share one large one the first or the last is gone")
 	}
+	for n := range 2 * treeCacheCount {
+		small, err := ParseTree(fmt.Sprintf("%040x", 10_000+n), []byte("100644 STATE.md\x00AAAAAAAAAAAAAAAAAAAA"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.put(small)
+	}
+	if c.order.Len() != treeCacheCount || len(c.byID) != treeCacheCount {
+		t.Errorf("%d small trees are held, at most %d may be", c.order.Len(), treeCacheCount)
+	}
 	for c.order.Len() > 0 {
 		tree := c.order.Remove(c.order.Back()).(*Tree)
 		c.held.drop(tree)
@@ -324,8 +334,8 @@ func FuzzTreePatch(f *testing.F) {
 			var got, want []Change
 			wholeTree, _ := ParseTree(id, data)
 			wholeNext, _ := ParseTree(id, made)
-			gotDirs := diffDir(tree, next, dirPair{}, &got, nil)
-			wantDirs := diffDir(wholeTree, wholeNext, dirPair{}, &want, nil)
+			gotDirs := diffDir(tree, next, dirPair{}, &got, nil, &[2]Tree{})
+			wantDirs := diffDir(wholeTree, wholeNext, dirPair{}, &want, nil, &[2]Tree{})
 			if !slices.Equal(got, want) || !slices.Equal(gotDirs, wantDirs) {
 				t.Fatalf("%q differs in %v %v, want %v %v", delta, got, gotDirs, want, wantDirs)
 			}

@@ -384,7 +384,7 @@ func (s *store) bytesAt(f io.ReaderAt, at, end, n int64) []byte {
 	s.next = (s.next + 1) % len(s.ahead)
 	size := max(0, to-from)
 	if int64(cap(a.data)) < size || cap(a.data) > mostAhead {
-		a.data = make([]byte, size)
+		a.data = make([]byte, size, size+size/4) // the next one may be a little larger
 	}
 	read, err := f.ReadAt(a.data[:size], from)
 	if err != nil && err != io.EOF {

@@ -645,8 +645,12 @@ func (r *Repo) readTrees(want []wantTree, sizes map[ID]header) (map[ID]*Tree, er
 	return trees, nil
 }
 
-// treeCacheBytes bounds the trees that a Repo keeps, in bytes.
-const treeCacheBytes = 16 << 20
+// treeCacheBytes and treeCacheCount bound the trees that a Repo keeps: small ones are many
+// objects for a collector of garbage.
+const (
+	treeCacheBytes = 16 << 20
+	treeCacheCount = maxBatch // as many as are asked for at once
+)
 
 // A treeCache keeps the trees that were used last.
 type treeCache struct {
@@ -678,7 +682,7 @@ func (c *treeCache) put(t *Tree) {
 	}
 	c.byID[t.ID] = c.order.PushFront(t)
 	c.held.add(t)
-	for c.held.bytes > treeCacheBytes && c.order.Len() > 1 {
+	for (c.held.bytes > treeCacheBytes || c.order.Len() > treeCacheCount) && c.order.Len() > 1 {
 		e := c.order.Back()
 		old := c.order.Remove(e).(*Tree)
 		delete(c.byID, old.ID)

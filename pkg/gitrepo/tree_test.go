@@ -217,8 +217,8 @@ func checkAgainstBase(t *testing.T, base *Tree, raw []byte, good, bad *int) {
 	}
 	// The difference is the same whichever way the trees were parsed.
 	var a, b, c []Change
-	na := diffDir(base, alone, dirPair{}, &a, nil)
-	nb := diffDir(base, with, dirPair{}, &b, nil)
+	na := diffDir(base, alone, dirPair{}, &a, nil, &[2]Tree{})
+	nb := diffDir(base, with, dirPair{}, &b, nil, &[2]Tree{})
 	nc := plainDiff(base, alone, &c)
 	if !slices.Equal(a, b) || !slices.Equal(na, nb) || !slices.Equal(a, c) || !slices.Equal(na, nc) {
 		t.Fatalf("base %q\ntree %q\n%v %v\n%v %v\n%v %v", base.raw, raw, a, na, b, nb, c, nc)

@@ -1,6 +1,9 @@
 package gitrepo
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
 // An overlay makes a Tree of another one that has nearly the same entries, so that
 // neither time nor memory is spent on what the two share: a large directory is
@@ -68,12 +71,15 @@ func (t *Tree) together(i int, u *Tree, j int) int {
 }
 
 // whole returns t without an overlay.
-func (t *Tree) whole() *Tree {
+func (t *Tree) whole() *Tree { return t.wholeIn(&Tree{}) }
+
+// wholeIn is whole, which may use the room of a tree that nobody needs any more.
+func (t *Tree) wholeIn(w *Tree) *Tree {
 	o := t.other
 	if o == nil {
 		return t
 	}
-	w := &Tree{ID: t.ID, hash: t.hash, raw: make([]byte, 0, o.bytes), offs: make([]uint32, 0, o.count+1)}
+	*w = Tree{ID: t.ID, hash: t.hash, raw: slices.Grow(w.raw[:0], o.bytes), offs: slices.Grow(w.offs[:0], o.count+1)}
 	for k, r := range o.runs {
 		src, to := t, r.from+o.end(k)-r.first
 		if r.shared {

@@ -16,26 +16,27 @@ import (
 	"github.com/rigward/rigward/hooks"
 )
 
-// collect keeps what the runtime takes below a size, of bytes. What is in use may grow beyond that: there is
-// then room for 30 percent more, or garbage would be collected all the time.
+// collect has garbage collected when the heap has a size, of bytes. What is in use may grow beyond that: there is
+// then room for 30 percent more, or garbage would be collected all the time. The limit of the memory is beyond
+// that: near it the runtime gives each page back that it needs again at once.
 func collect(size int64) {
-	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(size)
 	live := []rt.Sample{{Name: "/gc/heap/live:bytes"}}
-	for limit := size; ; time.Sleep(50 * time.Millisecond) {
+	for goal := int64(0); ; time.Sleep(50 * time.Millisecond) {
 		rt.Read(live)
-		if needed := max(size, int64(live[0].Value.Uint64())*13/10+size/8); needed != limit {
-			limit = needed
-			debug.SetMemoryLimit(limit)
+		used := max(int64(live[0].Value.Uint64()), 4<<20) // below that the runtime's own least heap counts
+		if percent := max(30, 100*(size-used)/used); percent != goal {
+			goal = percent
+			debug.SetGCPercent(int(percent))
+			debug.SetMemoryLimit(max(size, used*13/10) * 3 / 2)
 		}
 	}
 }
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "index" && slices.Contains(os.Args, "--check") {
-		go collect(80 << 20) // the whole stays below 128 MiB for a history of 100,000 messages
+		go collect(60 << 20) // the whole stays below 128 MiB for a history of 100,000 messages
 	} else if len(os.Args) > 1 && os.Args[1] == "index" {
-		go collect(144 << 20) // of which two parts of a history are most, one that is judged and one that is written
+		go collect(112 << 20) // of which two parts of a history are most, one that is judged and one that is written
 	} else {
 		// What somebody waits for needs little: collecting it would cost more
 		// than it gives back. A hook that has much to catch up is held to this.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	sqldriver "database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -181,8 +182,15 @@ func dial(ctx context.Context, t Target, write bool) (conn, error) {
 type sqliteConn struct {
 	db   *sql.DB
 	c    *sql.Conn
-	kept map[string]*sql.Stmt // nil until it is run
-	own  bool                 // nobody else sees it
+	kept map[string]*keptStatement
+	own  bool                   // nobody else sees it
+	args []sqldriver.NamedValue // room
+}
+
+// A keptStatement is prepared once it is run; each form is nil before.
+type keptStatement struct {
+	asks *sql.Stmt
+	does sqldriver.Stmt // by the driver itself: database/sql looks at each of very many parameters
 }
 
 // cachePages is how much of a file SQLite keeps in memory, in KiB with a minus sign.
@@ -230,7 +238,7 @@ func dialSQLite(ctx context.Context, t Target, write bool) (conn, error) {
 		db.Close()
 		return nil, told(ctx, t, driver(err))
 	}
-	return &sqliteConn{db, c, map[string]*sql.Stmt{}, t.path == scratch}, nil
+	return &sqliteConn{db: db, c: c, kept: map[string]*keptStatement{}, own: t.path == scratch}, nil
 }
 
 // create makes an empty file for its owner only, where there is none. SQLite
@@ -309,45 +317,54 @@ func isLink(path string) bool {
 func (s *sqliteConn) postgres() bool { return false }
 
 func (s *sqliteConn) keep(statement string) {
-	if _, known := s.kept[statement]; !known {
-		s.kept[statement] = nil
+	if s.kept[statement] == nil {
+		s.kept[statement] = &keptStatement{}
 	}
-}
-
-// prepared returns the prepared form of a statement, nil if it is not kept.
-func (s *sqliteConn) prepared(ctx context.Context, statement string) (*sql.Stmt, error) {
-	p, kept := s.kept[statement]
-	if !kept || p != nil {
-		return p, nil
-	}
-	p, err := s.c.PrepareContext(ctx, statement)
-	if err == nil {
-		s.kept[statement] = p
-	}
-	return p, err
 }
 
 func (s *sqliteConn) exec(ctx context.Context, statement string, args ...any) error {
-	p, err := s.prepared(ctx, statement)
-	switch {
-	case err != nil:
-	case p != nil:
-		_, err = p.ExecContext(ctx, args...)
-	default:
-		_, err = s.c.ExecContext(ctx, statement, args...)
+	if k := s.kept[statement]; k != nil {
+		return driver(s.c.Raw(func(c any) error { return s.does(ctx, c, k, statement, args) }))
 	}
+	_, err := s.c.ExecContext(ctx, statement, args...)
 	return driver(err)
 }
 
+// does runs a kept statement on the driver's connection.
+func (s *sqliteConn) does(ctx context.Context, c any, k *keptStatement, statement string, args []any) (err error) {
+	if k.does == nil {
+		if k.does, err = c.(sqldriver.ConnPrepareContext).PrepareContext(ctx, statement); err != nil {
+			return err
+		}
+	}
+	s.args = s.args[:0]
+	defer func() { clear(s.args) }()
+	for i, v := range args {
+		switch v.(type) {
+		case nil, string, int64, bool: // what a driver takes as it is
+		default:
+			if v, err = sqldriver.DefaultParameterConverter.ConvertValue(v); err != nil {
+				return err
+			}
+		}
+		s.args = append(s.args, sqldriver.NamedValue{Ordinal: i + 1, Value: v})
+	}
+	_, err = k.does.(sqldriver.StmtExecContext).ExecContext(ctx, s.args)
+	return err
+}
+
 func (s *sqliteConn) query(ctx context.Context, statement string, args ...any) (rows, error) {
-	p, err := s.prepared(ctx, statement)
 	var r *sql.Rows
-	switch {
-	case err != nil:
-	case p != nil:
-		r, err = p.QueryContext(ctx, args...)
-	default:
+	var err error
+	if k := s.kept[statement]; k == nil {
 		r, err = s.c.QueryContext(ctx, statement, args...)
+	} else {
+		if k.asks == nil {
+			k.asks, err = s.c.PrepareContext(ctx, statement)
+		}
+		if err == nil {
+			r, err = k.asks.QueryContext(ctx, args...)
+		}
 	}
 	if err != nil {
 		return nil, driver(err)
@@ -389,9 +406,12 @@ func (s *sqliteConn) forget()                    {}
 
 func (s *sqliteConn) close() error {
 	var err error
-	for _, p := range s.kept {
-		if p != nil {
-			err = errors.Join(err, p.Close())
+	for _, k := range s.kept {
+		if k.asks != nil {
+			err = errors.Join(err, k.asks.Close())
+		}
+		if k.does != nil {
+			err = errors.Join(err, k.does.Close())
 		}
 	}
 	if e := s.c.Close(); err == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/programs"
 	"github.com/rigward/rigward/internal/test/testkeys"
 )
 
@@ -180,8 +181,8 @@ func TestAct(t *testing.T) {
 	t.Run("a forgotten bundle", func(t *testing.T) {
 		r := r.Copy(t)
 		tool := filepath.Join(gittest.TempDir(t), "rig-bundle")
-		if out, err := exec.Command("go", "build", "-o", tool, "github.com/rigward/rigward/cmd/rig-bundle").CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+		if err := programs.Build(filepath.Dir(tool), "rig-bundle"); err != nil {
+			t.Fatal(err)
 		}
 		script := txtar.Parse([]byte(read(t, filepath.Join(root, "testdata/scripts/bundles/rig.txtar"))))
 		files, role := map[string]string{}, ""

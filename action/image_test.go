@@ -17,6 +17,7 @@ import (
 
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/internal/test/layout"
+	"github.com/rigward/rigward/internal/test/programs"
 )
 
 // imageRepo is a repository with an agent bundle, three bases, and rig-bundle to make what is wanted.
@@ -85,8 +86,8 @@ func agentManifest(more string) string {
 // says which base counts.
 func TestImages(t *testing.T) {
 	tool := filepath.Join(gittest.TempDir(t), "rig-bundle")
-	if out, err := exec.Command("go", "build", "-o", tool, "github.com/rigward/rigward/cmd/rig-bundle").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := programs.Build(filepath.Dir(tool), "rig-bundle"); err != nil {
+		t.Fatal(err)
 	}
 	whole := newImageRepo(t, tool, "oci:images/musl")
 	before := whole.composed("oci:images/musl")

@@ -2,12 +2,12 @@ package hooks_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/programs"
 	"github.com/rigward/rigward/pkg/rules"
 )
 
@@ -17,9 +17,8 @@ import (
 // shows.)
 func TestGatesOfOtherRules(t *testing.T) {
 	t.Parallel()
-	build := exec.Command("go", "build", "-o", filepath.Dir(program)+string(filepath.Separator), "github.com/rigward/rigward/cmd/rig-bundle")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := programs.Build(filepath.Dir(program), "rig-bundle"); err != nil {
+		t.Fatal(err)
 	}
 	w := newWorld(t, gittest.Options{})
 	const policy = "version: 1\npush-cert: require\nbundles:\n  - {format: agent, source: agent, output: dist}\n"

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/programs"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 
@@ -40,9 +41,8 @@ func run(m *testing.M) int {
 	if runtime.GOOS == "windows" {
 		program += ".exe"
 	}
-	out, err := exec.Command("go", "build", "-o", program, "github.com/rigward/rigward/cmd/rig-hook").CombinedOutput()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+	if err := programs.Build(dir, "rig-hook"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	if os.Getenv("RIGWARD_TEST_RESIDENT") != "" {

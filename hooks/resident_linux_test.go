@@ -18,15 +18,13 @@ import (
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/resident"
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/programs"
 )
 
 // client is rig-hook-client beside program, built once.
 var client = sync.OnceValues(func() (string, error) {
-	file := filepath.Join(filepath.Dir(program), "rig-hook-client")
-	if out, err := exec.Command("go", "build", "-o", file, "github.com/rigward/rigward/cmd/rig-hook-client").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %v\n%s", err, out)
-	}
-	return file, nil
+	dir := filepath.Dir(program)
+	return filepath.Join(dir, "rig-hook-client"), programs.Build(dir, "rig-hook-client")
 })
 
 // startJudge starts rig-hook serve and waits until it answers.

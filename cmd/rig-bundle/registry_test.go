@@ -25,6 +25,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/rigward/rigward/internal/test/layout"
+	"github.com/rigward/rigward/internal/test/programs"
 )
 
 // sshKey writes a private key and a signers file that lists it, and returns their names.
@@ -306,8 +307,8 @@ func TestFetchedAsset(t *testing.T) {
 	t.Cleanup(plain.Close)
 	put(t, filepath.Join(dir, "ca.pem"), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})), 0o644)
 	binary := filepath.Join(t.TempDir(), "rig-bundle")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v %s", err, out)
+	if err := programs.Build(filepath.Dir(binary), "rig-bundle"); err != nil {
+		t.Fatal(err)
 	}
 	run := func(want int, code string, args ...string) {
 		t.Helper()

@@ -15,16 +15,16 @@ import (
 	"testing"
 
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/programs"
 	"github.com/rigward/rigward/internal/test/testkeys"
 )
 
-// programs builds the client and this program beside each other.
-func programs(t *testing.T) (dir string) {
+// client builds the client and this program beside each other.
+func client(t *testing.T) (dir string) {
 	t.Helper()
 	dir = gittest.TempDir(t)
-	out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "github.com/rigward/rigward/cmd/rig-bridge", "github.com/rigward/rigward/cmd/rig-control").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	if err := programs.Build(dir, "rig-bridge", "rig-control"); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }
@@ -89,7 +89,7 @@ func containsAll(line, words string) bool {
 // .bridge/config.yaml names a database: each command brings it up when it is
 // done, and each clone sees its own messages as sent and others' as received.
 func TestWriteThrough(t *testing.T) {
-	bin := programs(t)
+	bin := client(t)
 	databases(t, func(t *testing.T, database func() string) {
 		bare := gittest.New(t, gittest.Options{Bare: true})
 		seed := bare.Clone()
@@ -192,7 +192,7 @@ func TestWriteThrough(t *testing.T) {
 // clone has read the history at once or bit by bit.
 func TestTurnOfInbox(t *testing.T) {
 	_, clone := server(t, "team", "")
-	r := &rig{Repo: clone, bin: programs(t)}
+	r := &rig{Repo: clone, bin: client(t)}
 	random := rand.New(rand.NewPCG(7, 9))
 	rigs := []string{"rig-a", "rig-b", "rig-c"}
 	types := []string{"REQUEST", "HANDOFF", "RESPONSE", "ACK", "ACK", "STATE", "RESULT", "RESOLUTION"}

@@ -5,26 +5,21 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/programs"
 )
 
 // TestBundleScripts runs testdata/scripts/bundles with rig-bundle beside
 // rig-hook: what one makes, the other judges. key.pem is a key for Rye items.
 func TestBundleScripts(t *testing.T) {
 	bin := gittest.TempDir(t)
-	name := filepath.Join(bin, "rig-bundle")
-	if runtime.GOOS == "windows" {
-		name += ".exe"
-	}
-	if out, err := exec.Command("go", "build", "-o", name, "../rig-bundle").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := programs.Build(bin, "rig-bundle"); err != nil {
+		t.Fatal(err)
 	}
 	p := scripts("../../testdata/scripts/bundles")
 	setup := p.Setup

@@ -20,24 +20,21 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/programs"
 )
 
-// programs are built once, as they are shipped.
-var programs = sync.OnceValues(func() (string, error) {
+// built is a directory of the programs, as they are shipped.
+var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "rig-mcp-test-")
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("go", "build", "-o", dir+"/", "../rig-bridge", "../rig-hook", ".").CombinedOutput()
-	if err != nil {
-		return dir, fmt.Errorf("%w: %s", err, out)
-	}
-	return dir, nil
+	return dir, programs.Build(dir, "rig-bridge", "rig-hook", "rig-mcp")
 })
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, _ := programs(); dir != "" {
+	if dir, _ := built(); dir != "" {
 		os.RemoveAll(dir)
 	}
 	os.Exit(code)
@@ -53,7 +50,7 @@ type world struct {
 func newWorld(t testing.TB, rigs ...string) *world {
 	t.Helper()
 	gittest.NotShort(t)
-	bin, err := programs()
+	bin, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ var below = map[string][]string{
 	"internal/ci":           {"pkg/finding", "pkg/gitrepo", "pkg/policy", "pkg/rules", "internal/change", "hooks"},
 	"action":                {"pkg/…", "internal/…", "hooks", "schemas"},
 	"cmd/…":                 {"pkg/…", "internal/…", "hooks", "action", "schemas", "cmd/internal/…"},
-	"internal/test/…":       {"pkg/…", "internal/cli", "internal/resident", "internal/test/…", "schemas"},
+	"internal/test/…":       {"pkg/…", "internal/cli", "internal/files", "internal/resident", "internal/test/…", "schemas"},
 	"internal/release":      {"pkg/bundle"},
 	"internal/bench":        {"pkg/…", "hooks", "internal/…", "schemas"},
 	"internal/attack":       {}, "internal/archtest": {}, "internal/cases": {}, "internal/doctest": {},

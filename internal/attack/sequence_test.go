@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/programs"
 )
 
 // Of the pushes of all sequences, one of realSequence is a git push to a server
@@ -41,11 +41,7 @@ var program = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	file := filepath.Join(dir, "rig-hook")
-	if out, err := exec.Command("go", "build", "-o", file, "github.com/rigward/rigward/cmd/rig-hook").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %v\n%s", err, out)
-	}
-	return file, nil
+	return filepath.Join(dir, "rig-hook"), programs.Build(dir, "rig-hook")
 })
 
 func TestMain(m *testing.M) {

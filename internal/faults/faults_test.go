@@ -17,6 +17,7 @@ import (
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/test/fulldisk"
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/programs"
 	"github.com/rigward/rigward/internal/test/testkeys"
 )
 
@@ -44,8 +45,8 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	program = filepath.Join(dir, "rig-hook")
-	if out, err := exec.Command("go", "build", "-o", program, "github.com/rigward/rigward/cmd/rig-hook").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+	if err := programs.Build(dir, "rig-hook"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()

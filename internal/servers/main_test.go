@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/programs"
 )
 
 // bin is a directory with rig-hook in it, built once.
@@ -37,9 +38,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(bin)
-	out, err := exec.Command("go", "build", "-o", bin, "github.com/rigward/rigward/cmd/rig-hook").CombinedOutput()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+	if err := programs.Build(bin, "rig-hook"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()

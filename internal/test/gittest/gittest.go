@@ -20,7 +20,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"sort"
 	"strings"
 	"syscall"
@@ -28,6 +27,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/internal/resident"
+	"github.com/rigward/rigward/internal/test/module"
 )
 
 // Epoch is the committer time of the first commit, in Unix seconds:
@@ -134,14 +134,13 @@ func hasReftable(t testing.TB) bool {
 // Environ is an environment in which git reads no configuration but the
 // repository's own and the file gitconfig beside this one.
 func Environ(home string) []string {
-	_, here, _, _ := runtime.Caller(0)
 	return append(judge(), []string{
 		"PATH=" + os.Getenv("PATH"),
 		"HOME=" + home,
 		"LC_ALL=C",
 		"TZ=UTC",
 		"GIT_CONFIG_NOSYSTEM=1",
-		"GIT_CONFIG_GLOBAL=" + filepath.Join(filepath.Dir(here), "gitconfig"),
+		"GIT_CONFIG_GLOBAL=" + filepath.Join(module.Root(), "internal", "test", "gittest", "gitconfig"),
 		"GIT_TERMINAL_PROMPT=0",
 		"GIT_TEST_FSYNC=0", // nothing here has to outlive a crash
 		"GIT_AUTHOR_NAME=" + Name,

@@ -3,18 +3,22 @@ package programs
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/module"
 )
 
 var (
-	built string // the directory of the programs
-	once  sync.Once
+	built  string // the directory of the programs
+	once   sync.Once
+	failed error
 )
 
 // Main runs the tests of a package that calls Dir and removes what was built.
@@ -34,55 +38,85 @@ func Main(m *testing.M) {
 func Dir(t testing.TB) string {
 	t.Helper()
 	gittest.NotShort(t)
-	once.Do(func() { build(t, built, "rig-hook", "rig-bridge", "rig-bundle") })
+	once.Do(func() { failed = Build(built, "rig-hook", "rig-bridge", "rig-bundle") })
+	if failed != nil {
+		t.Fatal(failed)
+	}
 	return built
 }
 
 // Root returns the top of the module.
 func Root(t testing.TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
+	root := module.Root()
+	if root == "" {
+		t.Fatal("no go.mod above the test")
 	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = up
-	}
+	return root
 }
 
-// build builds commands of this module into dir, static as a release has them.
-func build(t testing.TB, dir string, commands ...string) {
-	t.Helper()
-	root := Root(t)
+// Build puts commands of this module into dir, static as a release has them.
+//
+// A program is linked once for all packages that use it: it is kept in the
+// user's directory for caches, where go build links it anew if, and only if, it
+// is another one. What dir gets is a copy.
+func Build(dir string, commands ...string) error {
 	// go test reuses a result as long as the files that the test itself has
 	// looked at are the same; the compiler's are not among them.
-	for _, d := range []string{"cmd", "hooks", "pkg", "schemas"} {
-		err := filepath.WalkDir(filepath.Join(root, d), func(path string, e os.DirEntry, err error) error {
+	for _, d := range []string{"cmd", "hooks", "internal", "pkg", "schemas"} {
+		err := filepath.WalkDir(filepath.Join(module.Root(), d), func(path string, e os.DirEntry, err error) error {
 			if err == nil && !e.IsDir() {
 				_, err = os.Stat(path)
 			}
 			return err
 		})
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
-	args := []string{"build", "-o", dir + string(filepath.Separator)}
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		cache = filepath.Join(cache, "rigward", "tests")
+		err = os.MkdirAll(cache, 0o700)
+	}
+	if err != nil {
+		return link(dir, commands)
+	}
+	lock, err := os.OpenFile(filepath.Join(cache, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return link(dir, commands)
+	}
+	defer lock.Close() // and with it the lock
+	if err := files.Lock(lock); err != nil {
+		return link(dir, commands)
+	}
+	if err := link(cache, commands); err != nil {
+		return err
+	}
+	// A process of its own copies: what this one writes, another thread's child
+	// may hold open, and a file that is open for writing cannot be run.
+	args := []string{}
+	for _, c := range commands {
+		args = append(args, filepath.Join(cache, c))
+	}
+	if exec.Command("cp", append(args, dir)...).Run() != nil {
+		return link(dir, commands)
+	}
+	return nil
+}
+
+// link builds commands into dir.
+func link(dir string, commands []string) error {
+	args := []string{"build", "-buildvcs=false", "-o", dir + string(filepath.Separator)}
 	for _, c := range commands {
 		args = append(args, "./cmd/"+c)
 	}
 	cmd := exec.Command("go", args...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir, cmd.Env = module.Root(), append(os.Environ(), "CGO_ENABLED=0")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, stderr.Bytes())
+		return fmt.Errorf("go build: %w\n%s", err, stderr.Bytes())
 	}
+	return nil
 }

@@ -9,23 +9,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
-)
 
-// root is the top of this module.
-func root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "..")
-}
+	"github.com/rigward/rigward/internal/test/module"
+)
 
 // Dir unpacks testdata/rigbundle/vectors.tar.zst and returns the directory.
 func Dir(t testing.TB) string {
 	t.Helper()
-	f, err := os.Open(filepath.Join(root(), "testdata", "rigbundle", "vectors.tar.zst"))
+	f, err := os.Open(filepath.Join(module.Root(), "testdata", "rigbundle", "vectors.tar.zst"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +38,7 @@ func Dir(t testing.TB) string {
 // shared returns a path below ../shared/vectors/rigbundle beside the module,
 // for what may not be copied into it. ok is false where that is not there.
 func shared(name string) (path string, ok bool) {
-	path = filepath.Join(root(), "..", "shared", "vectors", "rigbundle", name)
+	path = filepath.Join(module.Root(), "..", "shared", "vectors", "rigbundle", name)
 	_, err := os.Stat(path)
 	return path, err == nil
 }
@@ -214,7 +209,7 @@ type changed struct {
 
 func readChanged(t testing.TB) (c changed) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(root(), "testdata", "rigbundle", "changed.json"))
+	b, err := os.ReadFile(filepath.Join(module.Root(), "testdata", "rigbundle", "changed.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,7 +99,7 @@ func TestInBrowser(t *testing.T) {
 			t.Errorf("%s without JavaScript says\n%s\nand with it\n%s", p.Name, p.Plain, p.Text)
 		}
 	}
-	if err := cmd.Wait(); err != nil || seen != len(addresses)+1 || !renewed {
+	if err := errors.Join(lines.Err(), cmd.Wait()); err != nil || seen != len(addresses)+1 || !renewed {
 		t.Errorf("%v, %d pages of %d, an open page was renewed: %t\n%s", err, seen, len(addresses)+1, renewed, told.String())
 	}
 }

@@ -66,7 +66,7 @@ func versions(t *testing.T) (old, now version) {
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			cmd := exec.Command("go", append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X github.com/rigward/rigward/cmd/internal/version.release=rigward-release=" + name + ";", "-o", dir}, programs...)...)
+			cmd := exec.Command("go", append([]string{"build", "-buildvcs=false", "-ldflags", "-s -w -X github.com/rigward/rigward/cmd/internal/version.release=rigward-release=" + name + ";", "-o", dir}, programs...)...)
 			cmd.Dir = source
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)

@@ -5,13 +5,15 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/rigward/rigward/internal/files"
 )
@@ -25,10 +27,11 @@ type packFile struct {
 	hash        int        // bytes of an id
 	fanout      [256]uint32
 	count       int64
-	wide        int64  // offsets of eight bytes in the index
-	ids         []byte // room for some of the index
-	looked      int    // how many ids were looked for
-	table       *packTable
+	wide        int64 // offsets of eight bytes in the index
+
+	looked atomic.Int64 // how many ids were looked for
+	once   sync.Once    // of the table
+	table  atomic.Pointer[packTable]
 }
 
 // A packTable is what of an index leads to an object without a read of the index, once
@@ -49,14 +52,16 @@ const (
 	indexHead = 8 + 4*256
 	idsAtOnce = 128 // of the index are read
 
-	maxGuesses = 4 // where an id lies, before the index is halved
+	maxGuesses = 4  // where an id lies, before the index is halved
+	nearby     = 96 // keys of a table around the place where an id probably lies
+	maxAlike   = 16 // ids that begin alike in a table, before the index is halved
 )
 
 // packed reads an object from the packs.
 func (s *store) packed(id []byte) (typ string, data []byte, ok bool) {
 	s.list()
 	for _, p := range s.packs {
-		if at, found := p.find(id); found {
+		if at, found := p.find(id, s.room()); found {
 			if typ, data, ok = s.entry(p, at); ok {
 				return typ, data, true
 			}
@@ -166,21 +171,38 @@ func (p *packFile) close() {
 	}
 }
 
-// find returns where in the pack an object lies.
-func (p *packFile) find(id []byte) (at int64, ok bool) {
-	low, high := int64(0), int64(p.fanout[id[0]])
+// raw returns an id in binary, in room; ok is false if it is none of these objects.
+func (s *store) raw(id ID, room *[sha256.Size]byte) (raw []byte, ok bool) {
+	if len(id) != 2*s.hash {
+		return nil, false
+	}
+	n, err := hex.Decode(room[:], []byte(id))
+	return room[:n], err == nil
+}
+
+// room returns room for some of an index.
+func (s *store) room() []byte {
+	if s.ids == nil {
+		s.ids = make([]byte, idsAtOnce*s.hash)
+	}
+	return s.ids
+}
+
+// first returns which objects of the index begin with the first byte of an id.
+func (p *packFile) first(id []byte) (low, high int64) {
 	if id[0] > 0 {
 		low = int64(p.fanout[id[0]-1])
 	}
-	if p.ids == nil {
-		p.ids = make([]byte, idsAtOnce*p.hash)
+	return low, int64(p.fanout[id[0]])
+}
+
+// find returns where in the pack an object lies. It uses room for some of the index.
+func (p *packFile) find(id, room []byte) (at int64, ok bool) {
+	if t := p.tableOf(); t != nil {
+		low, high := p.alike(t, id)
+		return p.among(t, id, low, high, room)
 	}
-	if p.looked++; p.looked == tableAfter && p.count <= maxTable {
-		p.table = p.loadTable()
-	}
-	if p.table != nil {
-		return p.lookUp(id, low, high)
-	}
+	low, high := p.first(id)
 	// Ids are spread evenly, so that one lies about as far between two others as its
 	// number says. Whoever makes ids that do not gets halves after a few tries.
 	from, to, key := uint64(0), uint64(1)<<32, uint64(binary.BigEndian.Uint32(id[1:]))
@@ -194,7 +216,7 @@ func (p *packFile) find(id []byte) (at int64, ok bool) {
 			start = min(max(low, middle-idsAtOnce/2), high-idsAtOnce)
 		}
 		n := int(min(high-start, idsAtOnce))
-		buf := p.ids[:n*p.hash]
+		buf := room[:n*p.hash]
 		if _, err := p.index.ReadAt(buf, indexHead+start*int64(p.hash)); err != nil {
 			return 0, false
 		}
@@ -213,23 +235,62 @@ func (p *packFile) find(id []byte) (at int64, ok bool) {
 	return 0, false
 }
 
-// lookUp is find by the table among the objects [low,high) of the index.
-func (p *packFile) lookUp(id []byte, low, high int64) (at int64, ok bool) {
-	key := binary.BigEndian.Uint32(id[1:])
-	first, _ := slices.BinarySearch(p.table.keys[low:high], key)
-	low += int64(first)
-	alike, _ := slices.BinarySearch(p.table.keys[low:high], key+1)
-	if key != math.MaxUint32 {
-		high = low + int64(alike)
+// likely is find for who finds out by its hash whether an object is the one that was
+// asked for: where a table leaves only one that may be it, the index is not read.
+func (p *packFile) likely(id, room []byte) (at int64, ok bool) {
+	t := p.tableOf()
+	if t == nil {
+		return p.find(id, room)
 	}
+	low, high := p.alike(t, id)
+	if high-low == 1 {
+		return p.place(t.offsets[low])
+	}
+	return p.among(t, id, low, high, room)
+}
+
+// alike returns which objects of the index begin with the first five bytes of an id.
+func (p *packFile) alike(t *packTable, id []byte) (low, high int64) {
+	low, end := p.first(id)
+	key := binary.BigEndian.Uint32(id[1:])
+	if near := low + int64(uint64(end-low)*uint64(key)>>32); near-nearby > low && near+nearby < end && // as ids are spread
+		t.keys[near-nearby] < key && key < t.keys[near+nearby] {
+		low = near - nearby
+		n, _ := slices.BinarySearch(t.keys[low:near+nearby], key)
+		low += int64(n)
+	} else {
+		n, _ := slices.BinarySearch(t.keys[low:end], key)
+		low += int64(n)
+	}
+	for high = low; high < end && t.keys[high] == key; high++ {
+		if high-low == maxAlike {
+			return low, end
+		}
+	}
+	return low, high
+}
+
+// tableOf returns the table, nil while few ids were looked for and where there is none.
+func (p *packFile) tableOf() *packTable {
+	if t := p.table.Load(); t != nil {
+		return t
+	}
+	if p.looked.Add(1) >= tableAfter && p.count <= maxTable {
+		p.once.Do(func() { p.table.Store(p.loadTable()) })
+	}
+	return p.table.Load()
+}
+
+// among looks for an id among the objects [low,high) of the index.
+func (p *packFile) among(t *packTable, id []byte, low, high int64, room []byte) (at int64, ok bool) {
 	for low < high { // mostly one
-		n, buf := (low+high)/2, p.ids[:p.hash]
+		n, buf := (low+high)/2, room[:p.hash]
 		if _, err := p.index.ReadAt(buf, indexHead+n*int64(p.hash)); err != nil {
 			return 0, false
 		}
 		switch bytes.Compare(id, buf) {
 		case 0:
-			return p.place(p.table.offsets[n])
+			return p.place(t.offsets[n])
 		case -1:
 			high = n
 		default:
@@ -405,7 +466,7 @@ func (s *store) open(p *packFile, at int64) (kind int, size, base, from int64, o
 		if len(head) < n+p.hash {
 			return 0, 0, 0, 0, false
 		}
-		if base, ok = p.find(head[n : n+p.hash]); !ok {
+		if base, ok = p.find(head[n:n+p.hash], s.room()); !ok {
 			return 0, 0, 0, 0, false
 		}
 		n += p.hash

@@ -53,7 +53,8 @@ func TestFind(t *testing.T) {
 			}
 			slices.SortFunc(ids, bytes.Compare)
 			index := &reads{}
-			p := &packFile{hash: 20, count: int64(len(ids)), looked: -1 << 40} // without a table first
+			p, room := &packFile{hash: 20, count: int64(len(ids))}, make([]byte, idsAtOnce*20)
+			p.looked.Store(-1 << 40) // without a table first
 			data := make([]byte, indexHead, indexHead+len(ids)*28)
 			for _, id := range ids {
 				data = append(data, id...)
@@ -68,7 +69,7 @@ func TestFind(t *testing.T) {
 			index.ReaderAt = bytes.NewReader(data)
 			p.index = index
 			for i, id := range ids {
-				if at, ok := p.find(id); !ok || at != int64(i) {
+				if at, ok := p.find(id, room); !ok || at != int64(i) {
 					t.Fatalf("id %d of %d: %d, %t", i, len(ids), at, ok)
 				}
 			}
@@ -83,16 +84,17 @@ func TestFind(t *testing.T) {
 				if _, here := slices.BinarySearchFunc(ids, id, bytes.Compare); here {
 					return
 				}
-				if at, ok := p.find(id); ok {
+				if at, ok := p.find(id, room); ok {
 					t.Fatalf("%x is not there and was found at %d", id, at)
 				}
 			}
 			for range 1000 {
 				absent()
 			}
-			p.looked, index.n = tableAfter-1, 0
+			p.looked.Store(tableAfter - 1)
+			index.n = 0
 			for i, id := range ids {
-				if at, ok := p.find(id); !ok || at != int64(i) || p.table == nil {
+				if at, ok := p.find(id, room); !ok || at != int64(i) || p.table.Load() == nil {
 					t.Fatalf("id %d of %d, by a table: %d, %t", i, len(ids), at, ok)
 				}
 			}
@@ -101,6 +103,20 @@ func TestFind(t *testing.T) {
 			}
 			for range 1000 {
 				absent()
+			}
+			index.n = 0
+			for i, id := range ids {
+				if at, ok := p.likely(id, room); !ok || at != int64(i) {
+					t.Fatalf("id %d of %d is likely at %d, %t", i, len(ids), at, ok)
+				}
+				other := bytes.Clone(id)
+				other[5+rng.IntN(15)] ^= 1
+				if at, ok := p.likely(other, room); ok && (at >= int64(len(ids)) || !bytes.Equal(ids[at][:5], id[:5])) {
+					t.Fatalf("%x is likely at %d of %d", other, at, len(ids))
+				}
+			}
+			if index.n > len(ids)/100 && name != "begin alike" && name != "two heaps" {
+				t.Errorf("%d reads for %d ids that may be wrong", index.n, len(ids))
 			}
 		})
 	}

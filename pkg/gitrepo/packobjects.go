@@ -1,10 +1,17 @@
 package gitrepo
 
-import "encoding/hex"
+import (
+	"crypto/sha256"
+	"sync"
+)
 
-// packObjects are commits and files that a packReader has read.
+// packObjects reads commits and files for a packReader, beside its trees: each has a
+// store of its own, over the same packs.
 type packObjects struct {
-	asked map[ID]looseBytes // by info, until contents hands them out
+	mu    sync.Mutex // to be had before that of the packReader
+	files *store
+	proof *prover
+	asked map[ID]looseBytes // read by info, until contents hands them out
 	held  int64             // bytes of these
 }
 
@@ -21,12 +28,12 @@ func (p *packReader) info(ids []ID, heads []header) (all bool) {
 	if p == nil {
 		return false
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.files.list()
 	o := &p.objects
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if o.asked == nil {
-		o.asked = make(map[ID]looseBytes)
+		o.asked, o.proof = make(map[ID]looseBytes), newProver(o.files.hash)
+		o.files.packs, o.files.listed = p.packs(), true
 	}
 	read := int64(0)
 	for i, id := range ids {
@@ -35,7 +42,7 @@ func (p *packReader) info(ids []ID, heads []header) (all bool) {
 		}
 		found, ok := o.asked[id]
 		if !ok && read < packObjectsHeld {
-			if found, ok = p.object(id); ok {
+			if found, ok = o.object(id); ok {
 				if read += int64(len(found.data)); o.held > packObjectsHeld {
 					clear(o.asked) // nobody came for them
 					o.held = 0
@@ -71,9 +78,9 @@ func (p *packReader) contents(heads []header, fn func(i int, data []byte)) (othe
 }
 
 func (p *packReader) take(heads []header) [][]byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	o := &p.objects
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	data := make([][]byte, len(heads))
 	for i, h := range heads {
 		if found, ok := o.asked[h.id]; ok && found.typ == h.typ && int64(len(found.data)) == h.size {
@@ -87,13 +94,29 @@ func (p *packReader) take(heads []header) [][]byte {
 	return data
 }
 
-// object reads a commit, a file or a tag; ok is false where git is to be asked.
-func (p *packReader) object(id ID) (found looseBytes, ok bool) {
-	raw, err := hex.DecodeString(id)
-	if err != nil || len(raw) != p.files.hash {
+// object reads a commit, a file or a tag. What it returns has the id that was asked for, by
+// its hash; ok is false where git is to be asked.
+func (o *packObjects) object(id ID) (found looseBytes, ok bool) {
+	var room [sha256.Size]byte
+	raw, ok := o.files.raw(id, &room)
+	if !ok {
 		return looseBytes{}, false
 	}
-	p.files.bytes = 0 // however many are read
-	found.typ, found.data, ok = p.files.packed(raw)
-	return found, ok
+	o.files.bytes = 0 // however many are read
+	for _, pack := range o.files.packs {
+		if at, likely := pack.likely(raw, o.files.room()); likely {
+			found.typ, found.data, ok = o.files.entry(pack, at)
+			if ok && o.proof.proves(raw, found.typ, found.data) {
+				return found, true
+			}
+		}
+	}
+	return looseBytes{}, false
+}
+
+// close lets go of everything, before the packs are closed.
+func (o *packObjects) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.files.packs, o.files.bases, o.asked, o.held = nil, packBases{}, nil, 0
 }

@@ -2,7 +2,7 @@ package gitrepo
 
 import (
 	"container/list"
-	"encoding/hex"
+	"crypto/sha256"
 	"strings"
 	"sync"
 )
@@ -13,11 +13,11 @@ import (
 // together and send it through a pipe. Commits and files are small, and sending them
 // takes longer than reading them.
 //
-// As git does, it takes what a pack's index says of an object for true and does
-// not hash what it reads. What it does not know, git is asked for.
+// Of trees it takes for true what a pack's index says, as git does, and does not hash
+// them; of commits and files it does. What it does not know, git is asked for.
 type packReader struct {
 	mu    sync.Mutex
-	files *store                   // whose packs are read; it reads what is no tree
+	files *store                   // whose packs are read
 	kept  map[packAt]*list.Element // of order
 	order list.List                // of keptTree, the last used first
 	held  weighed
@@ -51,10 +51,19 @@ func newPackReader(s *store) *packReader {
 	if s == nil {
 		return nil
 	}
-	return &packReader{
-		files: &store{dirs: s.dirs, hash: s.hash, most: MaxTree, windows: manyWindows, without: "tree", bases: packBases{most: packObjectsBases}},
-		kept:  map[packAt]*list.Element{}, most: packTreeBytes,
-	}
+	own := func() *store { return &store{dirs: s.dirs, hash: s.hash, most: MaxTree, windows: manyWindows} }
+	p := &packReader{files: own(), kept: map[packAt]*list.Element{}, most: packTreeBytes}
+	p.objects.files = own()
+	p.objects.files.without, p.objects.files.bases.most = "tree", packObjectsBases
+	return p
+}
+
+// packs returns the packs, which are opened once.
+func (p *packReader) packs() []*packFile {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.files.list()
+	return p.files.packs
 }
 
 // Packed is about how many objects the repository holds in packs of the usual form: one
@@ -64,10 +73,7 @@ func (r *Repo) Packed() (n int64) {
 	if p == nil {
 		return 0
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.files.list()
-	for _, pack := range p.files.packs {
+	for _, pack := range p.packs() {
 		n += pack.count
 	}
 	return n
@@ -77,13 +83,13 @@ func (p *packReader) close() {
 	if p == nil {
 		return
 	}
+	p.objects.close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.files.closePacks()
-	p.files.listed, p.files.bases, p.held = true, packBases{}, weighed{}
+	p.files.listed, p.held = true, weighed{}
 	clear(p.kept)
 	p.order.Init()
-	p.objects = packObjects{}
 }
 
 // tree returns a tree; nil where git is to be asked.
@@ -109,12 +115,13 @@ func (p *packReader) tree(id ID) *Tree {
 
 // find returns where an object lies.
 func (p *packReader) find(id ID) (at packAt, ok bool) {
-	raw, err := hex.DecodeString(id)
-	if err != nil || len(raw) != p.files.hash {
+	var room [sha256.Size]byte
+	raw, ok := p.files.raw(id, &room)
+	if !ok {
 		return packAt{}, false
 	}
 	for _, pack := range p.files.packs {
-		if at, ok := pack.find(raw); ok {
+		if at, ok := pack.find(raw, p.files.room()); ok {
 			return packAt{pack, at}, true
 		}
 	}

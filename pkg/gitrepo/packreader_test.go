@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -129,7 +130,7 @@ func TestPackTrees(t *testing.T) {
 			for _, most := range []int64{packObjectsBases, 100, 0} {
 				p := newPackReader(newStore(env, ours.commonDir, ours.HashLen()/2))
 				defer p.close()
-				p.files.bases.most = most
+				p.objects.files.bases.most = most
 				rand.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
 				n := 0
 				for part := range slices.Chunk(others, 100) {
@@ -345,7 +346,8 @@ func FuzzTreePatch(f *testing.F) {
 }
 
 // A pack that is not what its index says is git's to judge: what is read of it has
-// the size that was told, and is a tree where one is asked for, and none where not.
+// the size that was told, and is a tree where one is asked for, and where not none and
+// the object of that id.
 func FuzzPackTrees(f *testing.F) {
 	r := gittest.New(f, gittest.Options{})
 	for i := range 4 {
@@ -374,7 +376,7 @@ func FuzzPackTrees(f *testing.F) {
 		}
 		p.files.packs, p.files.listed = []*packFile{pack}, true
 		if at&2 != 0 {
-			pack.looked = tableAfter - 1
+			pack.looked.Store(tableAfter - 1)
 		}
 		if tree := p.tree(id); tree != nil {
 			same(t, tree, tree.whole().raw)
@@ -382,9 +384,52 @@ func FuzzPackTrees(f *testing.F) {
 		heads := make([]header, 1)
 		p.info([]ID{id}, heads)
 		p.contents(heads, func(_ int, data []byte) {
-			if heads[0].typ == "tree" || heads[0].size != int64(len(data)) {
-				t.Fatalf("%v has %d bytes", heads[0], len(data))
+			if raw, _ := hex.DecodeString(id); heads[0].typ == "tree" || heads[0].size != int64(len(data)) || !newProver(20).proves(raw, heads[0].typ, data) {
+				t.Fatalf("%v has %d bytes: %q", heads[0], len(data), data)
 			}
 		})
 	})
+}
+
+// What a pack's index names wrongly is not taken for the object that was asked for,
+// with a table and without one; what it names rightly is.
+func TestPackedObjectsAreProved(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	var ids []ID
+	for i := range 8 {
+		ids = append(ids, r.Commit(fmt.Sprint("commit ", i), map[string]string{"a.md": fmt.Sprint(i)}), r.Blob(fmt.Sprint(i)))
+	}
+	r.Run("repack", "-adfq")
+	data, index := onlyPack(t, filepath.Join(r.Dir, ".git", "objects"))
+	read := func(index []byte, table bool) (n int) {
+		p, pack := newPackReader(&store{hash: 20}), &packFile{hash: 20}
+		if !pack.known(bytes.NewReader(index), int64(len(index)), bytes.NewReader(data), int64(len(data))) {
+			t.Fatal("the pack is not known")
+		}
+		if p.files.packs, p.files.listed = []*packFile{pack}, true; table {
+			pack.looked.Store(tableAfter - 1)
+		}
+		heads := make([]header, len(ids))
+		p.info(ids, heads)
+		p.contents(heads, func(i int, data []byte) {
+			if raw, _ := hex.DecodeString(ids[i]); !newProver(20).proves(raw, heads[i].typ, data) {
+				t.Errorf("%s is read as %v %q", ids[i], heads[i], data)
+			}
+			n++
+		})
+		return n
+	}
+	// The offsets of all objects, each moved to the next one.
+	count := int(binary.BigEndian.Uint32(index[indexHead-4:]))
+	offsets := index[indexHead+24*count:][:4*count]
+	moved := bytes.Clone(index)
+	copy(moved[indexHead+24*count:], append(bytes.Clone(offsets[4:]), offsets[:4]...))
+	for _, table := range []bool{false, true} {
+		if n := read(index, table); n != len(ids) {
+			t.Errorf("%d of %d objects are read, by a table: %t", n, len(ids), table)
+		}
+		if n := read(moved, table); n != 0 {
+			t.Errorf("%d objects are read from where others lie, by a table: %t", n, table)
+		}
+	}
 }

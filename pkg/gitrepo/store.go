@@ -37,11 +37,12 @@ type store struct {
 	held   int64             // bytes of kept
 	begun  map[ID]func() (looseBytes, int64)
 	bases  packBases
-	steps  []packStep // room
 
 	without string // a type of which objects in packs are not read
 
-	zlib    *inflater // see inflater
+	steps   []packStep // room
+	ids     []byte     // see room
+	zlib    *inflater  // see inflater
 	ahead   []readAhead
 	windows int // of ahead, for one who reads much; 0: one
 	next    int // of ahead, to be read anew
@@ -282,15 +283,31 @@ func (s *store) looseSize(id ID) int64 {
 
 // proves reports whether an object has this id.
 func (s *store) proves(id []byte, typ string, data []byte) bool {
-	var h hash.Hash
-	if s.hash == sha256.Size {
-		h = sha256.New()
-	} else {
-		h = sha1.New()
+	return newProver(s.hash).proves(id, typ, data)
+}
+
+// A prover hashes one object after the other.
+type prover struct {
+	h   hash.Hash
+	buf []byte // room
+}
+
+// newProver makes one for ids of so many bytes.
+func newProver(size int) *prover {
+	if size == sha256.Size {
+		return &prover{h: sha256.New()}
 	}
-	_, _ = io.WriteString(h, typ+" "+strconv.Itoa(len(data))+"\x00")
-	_, _ = h.Write(data)
-	return bytes.Equal(h.Sum(nil), id)
+	return &prover{h: sha1.New()}
+}
+
+// proves reports whether an object has this id.
+func (p *prover) proves(id []byte, typ string, data []byte) bool {
+	p.h.Reset()
+	p.buf = append(strconv.AppendInt(append(append(p.buf[:0], typ...), ' '), int64(len(data)), 10), 0)
+	_, _ = p.h.Write(p.buf)
+	_, _ = p.h.Write(data)
+	p.buf = p.h.Sum(p.buf[:0])
+	return bytes.Equal(p.buf, id)
 }
 
 // loose reads an object from a file of its own: compressed, its type, a blank, its

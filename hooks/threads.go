@@ -149,7 +149,7 @@ func (t *turns) scan(ctx context.Context) error {
 			if !c.Added() || !t.policy.Candidate(c.Path) || seen[c.Path] || slices.ContainsFunc(added[1:], func(at map[string]bool) bool { return !at[c.Path] }) {
 				continue
 			}
-			o, read := s.Blobs[c.NewID]
+			o, read := s.Blobs.Get(c.NewID)
 			if (!read || errors.Is(o.Err, gitrepo.ErrTooLarge)) && c.NewMode != gitrepo.ModeGitlink {
 				err := t.repo.Objects([]string{c.NewID}, t.policy.AcceptedLimits().File, func(large gitrepo.Object) error {
 					o = large

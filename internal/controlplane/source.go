@@ -116,7 +116,7 @@ func land(s *gitrepo.Scanned, index int, p *policy.Policy) *landed {
 		if !everywhere {
 			continue
 		}
-		if o, ok := s.Blobs[ch.NewID]; ok {
+		if o, ok := s.Blobs.Get(ch.NewID); ok {
 			f.take(o)
 		}
 		l.found = append(l.found, f)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
+	"strings"
 )
 
 // ScanOptions says what ScanCommits reads ahead.
@@ -24,8 +26,20 @@ type ScanOptions struct {
 // A Scanned is a commit with what it changes.
 type Scanned struct {
 	*Commit
-	Diffs []Diff        // against each parent, in order; see DiffCommit
-	Blobs map[ID]Object // what ScanOptions.Blob chose, by NewID; read-only
+	Diffs []Diff // against each parent, in order; see DiffCommit
+	Blobs Blobs  // what ScanOptions.Blob chose, by NewID; read-only
+}
+
+// Blobs are objects, sorted by their ids. Most commits have one.
+type Blobs []Object
+
+// Get returns the one with that id.
+func (b Blobs) Get(id ID) (o Object, ok bool) {
+	i, ok := slices.BinarySearchFunc(b, id, func(o Object, id ID) int { return strings.Compare(o.ID, id) })
+	if ok {
+		o = b[i]
+	}
+	return o, ok
 }
 
 // How many commits are read together. The number doubles from chunk to chunk, so
@@ -50,100 +64,38 @@ func Listed(revs []Rev) iter.Seq2[Rev, error] {
 
 // ScanCommits calls fn for each commit of a walk, in its order, with what it
 // changes against each parent. The next commits are read and compared while fn
-// works, and walk is ranged over, in another goroutine; fn may use the Repo.
-// The first error, of the walk, of reading or of fn, ends the scan and is
-// returned.
+// works, and walk is ranged over, in another goroutine, and blobs of a long walk
+// are read in a third one; fn may use the Repo. The first error, of the walk, of
+// reading or of fn, ends the scan and is returned.
 func (r *Repo) ScanCommits(ctx context.Context, walk iter.Seq2[Rev, error], opt ScanOptions, fn func(*Scanned) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	type result struct {
-		scanned []*Scanned
-		err     error
-	}
-	results, done := make(chan result), make(chan struct{})
+	s := &scan{Repo: r, ctx: ctx, opt: opt, results: make(chan portion), done: make(chan struct{})}
 	defer func() { // nothing reads on behind the caller's back
 		cancel()
-		for range results {
+		for range s.results {
 		}
 	}()
 	go func() {
-		defer close(results)
-		send := func(s []*Scanned, err error) bool {
-			select {
-			case results <- result{s, err}:
-				return err == nil
-			case <-ctx.Done():
-				return false
-			}
-		}
-		size := firstChunk
-		known := make(map[ID]*Commit)
-		var revs []Rev
-		flush := func() bool {
-			for len(revs) > 0 {
-				before := r.cat.bytesRead()
-				s, err := r.scanRevs(revs, known, opt)
-				n := len(s)
-				if n == 0 {
-					return send(nil, err)
-				}
-				if weight := (r.cat.bytesRead() - before) / int64(n); weight > 0 {
-					size = int(max(8, min(maxChunk, 2*int64(size), chunkBytes/weight)))
-				}
-				// Parents are mostly near; older ones are read again.
-				if len(known) > 2*maxChunk {
-					clear(known)
-				}
-				heavy := weighs(s) > chunkChanges
-				if !send(s, err) {
-					return false
-				}
-				s = nil
-				if heavy { // nothing is read ahead beside it
-					select {
-					case <-done:
-					case <-ctx.Done():
-						return false
-					}
-				}
-				revs = revs[n:]
-			}
-			revs = revs[:0]
-			return true
-		}
-		for rev, err := range walk {
-			if err != nil {
-				if flush() {
-					send(nil, err)
-				}
-				return
-			}
-			if revs = append(revs, rev); len(revs) >= size {
-				if !flush() {
-					return
-				}
-			}
-			if ctx.Err() != nil {
-				return
-			}
-		}
-		flush()
+		defer close(s.results)
+		defer s.close()
+		s.all(walk)
 	}()
-	for res := range results {
+	for res := range s.results {
 		if res.err != nil {
 			return res.err
 		}
-		for _, s := range res.scanned {
+		for _, c := range res.scanned {
 			if err := ctx.Err(); err != nil {
 				return failure(ctx, "the walk", nil, err)
 			}
-			if err := fn(s); err != nil {
+			if err := fn(c); err != nil {
 				return err
 			}
 		}
 		if weighs(res.scanned) > chunkChanges {
 			res.scanned = nil
 			select {
-			case done <- struct{}{}:
+			case s.done <- struct{}{}:
 			case <-ctx.Done():
 			}
 		}
@@ -152,6 +104,131 @@ func (r *Repo) ScanCommits(ctx context.Context, walk iter.Seq2[Rev, error], opt 
 		return failure(ctx, "the walk", nil, ctx.Err())
 	}
 	return nil
+}
+
+// A scan reads ahead for ScanCommits.
+type scan struct {
+	*Repo
+	ctx     context.Context
+	opt     ScanOptions
+	results chan portion
+	done    chan struct{} // tells that a heavy portion was used
+
+	compared chan portion  // what blobs are still to be read of; nil: they are read at once
+	ended    chan struct{} // closed when there will be no more of these
+}
+
+// A portion is what was read of some commits together, or why it cannot be.
+type portion struct {
+	scanned []*Scanned
+	err     error
+}
+
+// all reads the commits of a walk.
+func (s *scan) all(walk iter.Seq2[Rev, error]) {
+	size := firstChunk
+	known := make(map[ID]*Commit)
+	var revs []Rev
+	flush := func() bool {
+		for len(revs) > 0 {
+			before := s.cat.bytesRead()
+			scanned, err := s.scanRevs(revs, known)
+			n, heavy := len(scanned), weighs(scanned) > chunkChanges
+			if n == 0 && err == nil {
+				err = errors.New("no commit of a walk was read") // never
+			}
+			if !s.send(portion{scanned, err}) {
+				return false
+			}
+			if weight := (s.cat.bytesRead() - before) / int64(n); weight > 0 {
+				size = int(max(8, min(maxChunk, 2*int64(size), chunkBytes/weight)))
+			}
+			// Parents are mostly near; older ones are read again.
+			if len(known) > 2*maxChunk {
+				clear(known)
+			}
+			scanned = nil
+			if heavy { // nothing is read ahead beside it
+				select {
+				case <-s.done:
+				case <-s.ctx.Done():
+					return false
+				}
+			}
+			revs = revs[n:]
+		}
+		revs = revs[:0]
+		return true
+	}
+	for rev, err := range walk {
+		if err != nil {
+			if flush() {
+				s.send(portion{err: err})
+			}
+			return
+		}
+		if revs = append(revs, rev); len(revs) >= size {
+			s.apart()
+			if !flush() {
+				return
+			}
+		}
+		if s.ctx.Err() != nil {
+			return
+		}
+	}
+	flush()
+}
+
+// apart has blobs read beside the next commits and their trees.
+func (s *scan) apart() {
+	if s.compared != nil || s.opt.Blob == nil {
+		return
+	}
+	s.compared, s.ended = make(chan portion), make(chan struct{})
+	go func() {
+		defer close(s.ended)
+		for p := range s.compared {
+			if !s.finish(p) {
+				break
+			}
+		}
+	}()
+}
+
+// close ends what apart has begun.
+func (s *scan) close() {
+	if s.compared != nil {
+		close(s.compared)
+		<-s.ended
+	}
+}
+
+// send passes a portion on; false says that no more is wanted.
+func (s *scan) send(p portion) bool {
+	if s.compared == nil {
+		return s.finish(p)
+	}
+	select {
+	case s.compared <- p:
+		return p.err == nil
+	case <-s.ended:
+	case <-s.ctx.Done():
+	}
+	return false
+}
+
+// finish reads the blobs of a portion and hands it to the caller.
+func (s *scan) finish(p portion) bool {
+	if p.err == nil && s.opt.Blob != nil {
+		p.err = s.readBlobs(p.scanned, s.opt)
+	}
+	select {
+	case s.results <- p:
+		return p.err == nil
+	case <-s.ctx.Done():
+		return false
+	}
 }
 
 // chunkChanges is about how many changes the commits have that are read together.
@@ -169,7 +246,7 @@ func weighs(scanned []*Scanned) (changes int) {
 
 // scanRevs reads the first commits of a walk and what they change: all of them,
 // or as many as weigh little enough to be held together.
-func (r *Repo) scanRevs(revs []Rev, known map[ID]*Commit, opt ScanOptions) ([]*Scanned, error) {
+func (r *Repo) scanRevs(revs []Rev, known map[ID]*Commit) ([]*Scanned, error) {
 	ids := make([]ID, len(revs))
 	for i, rev := range revs {
 		ids[i] = rev.ID
@@ -188,10 +265,7 @@ func (r *Repo) scanRevs(revs []Rev, known map[ID]*Commit, opt ScanOptions) ([]*S
 			break
 		}
 	}
-	if err != nil || opt.Blob == nil {
-		return scanned, err
-	}
-	return scanned, r.readBlobs(scanned, opt)
+	return scanned, err
 }
 
 // learn returns the first commits of ids, with their bytes: all, or as many as
@@ -299,7 +373,9 @@ func (r *Repo) readBlobs(scanned []*Scanned, opt ScanOptions) error {
 					}
 					ids = append(ids, c.NewID)
 				}
-				users[c.NewID] = append(users[c.NewID], s)
+				if by := users[c.NewID]; len(by) == 0 || by[len(by)-1] != s {
+					users[c.NewID] = append(by, s)
+				}
 			}
 		}
 	}
@@ -309,13 +385,13 @@ func (r *Repo) readBlobs(scanned []*Scanned, opt ScanOptions) error {
 			return errEnough
 		}
 		for _, s := range users[o.ID] {
-			if s.Blobs == nil {
-				s.Blobs = make(map[ID]Object)
-			}
-			s.Blobs[o.ID] = o
+			s.Blobs = append(s.Blobs, o)
 		}
 		return nil
 	})
+	for _, s := range scanned {
+		slices.SortFunc(s.Blobs, func(a, b Object) int { return strings.Compare(a.ID, b.ID) })
+	}
 	if errors.Is(err, errEnough) {
 		return nil
 	}

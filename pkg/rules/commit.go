@@ -27,7 +27,7 @@ type commit struct {
 	n       int32           // in the walk; -1 for the index
 	parents []string
 	diffs   []gitrepo.Diff // against each parent; one against nothing for a root
-	blobs   map[string]gitrepo.Object
+	blobs   gitrepo.Blobs
 
 	index        Index    // of what is staged
 	published    []string // trees that other clones may have; for the index only
@@ -135,7 +135,7 @@ func (c *commit) entriesOf(changes []gitrepo.Change) []*entry {
 		rest, _ := c.policy.Below(ch.Path)
 		thread, _, _ := strings.Cut(rest, "/")
 		e := &entry{path: ch.Path, thread: thread, mode: ch.NewMode, blob: ch.NewID, added: true}
-		if o, ok := c.blobs[ch.NewID]; ok && !errors.Is(o.Err, gitrepo.ErrMissing) {
+		if o, ok := c.blobs.Get(ch.NewID); ok && !errors.Is(o.Err, gitrepo.ErrMissing) {
 			e.fill(o)
 		}
 		entries = append(entries, e)

@@ -286,7 +286,7 @@ func (f *fake) ScanCommits(_ context.Context, walk iter.Seq2[gitrepo.Rev, error]
 		if err != nil {
 			return err
 		}
-		s := &gitrepo.Scanned{Commit: c, Blobs: map[string]gitrepo.Object{}}
+		s := &gitrepo.Scanned{Commit: c}
 		parents := c.Parents
 		if len(parents) == 0 {
 			parents = []string{""}
@@ -306,11 +306,12 @@ func (f *fake) ScanCommits(_ context.Context, walk iter.Seq2[gitrepo.Rev, error]
 			}
 			for _, ch := range changes {
 				if !ch.Deleted() && ch.NewMode != gitrepo.ModeGitlink && o.Blob(c, ch) {
-					s.Blobs[ch.NewID] = f.object(ch.NewID, o.BlobLimit)
+					s.Blobs = append(s.Blobs, f.object(ch.NewID, o.BlobLimit))
 				}
 			}
 			s.Diffs = append(s.Diffs, gitrepo.Diff{Parent: p, Changes: changes})
 		}
+		slices.SortFunc(s.Blobs, func(a, b gitrepo.Object) int { return strings.Compare(a.ID, b.ID) })
 		if err := fn(s); err != nil {
 			return err
 		}

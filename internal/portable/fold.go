@@ -27,6 +27,9 @@ func Fold(path string) string {
 	if Plain(path) {
 		return path
 	}
+	if plain(path, true) {
+		return strings.ToLower(path)
+	}
 	parts := Parts(path)
 	for i, part := range parts {
 		parts[i] = foldComponent(part)
@@ -36,12 +39,16 @@ func Fold(path string) string {
 
 // Plain reports quickly that folding would not change a path. It may change one that is
 // not plain, and need not.
-func Plain[Text string | []byte](path Text) bool {
+func Plain[Text string | []byte](path Text) bool { return plain(path, false) }
+
+// plain is Plain, or reports that folding would only make the capital letters of a path
+// small.
+func plain[Text string | []byte](path Text, capitals bool) bool {
 	last := byte('/')
 	for i := range len(path) {
 		c := path[i]
 		switch {
-		case c >= utf8.RuneSelf, 'A' <= c && c <= 'Z', c == ':', c == '\\',
+		case c >= utf8.RuneSelf, 'A' <= c && c <= 'Z' && !capitals, c == ':', c == '\\',
 			c == '/' && (last == '.' || last == ' ' || last == '/'):
 			return false
 		}

@@ -215,7 +215,12 @@ func escapeTo(b *strings.Builder, s string, quotes bool) {
 
 // Short returns the abbreviation of an object id in a message: its first 12
 // digits, or less where there are less.
-func Short(id string) string { return Clean(id[:min(12, len(id))]) }
+func Short(id string) string {
+	if id = id[:min(12, len(id))]; strings.Trim(id, "0123456789abcdef") == "" {
+		return id
+	}
+	return Clean(id)
+}
 
 // Clean returns s with everything escaped that Quote would escape, but
 // without quotes around it and with quotes and backslashes left alone. It is

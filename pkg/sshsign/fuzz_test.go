@@ -60,8 +60,8 @@ func FuzzSignature(f *testing.F) {
 	}
 	s := signers(f, usualLines)
 	f.Fuzz(func(t *testing.T, blob []byte) {
-		sig, v := parseSignature(blob, nil)
-		if listed, u := parseSignature(blob, s); !reflect.DeepEqual(listed, sig) || !reflect.DeepEqual(u, v) {
+		sig, _, v := parseSignature(blob, nil)
+		if listed, _, u := parseSignature(blob, s); !reflect.DeepEqual(listed, sig) || !reflect.DeepEqual(u, v) {
 			t.Errorf("%q is read as %v, %v where the key is listed, else as %v, %v", blob, listed, u, sig, v)
 		}
 		if v.Reason != "" {

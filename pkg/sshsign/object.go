@@ -261,7 +261,7 @@ func (s *scanner) next() (header, error) {
 			}
 			return h, nil
 		}
-		value := append(append([]byte{}, h.value...), '\n')
+		value := append(append(make([]byte, 0, len(h.value)+1+s.folded()), h.value...), '\n')
 		for len(s.rest) > 0 && s.rest[0] == ' ' {
 			line, err := s.line()
 			if err != nil {
@@ -282,6 +282,18 @@ func (s *scanner) next() (header, error) {
 	}
 }
 
+// folded is how many bytes the lines have that go on with a header.
+func (s *scanner) folded() (n int) {
+	for n < len(s.rest) && s.rest[n] == ' ' {
+		end := bytes.IndexByte(s.rest[n:], '\n')
+		if end < 0 {
+			break
+		}
+		n += end + 1
+	}
+	return n
+}
+
 // read returns the first line of the next header and where it starts.
 func (s *scanner) read() (header, int, error) {
 	start := s.parsed
@@ -297,10 +309,18 @@ func (s *scanner) read() (header, int, error) {
 	}
 	key, value, ok := bytes.Cut(line, []byte(" "))
 	if !ok {
-		return header{string(key), nil}, start, nil
+		value = nil
+	}
+	for _, known := range headers {
+		if string(key) == known {
+			return header{known, value}, start, nil
+		}
 	}
 	return header{string(key), value}, start, nil
 }
+
+// headers are those of nearly all commits.
+var headers = [...]string{"tree", "parent", "author", "committer", "gpgsig", "gpgsig-sha256"}
 
 // line takes one line, without its end.
 func (s *scanner) line() ([]byte, error) {
@@ -362,30 +382,30 @@ func parseIdent(h header) (Ident, error) {
 	bad := func(what string) (Ident, error) {
 		return Ident{}, fmt.Errorf("the %s header %s: %s", h.key, what, finding.QuoteMax(string(h.value), 120))
 	}
-	name, rest, ok := bytes.Cut(h.value, []byte("<"))
-	if !ok || len(name) == 0 || name[len(name)-1] != ' ' || bytes.IndexByte(name, '>') >= 0 {
+	name, rest, ok := strings.Cut(string(h.value), "<")
+	if !ok || len(name) == 0 || name[len(name)-1] != ' ' || strings.IndexByte(name, '>') >= 0 {
 		return bad("has no name and space before the e-mail address")
 	}
-	email, rest, ok := bytes.Cut(rest, []byte(">"))
-	if !ok || bytes.IndexByte(email, '<') >= 0 {
+	email, rest, ok := strings.Cut(rest, ">")
+	if !ok || strings.IndexByte(email, '<') >= 0 {
 		return bad("has no e-mail address between < and >")
 	}
-	date, ok := bytes.CutPrefix(rest, []byte(" "))
+	date, ok := strings.CutPrefix(rest, " ")
 	if !ok {
 		return bad("has no space before the date")
 	}
-	digits, zone, ok := bytes.Cut(date, []byte(" "))
-	seconds, err := strconv.ParseUint(string(digits), 10, 64)
+	digits, zone, ok := strings.Cut(date, " ")
+	seconds, err := strconv.ParseUint(digits, 10, 64)
 	if !ok || err != nil || seconds > math.MaxInt64 || len(digits) > 1 && digits[0] == '0' {
 		return bad("has no date in seconds")
 	}
 	if len(zone) != 5 || zone[0] != '+' && zone[0] != '-' {
 		return bad("has no time zone of four digits")
 	}
-	for _, b := range zone[1:] {
-		if b < '0' || b > '9' {
+	for _, r := range zone[1:] {
+		if r < '0' || r > '9' {
 			return bad("has no time zone of four digits")
 		}
 	}
-	return Ident{string(name[:len(name)-1]), string(email), int64(seconds), string(zone)}, nil
+	return Ident{name[:len(name)-1], email, int64(seconds), zone}, nil
 }

@@ -25,39 +25,37 @@ type wireSignature struct {
 
 // parseSignature reads a blob, or returns a verdict with a reason. What it
 // returns has one encoding only, a key of a supported type, and a signature
-// algorithm that belongs to that type. A key that is listed has been read already.
-func parseSignature(blob []byte, s *Signers) (*sshsig.Signature, Verdict) {
+// algorithm that belongs to that type. A key that is listed has been read already, and is
+// known.
+func parseSignature(blob []byte, s *Signers) (sig *sshsig.Signature, known *listed, v Verdict) {
 	var w wireSignature
 	if err := ssh.Unmarshal(blob, &w); err != nil || w.Magic != [6]byte{'S', 'S', 'H', 'S', 'I', 'G'} {
-		return nil, Verdict{Reason: BadSignature, Detail: "the armor does not hold an SSH signature"}
+		return nil, nil, Verdict{Reason: BadSignature, Detail: "the armor does not hold an SSH signature"}
 	}
 	if w.Version != 1 {
-		return nil, Verdict{Reason: UnsupportedType, Detail: fmt.Sprintf("version %d of the signature format; there is only 1", w.Version)}
+		return nil, nil, Verdict{Reason: UnsupportedType, Detail: fmt.Sprintf("version %d of the signature format; there is only 1", w.Version)}
 	}
 	hash := sshsig.HashAlgorithm(w.HashAlgorithm)
 	if hash != sshsig.HashSHA256 && hash != sshsig.HashSHA512 {
-		return nil, Verdict{Reason: UnsupportedType, Detail: "the hash algorithm " + finding.QuoteMax(w.HashAlgorithm, 40) + "; sha256 and sha512 are supported"}
+		return nil, nil, Verdict{Reason: UnsupportedType, Detail: "the hash algorithm " + finding.QuoteMax(w.HashAlgorithm, 40) + "; sha256 and sha512 are supported"}
 	}
 	if len(w.Reserved) != 0 {
-		return nil, Verdict{Reason: NotCanonical, Detail: "the reserved field of the signature is not empty"}
+		return nil, nil, Verdict{Reason: NotCanonical, Detail: "the reserved field of the signature is not empty"}
 	}
 	var key ssh.PublicKey
-	if k := s.key(w.PublicKey); k != nil {
-		key = k.key
-	} else {
-		var v Verdict
-		if key, v = parseBlobKey(w.PublicKey); v.Reason != "" {
-			return nil, v
-		}
+	if known = s.key(w.PublicKey); known != nil {
+		key = known.key
+	} else if key, v = parseBlobKey(w.PublicKey); v.Reason != "" {
+		return nil, nil, v
 	}
-	var sig ssh.Signature
-	if err := ssh.Unmarshal(w.Signature, &sig); err != nil {
-		return nil, named(key).refuse(BadSignature, "the signature cannot be read")
+	var made ssh.Signature
+	if err := ssh.Unmarshal(w.Signature, &made); err != nil {
+		return nil, nil, named(key).refuse(BadSignature, "the signature cannot be read")
 	}
-	if r, detail := checkForm(plain(key), &sig); r != "" {
-		return nil, named(key).refuse(r, detail)
+	if r, detail := checkForm(plain(key), &made); r != "" {
+		return nil, nil, named(key).refuse(r, detail)
 	}
-	return &sshsig.Signature{Version: 1, PublicKey: key, Namespace: w.Namespace, HashAlgorithm: hash, Signature: &sig}, Verdict{}
+	return &sshsig.Signature{Version: 1, PublicKey: key, Namespace: w.Namespace, HashAlgorithm: hash, Signature: &made}, known, Verdict{}
 }
 
 // parseBlobKey reads the public key or certificate of a signature.

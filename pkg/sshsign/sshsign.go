@@ -249,7 +249,7 @@ func verify(payload io.Reader, armored []byte, s *Signers, r *Revocations, o Opt
 	if v.Reason != "" {
 		return v
 	}
-	sig, v := parseSignature(blob, s)
+	sig, known, v := parseSignature(blob, s)
 	if v.Reason != "" {
 		return v
 	}
@@ -259,7 +259,7 @@ func verify(payload io.Reader, armored []byte, s *Signers, r *Revocations, o Opt
 		v.Detail = fmt.Sprintf("made for the namespace %s, not %s", finding.QuoteMax(sig.Namespace, 60), finding.Quote(o.Namespace))
 		return v
 	}
-	v = s.Judge(sig.PublicKey, r, o)
+	v = s.judge(sig.PublicKey, known, r, o)
 	if !v.Good() {
 		return v
 	}

@@ -16,8 +16,14 @@ import (
 // a sender can ask it before signing anything. o.At must be set. key may be a
 // certificate.
 func (s *Signers) Judge(key ssh.PublicKey, r *Revocations, o Options) Verdict {
-	o = o.withDefaults()
-	known := s.key(plain(key).Marshal())
+	return s.judge(key, nil, r, o)
+}
+
+// judge is Judge of a key that is known as listed; nil: it may be, too.
+func (s *Signers) judge(key ssh.PublicKey, known *listed, r *Revocations, o Options) Verdict {
+	if o = o.withDefaults(); known == nil {
+		known = s.key(plain(key).Marshal())
+	}
 	v := namedAs(key, known)
 	if !supportedKey(v.Key.Type()) {
 		return v.refuse(UnsupportedType, "a key of type "+finding.QuoteMax(v.Key.Type(), 60))

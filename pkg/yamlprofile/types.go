@@ -83,14 +83,16 @@ func isHex(c byte) bool {
 // a string. So PyYAML reads yes, 0b11, 1_000, 12:30 and 2026-05-15. What a
 // value means must then be said by quotes.
 func InYAML11(plain string) string {
-	switch strings.ToLower(plain) {
-	case "y", "yes", "n", "no", "on", "off":
-		if l := strings.ToLower(plain[1:]); plain[1:] == l || plain == strings.ToUpper(plain) {
-			return "a boolean"
+	if len(plain) <= len("off") {
+		switch strings.ToLower(plain) {
+		case "y", "yes", "n", "no", "on", "off":
+			if l := strings.ToLower(plain[1:]); plain[1:] == l || plain == strings.ToUpper(plain) {
+				return "a boolean"
+			}
+			return ""
+		case "=", "<<":
+			return "a mark of its own"
 		}
-		return ""
-	case "=", "<<":
-		return "a mark of its own"
 	}
 	switch {
 	case plain == "" || Resolve(plain) != String:

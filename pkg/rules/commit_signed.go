@@ -22,8 +22,12 @@ func (ps *pass) mustSign(c *commit) (sign, change bool) {
 	change = len(c.trustPaths) > 0
 	if change && !c.trust.Exists() {
 		// Nobody is trusted yet who could sign for it: the first files come
-		// in unsigned, at a server only with its consent (see Bootstrap).
-		change = false
+		// in unsigned, at a server only with its consent (see Bootstrap). Of a
+		// commit that brings the signers themselves nothing else asks for a
+		// signature, not even require-signed: all: nobody could give one.
+		if change = false; slices.Contains(c.trustPaths, c.policy.Signers) {
+			return c.attested > 0 || c.burial != nil, false
+		}
 	}
 	if change || c.policy.RequireSigned == policy.RequireAll {
 		return true, change

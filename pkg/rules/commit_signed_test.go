@@ -126,6 +126,24 @@ var commitSignedPlays = []play{
 		w.signers = ""
 		w.relays("c")
 	}, err: "there are no trusted signers"},
+	{name: "the first signers, where all must be signed", make: func(w *world) {
+		w.policy, w.signers = all, ""
+		w.commit("c", put(".bridge/allowed_signers", keyOp.Line("op@example.com", "")))
+	}, want: []string{ // which the server's consent lets in
+		"error signers-change - @c: nobody is trusted yet who could sign for a change of \".bridge/allowed_signers\"",
+	}},
+	{name: "with nobody to trust, where all must be signed", make: func(w *world) {
+		w.policy, w.signers = all, ""
+		w.commit("c", put("README.md", "x\n"))
+	}, err: "there are no trusted signers"},
+	{name: "the first signers with a relay", make: func(w *world) {
+		w.policy, w.signers = all, ""
+		w.relays("c", put(".bridge/allowed_signers", keyOp.Line("op@example.com", "")))
+	}, err: "there are no trusted signers"},
+	{name: "another file than the first signers, where all must be signed", make: func(w *world) {
+		w.policy, w.signers = all, ""
+		w.commit("c", put(".bridge/policy.yaml", "version: 1\n"))
+	}, err: "there are no trusted signers"},
 	{name: "with a signers file that cannot be read", make: func(w *world) {
 		w.signers = "op@example.com\n"
 		w.relays("c")

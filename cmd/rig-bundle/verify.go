@@ -96,7 +96,8 @@ func verifyRye(ctx context.Context, c *call) (int, error) {
 		return 0, err
 	}
 	return c.tell(&r.Result, func() {
-		c.print("%s %s: %s, %d ok, %d missing, %d tampered, %d extra", r.Status, finding.Path(r.Name), count(r.FilesChecked, "file"), r.FilesOK, len(r.FilesMissing), len(r.FilesTampered), len(r.FilesExtra))
+		missing, tampered, extra := r.Counts()
+		c.print("%s %s: %s, %d ok, %d missing, %d tampered, %d extra", r.Status, finding.Path(r.Name), count(r.FilesChecked, "file"), r.FilesOK, missing, tampered, extra)
 		if r.Signer != nil {
 			c.print("  signer %s, trust %s", *r.Signer, r.Trust)
 		}

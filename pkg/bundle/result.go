@@ -60,6 +60,9 @@ const MaxTold = 1000
 type More struct {
 	Findings int `json:"findings,omitempty"`
 	Notes    int `json:"notes,omitempty"`
+	Missing  int `json:"files_missing,omitempty"`  // of a Rye bundle
+	Tampered int `json:"files_tampered,omitempty"` // of a Rye bundle
+	Extra    int `json:"files_extra,omitempty"`    // of a Rye bundle
 }
 
 // NewResult returns an accepted result without content for a verb.
@@ -126,6 +129,17 @@ func (r *Result) TellAs(from *Result) {
 	r.Tell(from.Notes...)
 	r.More.Notes += from.More.Notes
 	for code := range from.leftNotes {
+		left(&r.leftNotes, code)
+	}
+}
+
+// Left counts n findings and notes of a code that a format has not kept itself, after
+// MaxTold of that code.
+func (r *Result) Left(code string, findings, notes int) {
+	if r.More.Findings += findings; findings > 0 {
+		left(&r.leftFindings, code)
+	}
+	if r.More.Notes += notes; notes > 0 {
 		left(&r.leftNotes, code)
 	}
 }

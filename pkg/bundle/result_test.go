@@ -26,7 +26,7 @@ func TestMore(t *testing.T) {
 	r.Note("d", "", "")
 	r.Finish()
 	r.Finish()
-	if len(r.Findings) != MaxTold || len(r.Notes) != MaxTold || r.More != (More{300_000, 1}) || r.Code != "a" || r.Message != "0" {
+	if len(r.Findings) != MaxTold || len(r.Notes) != MaxTold || r.More != (More{Findings: 300_000, Notes: 1}) || r.Code != "a" || r.Message != "0" {
 		t.Errorf("%d findings, %d notes, %+v, %s %s", len(r.Findings), len(r.Notes), r.More, r.Code, r.Message)
 	}
 	if want := []string{"a", "b", "c", "d"}; !slices.Equal(r.Codes, want) {

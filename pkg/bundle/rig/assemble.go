@@ -132,7 +132,7 @@ func (a *assembly) failed(n int) []*bundle.Finding {
 }
 
 func newAssembly(src *Source, opt *Options) *assembly {
-	return &assembly{ctx: context.Background(), src: src, opt: opt, notes: notes{seen: map[string]bool{}}, byDir: map[string]*vendored{},
+	return &assembly{ctx: context.Background(), src: src, opt: opt, notes: newNotes(), byDir: map[string]*vendored{},
 		refs: map[*node]string{}, loose: map[string]bool{}, sum: sha256.New(), clean: src.Head != nil}
 }
 
@@ -271,7 +271,7 @@ func (a *assembly) configure(c *checker) error {
 	if configurationID(a.chose) == configurationID(authored) {
 		return nil
 	}
-	c.faults, c.notes = nil, nil
+	c.faults, c.notes, c.kept, c.more = nil, nil, nil, nil
 	a.rig = checkRigNode(c, d.apply(a.rig.root, a.rig, a.chose), a.opt.DropServices)
 	return nil
 }

@@ -15,6 +15,8 @@ type checker struct {
 	file   string // path of the document, for findings
 	faults []*bundle.Finding
 	notes  []bundle.Note
+	kept   map[string]int // of notes, by code
+	more   map[string]int // beyond bundle.MaxTold of a code
 }
 
 func (c *checker) fault(code, field string, at *node, format string, args ...any) {
@@ -27,7 +29,20 @@ func (c *checker) fault(code, field string, at *node, format string, args ...any
 }
 
 func (c *checker) note(code, field, detail string) {
-	c.notes = append(c.notes, bundle.Note{Code: code, Path: c.file, Detail: strings.TrimPrefix(field+" ", " ") + detail})
+	c.tell(bundle.Note{Code: code, Path: c.file, Detail: strings.TrimPrefix(field+" ", " ") + detail})
+}
+
+// tell keeps a note, or counts it.
+func (c *checker) tell(n bundle.Note) {
+	if c.kept == nil {
+		c.kept, c.more = map[string]int{}, map[string]int{}
+	}
+	if c.kept[n.Code] >= bundle.MaxTold {
+		c.more[n.Code]++
+		return
+	}
+	c.kept[n.Code]++
+	c.notes = append(c.notes, n)
 }
 
 // noteAt notes a field of the document with its place.
@@ -36,7 +51,7 @@ func (c *checker) noteAt(code, field string, at *node, format string, args ...an
 	if at != nil {
 		n.Line, n.Column = at.line, at.col
 	}
-	c.notes = append(c.notes, n)
+	c.tell(n)
 }
 
 func (c *checker) missing(field string, in *node) {

@@ -249,7 +249,7 @@ func Create(ctx context.Context, src *Source, o Options, output string, v bundle
 				return err
 			}
 			r = j.result("create")
-			j.absorb(a.told)
+			j.absorb(&a.notes)
 			j.verdict(r, v)
 			if !r.OK() {
 				return errRefused
@@ -273,15 +273,18 @@ var errRefused = bundle.Faultf("refused", "", "the written bundle does not verif
 
 // absorb adds the notes of the assembly to those of the written file. The same
 // thing is told once.
-func (j *judge) absorb(notes []note) {
+func (j *judge) absorb(notes *notes) {
 	told := map[string]bool{}
 	for _, n := range j.told {
 		told[n.Code+"\x00"+n.Path] = true
 	}
-	for _, n := range notes {
+	for _, n := range notes.told {
 		if !told[n.Code+"\x00"+n.Path] {
 			j.told = append(j.told, n)
 		}
+	}
+	for kind, n := range notes.more {
+		j.more[kind] += n
 	}
 }
 

@@ -34,10 +34,25 @@ type note struct {
 	soft bool // a note even under --strict
 }
 
-// notes are notes of which each is told once.
+// notes are notes of which each is told once. Of a code MaxTold are kept: a document is
+// anybody's, and can have one for every few of its bytes. The rest is counted, one that
+// is there again each time.
 type notes struct {
 	told []note
 	seen map[string]bool
+	kept map[noteKind]int // of told
+	more map[noteKind]int // that are not kept
+	said map[noteKind]int // of more, what into has counted
+}
+
+// A noteKind is what decides what becomes of a note.
+type noteKind struct {
+	code string
+	soft bool
+}
+
+func newNotes() notes {
+	return notes{seen: map[string]bool{}, kept: map[noteKind]int{}, more: map[noteKind]int{}, said: map[noteKind]int{}}
 }
 
 func (s *notes) note(code, path, detail string, soft bool) {
@@ -45,8 +60,14 @@ func (s *notes) note(code, path, detail string, soft bool) {
 }
 
 func (s *notes) tell(n bundle.Note, soft bool) {
+	kind := noteKind{n.Code, soft}
+	if s.kept[kind] >= bundle.MaxTold {
+		s.more[kind]++
+		return
+	}
 	if key := n.Code + "\x00" + n.Path + "\x00" + n.Detail; !s.seen[key] {
 		s.seen[key] = true
+		s.kept[kind]++
 		s.told = append(s.told, note{n, soft})
 	}
 }
@@ -56,12 +77,19 @@ func (s *notes) of(c *checker) {
 	for _, n := range c.notes {
 		s.tell(n, false)
 	}
+	for code, n := range c.more {
+		s.more[noteKind{code, false}] += n
+	}
 }
 
 // into adds the notes from number first on to a result.
 func (s *notes) into(r *bundle.Result, first int) {
 	for _, n := range s.told[first:] {
 		r.Tell(n.Note)
+	}
+	for kind, n := range s.more {
+		r.Left(kind.code, 0, n-s.said[kind])
+		s.said[kind] = n
 	}
 }
 
@@ -125,7 +153,7 @@ func run(ctx context.Context, in bundle.Input, o bundle.Options, all bool) (*jud
 
 // runSpooled is run with a spool for a second reading, nil for none.
 func runSpooled(ctx context.Context, in bundle.Input, o bundle.Options, all bool, spool *bundle.Spool) (*judge, error) {
-	j := &judge{ctx: ctx, dirs: map[string]bool{}, agents: map[string]*agentSpec{}, read: map[string]bool{}, notes: notes{seen: map[string]bool{}}}
+	j := &judge{ctx: ctx, dirs: map[string]bool{}, agents: map[string]*agentSpec{}, read: map[string]bool{}, notes: newNotes()}
 	p := profileOf(o.LimitsOr(bundle.DefaultLimits()))
 	p.Spool, p.Allow = spool, o.Allow
 	a, err := bundle.Scan(ctx, in.File, in.Size, p)

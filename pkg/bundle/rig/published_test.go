@@ -283,7 +283,7 @@ func TestConfigurationRebuild(t *testing.T) {
 	}
 	c := &checker{kind: "manifest", file: manifestName}
 	root, _ := parseYAML([]byte("configuration: {id: \"dev.build=pi\"}\n"))
-	j := &judge{rig: &rigSpec{pods: []pod{{id: "dev", members: []member{{id: "build", runtime: "codex"}}}}}, man: &manifest{root: root}, notes: notes{seen: map[string]bool{}}}
+	j := &judge{rig: &rigSpec{pods: []pod{{id: "dev", members: []member{{id: "build", runtime: "codex"}}}}}, man: &manifest{root: root}, notes: newNotes()}
 	j.startupNotes(".")
 	if len(j.told) != 1 || j.told[0].Code != NoteConfigurationDiffers {
 		t.Errorf("%v %v", j.notes, c.notes)

@@ -162,6 +162,7 @@ func (s *standard) count(c *checker) {
 			s.unknown++
 		}
 	}
+	s.unknown += c.more[NoteUnknownValue]
 }
 
 // file judges a declared file or directory from the folder.

@@ -118,6 +118,7 @@ func (j *judge) strict(r *Result, only []string) {
 				r.Fail(f)
 			}
 		}
+		r.Left(code, j.more[noteKind{code, false}], 0)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestManyFiles(t *testing.T) {
 	put(t, dir, ".ai/tools/zz.py", "extra\n")
 	r := verify(t, dir, Options{Keys: pin(t, ownKey)})
 	wantCodes(t, r, ExtraFile, HashMismatch)
-	if len(r.Findings) != bundle.MaxTold || r.More != (bundle.More{Findings: 6}) || len(r.FilesTampered) != bundle.MaxTold+5 || r.Verified() {
+	if len(r.Findings) != bundle.MaxTold || r.More != (bundle.More{Findings: 6, Tampered: 5}) || len(r.FilesTampered) != bundle.MaxTold || r.FilesOK != r.FilesChecked-bundle.MaxTold-5 || r.Verified() {
 		t.Errorf("%d findings, %+v, %d tampered, %s", len(r.Findings), r.More, len(r.FilesTampered), r.Status)
 	}
 }

@@ -67,9 +67,9 @@ func (v *verifier) report(e *Entry, c *checked) {
 	}
 	switch {
 	case c.missing:
-		r.FilesMissing = append(r.FilesMissing, e.Path)
+		v.missing(e.Path)
 	case len(c.faults) > 0:
-		r.FilesTampered = append(r.FilesTampered, e.Path)
+		v.tampered(e.Path)
 	case c.unsigned:
 		v.r.Note(InlineUnsigned, e.Path, "only the manifest vouches for the item, it has no signature of its own")
 	}

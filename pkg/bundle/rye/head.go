@@ -50,7 +50,7 @@ func (v *verifier) runHead() error {
 			return err
 		}
 		if len(faults) > 0 {
-			v.r.FilesTampered = append(v.r.FilesTampered, p)
+			v.tampered(p)
 			v.add(faults...)
 		}
 		return nil

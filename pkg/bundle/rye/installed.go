@@ -102,7 +102,7 @@ func (v *verifier) installedFile(p string, same func(string, []byte) bool) error
 	var fault *bundle.Finding
 	switch code {
 	case FileMissing:
-		v.r.FilesMissing = append(v.r.FilesMissing, p)
+		v.missing(p)
 		v.add(bundle.Faultf(code, p, "the file was installed, but is not there"))
 		return nil
 	case SymlinkFound:
@@ -115,7 +115,7 @@ func (v *verifier) installedFile(p string, same func(string, []byte) bool) error
 		}
 	}
 	if fault != nil {
-		v.r.FilesTampered = append(v.r.FilesTampered, p)
+		v.tampered(p)
 		v.add(fault)
 	}
 	return nil

@@ -16,7 +16,8 @@ import (
 )
 
 // A Report is the outcome of a verification, with the keys of
-// docs/spec/ryebundle.md#verify in their order after those of every result. Name
+// docs/spec/ryebundle.md#verify in their order after those of every result; the
+// lists have at most bundle.MaxTold paths, and More counts the rest. Name
 // is the folder below .ai/bundles, or the name of a HEAD bundle. Paths in it
 // are unquoted.
 type Report struct {
@@ -90,12 +91,31 @@ type verifier struct {
 
 func (v *verifier) add(fs ...*bundle.Finding) { v.r.Fail(fs...) }
 
+func (v *verifier) missing(p string) { list(&v.r.FilesMissing, &v.r.More.Missing, p) }
+
+func (v *verifier) tampered(p string) { list(&v.r.FilesTampered, &v.r.More.Tampered, p) }
+
+// list adds a path, or counts it where as many are told as a result holds.
+func list(paths *[]string, more *int, p string) {
+	if len(*paths) < bundle.MaxTold {
+		*paths = append(*paths, p)
+	} else {
+		*more++
+	}
+}
+
+// Counts returns how many files are missing, tampered with and extra, told or not.
+func (r *Report) Counts() (missing, tampered, extra int) {
+	return len(r.FilesMissing) + r.More.Missing, len(r.FilesTampered) + r.More.Tampered, len(r.FilesExtra) + r.More.Extra
+}
+
 func (v *verifier) conclude() {
 	r := v.r
 	addHints(r.Findings)
 	r.Finish()
 	slices.Sort(r.FilesExtra)
-	r.FilesOK = r.FilesChecked - len(r.FilesMissing) - len(r.FilesTampered)
+	missing, tampered, _ := r.Counts()
+	r.FilesOK = r.FilesChecked - missing - tampered
 	if len(r.Findings) == 0 {
 		r.Status = "verified"
 	}
@@ -306,7 +326,7 @@ func (v *verifier) extra(m *Manifest) error {
 			v.r.Note(bundle.NoteMacFile, x.path, bundle.MacFile)
 			continue
 		}
-		v.r.FilesExtra = append(v.r.FilesExtra, x.path)
+		list(&v.r.FilesExtra, &v.r.More.Extra, x.path)
 		if v.o.AllowExtra {
 			v.r.Note(ExtraFile, x.path, "the manifest does not list it")
 		} else {

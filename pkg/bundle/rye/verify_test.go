@@ -275,7 +275,7 @@ func TestVerifyKinds(t *testing.T) {
 			if r.ManifestValid != c.valid || r.FilesChecked != c.checked || r.FilesOK != c.ok {
 				t.Errorf("valid %v, checked %d, ok %d, want %v %d %d", r.ManifestValid, r.FilesChecked, r.FilesOK, c.valid, c.checked, c.ok)
 			}
-			if r.Verified() != (len(r.Findings) == 0) || r.FilesChecked != r.FilesOK+len(r.FilesMissing)+len(r.FilesTampered) {
+			if r.Verified() != (len(r.Findings) == 0) || r.FilesChecked != r.FilesOK+len(r.FilesMissing)+r.More.Missing+len(r.FilesTampered)+r.More.Tampered {
 				t.Errorf("report does not add up: %+v", r)
 			}
 			for _, f := range r.Findings {

@@ -25,7 +25,7 @@ func Identify(ctx context.Context, r *gitrepo.Repo) (uuid string, err error) {
 		return "", &policy.Undecided{Message: "the directory " + finding.Path(filepath.ToSlash(dir)) + " cannot be made", Cause: err}
 	}
 	files.Share(dir)
-	f, err := os.OpenFile(filepath.Join(dir, "uuid.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, "uuid.lock"), os.O_RDWR|os.O_CREATE|files.NoFollow, 0o600)
 	if err == nil {
 		defer f.Close()
 		files.Share(f.Name())

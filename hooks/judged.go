@@ -66,7 +66,7 @@ func judgedOf(repo *gitrepo.Repo) *Judged {
 // read reads the file; one that cannot be read says nothing.
 func (j *Judged) read() {
 	j.at = map[string][]string{}
-	f, err := files.Open(j.file)
+	f, err := files.OpenKept(j.file)
 	if err != nil {
 		// Where there is a file that cannot be read, nothing is known, not even
 		// that there was no other default branch.
@@ -106,10 +106,15 @@ func (j *Judged) open(d *Door) error {
 	}
 	j.read()
 	if j.unread != nil {
-		return &policy.Undecided{
+		u := &policy.Undecided{
 			Message: "the server's record of what it has judged cannot be read: " + finding.Quote(j.file),
 			Hint:    "let the user of the hooks read and write " + finding.Path(filepath.ToSlash(filepath.Dir(j.file))) + ", or take it away", Cause: j.unread,
 		}
+		if info, err := os.Lstat(j.file); err == nil && !info.Mode().IsRegular() {
+			u.Message = "the server's record of what it has judged is not a file: " + finding.Quote(j.file)
+			u.Hint = "rm -r " + finding.Word(filepath.ToSlash(j.file)) + ", after which protected refs are judged anew"
+		}
+		return u
 	}
 	protected := !d.Policy.LeavesOut(d.Head)
 	was := j.head
@@ -229,7 +234,7 @@ func (j *Judged) flush() error {
 	if j.lines > 1024+len(j.had)+2*keptJudged*len(j.at) {
 		return j.rewrite()
 	}
-	f, err := os.OpenFile(j.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(j.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY|files.NoFollow, 0o644)
 	if err != nil {
 		return err
 	}

@@ -55,6 +55,7 @@ func doctor(ctx context.Context, env *hooks.Env, f cli.Line) int {
 		}
 		d.locks(r)
 	}
+	d.kept(r)
 	judged, err := judgedBy(env, r, f.Has("--server"))
 	if err != nil {
 		return fail(env, "doctor", err)

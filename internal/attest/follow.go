@@ -42,7 +42,7 @@ func SeenDir(common string) string { return filepath.Join(common, "rigward", "at
 // cannot be read is an error: who forgot can be shown anything.
 func ReadMemory(file string) (*Memory, error) {
 	m := &Memory{}
-	data, err := os.ReadFile(file)
+	data, err := files.Kept(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return m, nil
 	}

@@ -101,7 +101,7 @@ func (w *work) file() string { return filepath.Join(w.dir, "state.json") }
 
 // open reads what was known, and what of the chain came after that.
 func (w *work) open(ctx context.Context) error {
-	data, err := os.ReadFile(w.file())
+	data, err := files.Kept(w.file())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:

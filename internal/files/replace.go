@@ -64,14 +64,26 @@ func KeepDir(dir string) error {
 
 // Kept reads what Keep has written; it is an error if no file is there, whatever is.
 func Kept(path string) ([]byte, error) {
-	info, err := os.Lstat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errKept
-	}
-	if err != nil {
+	if err := isKept(path); err != nil {
 		return nil, err
 	}
 	return Read(path)
+}
+
+// OpenKept is Open of what Kept reads. Nobody waits for a pipe in its place.
+func OpenKept(path string) (*os.File, error) {
+	if err := isKept(path); err != nil {
+		return nil, err
+	}
+	return Open(path)
+}
+
+func isKept(path string) error {
+	info, err := os.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: errKept}
+	}
+	return err
 }
 
 // fill is Replace with the bytes that fill writes. If fill fails, the file stays

@@ -43,13 +43,15 @@ const claimTime = 5 * time.Minute
 // removes them. now is the server's clock. An error means that it is not known
 // whether somebody else takes the nonces.
 func Take(dir string, now time.Time, claims []Claim, pending func(ref, old string) bool) (taken []Claim, err error) {
-	for _, d := range []string{dir, filepath.Join(dir, "claims")} {
-		if err := os.Mkdir(d, 0o777); err != nil && !os.IsExist(err) {
-			return nil, err
-		}
-		files.Share(d)
+	if err := os.Mkdir(dir, 0o777); err != nil && !os.IsExist(err) {
+		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "claims.lock"), os.O_RDONLY|os.O_CREATE, 0o666)
+	files.Share(dir)
+	if err := files.KeepDir(filepath.Join(dir, "claims")); err != nil {
+		return nil, err
+	}
+	files.Share(filepath.Join(dir, "claims"))
+	lock, err := os.OpenFile(filepath.Join(dir, "claims.lock"), os.O_RDONLY|os.O_CREATE|files.NoFollow, 0o666)
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +119,9 @@ func readClaims(dir string, now time.Time) (map[string][]heldClaim, error) {
 	held := map[string][]heldClaim{}
 	for _, e := range entries {
 		name := filepath.Join(dir, e.Name())
+		if !e.Type().IsRegular() {
+			continue // nobody has claimed by that
+		}
 		data, err := files.Read(name)
 		if os.IsNotExist(err) {
 			continue

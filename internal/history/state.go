@@ -214,7 +214,7 @@ func (x *Index) load() {
 	if x.Dir == "" {
 		return
 	}
-	if head, err := files.Read(filepath.Join(x.Dir, headName)); err == nil {
+	if head, err := files.Kept(filepath.Join(x.Dir, headName)); err == nil {
 		if s, ok := parseHead(head, x.state.format, x.scope); ok {
 			x.state = s
 		}
@@ -226,7 +226,7 @@ func (x *Index) loadBase() {
 	if x.state.base != nil || len(x.state.tips) == 0 {
 		return
 	}
-	base, err := files.Read(filepath.Join(x.Dir, baseName(x.state.sum)))
+	base, err := files.Kept(filepath.Join(x.Dir, baseName(x.state.sum)))
 	if err != nil || sha256.Sum256(base) != x.state.sum || len(base)%x.state.size() != 0 {
 		x.state = state{format: x.state.format}
 		return

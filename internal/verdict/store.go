@@ -105,7 +105,7 @@ func load(dir string, key []byte) *store {
 }
 
 func readLimited(name string, limit int64) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := files.OpenKept(name)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +283,7 @@ func (s *store) find(seg segment, key string, fn func(record)) error {
 	if seg.Blocks == 0 {
 		return nil
 	}
-	f, err := os.Open(filepath.Join(s.dir, seg.Name))
+	f, err := files.OpenKept(filepath.Join(s.dir, seg.Name))
 	if err != nil {
 		return errStore
 	}
@@ -354,7 +354,7 @@ func (s *store) all(seg segment) ([]record, error) {
 
 // each calls fn for all records of a segment.
 func (s *store) each(seg segment, fn func(record)) error {
-	f, err := os.Open(filepath.Join(s.dir, seg.Name))
+	f, err := files.OpenKept(filepath.Join(s.dir, seg.Name))
 	if err != nil {
 		return errStore
 	}

@@ -166,7 +166,7 @@ func (j *Judge) Claim(dir string, pending func(ref, old string) bool) error {
 	taken, err := history.Take(dir, j.Now, all, pending)
 	if err != nil {
 		return &policy.Undecided{Message: "whether another push uses the same nonce at this moment cannot be known: the claims of nonces cannot be written",
-			Hint: "let the user of the hooks write to " + finding.Path(dir), Cause: err}
+			Hint: "let the user of the hooks write to " + finding.Path(dir) + "; rig-hook doctor names what lies in the way there", Cause: err}
 	}
 	for _, h := range taken {
 		c := of[h]

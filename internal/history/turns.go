@@ -6,10 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/rigward/rigward/internal/files"
 )
@@ -343,23 +347,82 @@ func (t *Thread) save() error {
 	if err := files.KeepDir(dir); err != nil {
 		return err
 	}
-	old := ""
-	if len(t.recent) > cmp.Or(t.of.Recent, maxNew) {
-		if t.base != nil {
-			old = t.baseFile()
-		}
-		if err := t.merge(); err != nil {
-			return err
-		}
+	merges := len(t.recent) > cmp.Or(t.of.Recent, maxNew)
+	if !merges {
+		return t.put()
 	}
-	if err := files.Keep(t.file, t.encodeHead(), 0o644); err != nil {
+	// Whoever writes a base has the directory's lock until a head names it, so that who
+	// has the lock knows which bases nobody will name any more. Where directories have no
+	// locks those of killed writers stay.
+	lock, err := os.Open(dir)
+	if err != nil {
 		return err
 	}
-	t.changed = false
-	if old != "" && old != t.baseFile() {
+	defer lock.Close()
+	locked := files.TryLock(lock)
+	if errors.Is(locked, files.ErrLocked) {
+		return nil // another time
+	}
+	if locked == nil {
+		defer files.Unlock(lock)
+	}
+	old := ""
+	if t.base != nil {
+		old = t.baseFile()
+	}
+	if err := t.merge(); err != nil {
+		return err
+	}
+	if err := t.put(); err != nil {
+		return err
+	}
+	if locked == nil {
+		t.sweep(dir)
+	} else if old != "" && old != t.baseFile() {
 		os.Remove(old)
 	}
 	return nil
+}
+
+// put writes the head.
+func (t *Thread) put() error {
+	err := files.Keep(t.file, t.encodeHead(), 0o644)
+	t.changed = t.changed && err != nil
+	return err
+}
+
+// longWritten is for how long nobody writes a file.
+const longWritten = time.Hour
+
+// sweep removes what this thread's head does not name, bases of threads that have no
+// head, and what writers left that were killed. The lock is held, and the head was
+// written just now, by the clock of the file system. What cannot be removed stays.
+func (t *Thread) sweep(dir string) {
+	head, err := os.Lstat(t.file)
+	if err != nil {
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		name := filepath.Join(dir, e.Name())
+		gone := false
+		if info, err := e.Info(); err == nil && files.Temporary(e.Name()) {
+			gone = head.ModTime().Sub(info.ModTime()) > longWritten
+		} else if of, _, ok := strings.Cut(e.Name(), "-"); err == nil && ok && len(of) == len(filepath.Base(t.file)) {
+			if of = filepath.Join(dir, of); of == t.file {
+				gone = name != t.baseFile()
+			} else {
+				_, err := os.Lstat(of)
+				gone = errors.Is(err, fs.ErrNotExist)
+			}
+		}
+		if gone {
+			_ = os.Remove(name)
+		}
+	}
 }
 
 // merge makes a base of all that is known.
@@ -403,7 +466,7 @@ func (t *Thread) merge() error {
 	if err := files.Keep(t.baseFile(), out, 0o644); err != nil {
 		return err
 	}
-	base, err := files.Open(t.baseFile())
+	base, err := files.OpenKept(t.baseFile())
 	t.base = base
 	return err
 }
@@ -451,7 +514,7 @@ func (t *Thread) encodeHead() []byte {
 // known then, nor where the files cannot be used.
 func (t *Thread) load() bool {
 	t.forget()
-	b, err := files.Read(t.file)
+	b, err := files.Kept(t.file)
 	if err != nil {
 		return true
 	}
@@ -463,7 +526,7 @@ func (t *Thread) load() bool {
 	if len(h.pages) == 0 {
 		return true
 	}
-	if t.base, err = files.Open(t.baseFile()); err != nil {
+	if t.base, err = files.OpenKept(t.baseFile()); err != nil {
 		t.base = nil
 		t.forget()
 		return !os.IsNotExist(err)

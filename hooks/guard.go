@@ -70,6 +70,13 @@ func (d *Door) Guarding(ctx context.Context) (g Guarding, err error) {
 	case !d.Policy.Server && len(d.Policy.Protect) > 0 && !d.Policy.Lists(d.Head):
 		g.Warnings = append(g.Warnings, "protect does not name the default branch "+finding.Path(d.Head)+", which is protected all the same")
 	}
+	whose := "the policy"
+	if d.Policy.Server {
+		whose = "the server's own policy"
+	}
+	for _, what := range d.Policy.Loosened() {
+		g.Warnings = append(g.Warnings, whose+" is looser than the default: "+what)
+	}
 	own := ""
 	if d.HeadID != "" {
 		if own, err = d.dotBridge(d.HeadID); err != nil {

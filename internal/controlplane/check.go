@@ -539,6 +539,7 @@ LEFT JOIN bridge_messages l ON l.id = t.last_id AND l.repo_id = t.repo_id LEFT J
 LEFT JOIN bridge_messages m ON m.id = o.last_id AND m.repo_id = o.repo_id WHERE o.repo_id = ` + theID},
 	{"turn", "w.thread w.rig w.from_rig w.message_type w.at w.last_time m.filename m.commit_sha m.to_rig", `rigward_turns w
 LEFT JOIN bridge_messages m ON m.id = w.message_id AND m.repo_id = w.repo_id WHERE w.repo_id = ` + theID},
+	{"backlog", "rig from_rig message_type threads", "rigward_backlog WHERE repo_id = " + theID},
 	{"day", "day rig received sent refused took", "rigward_days WHERE repo_id = " + theID},
 	{"refusal", "commit_sha path thread filename committer rules commit_time", "rigward_refused WHERE repo_id = " + theID},
 	{"late commit", "commit_sha second step", "rigward_late WHERE repo_id = " + theID},

@@ -121,7 +121,7 @@ func typeOf(table, column string) string {
 		if table != "rigward_pushes" {
 			return "bigint"
 		}
-	case "repo_id", "message_id", "last_id", "turn_id", "received", "sent", "refused", "pushes", "undecided", "second", "step":
+	case "repo_id", "message_id", "last_id", "turn_id", "received", "sent", "refused", "pushes", "undecided", "second", "step", "threads":
 		return "bigint"
 	case "signature_good", "closed":
 		return "boolean"

@@ -264,6 +264,7 @@ func TestCheckFinds(t *testing.T) {
 			"a changed state":     "UPDATE bridge_messages SET lifecycle_state = 'sent' WHERE id = 1",
 			"a changed thread":    "UPDATE rigward_threads SET closed = NOT closed WHERE last_id = (SELECT max(last_id) FROM rigward_threads)",
 			"a changed turn":      "UPDATE rigward_turns SET from_rig = 'mallory' WHERE (thread, rig) = (SELECT thread, rig FROM rigward_turns ORDER BY thread, rig LIMIT 1)",
+			"a changed backlog":   "UPDATE rigward_backlog SET threads = threads + 1 WHERE (rig, from_rig, message_type) = (SELECT rig, from_rig, message_type FROM rigward_backlog LIMIT 1)",
 			"a changed count":     "UPDATE rigward_days SET sent = sent + 1 WHERE (day, rig) = (SELECT day, rig FROM rigward_days ORDER BY day, rig LIMIT 1)",
 			"words not searched":  "DELETE FROM rigward_search WHERE rowid = 1",
 			"a changed ref":       "UPDATE rigward_repositories SET judged = NULL",
@@ -409,7 +410,7 @@ func TestCheckCovers(t *testing.T) {
 		}
 		damages := 0
 		for table, key := range map[string]string{"bridge_messages": "filename", "bridge_message_events": "rig", "rigward_threads": "thread", "rigward_open": "rig", "rigward_turns": "rig",
-			"rigward_days": "rig", "rigward_late": "commit_sha", "rigward_refused": "path", "rigward_tips": "ref"} {
+			"rigward_backlog": "rig", "rigward_days": "rig", "rigward_late": "commit_sha", "rigward_refused": "path", "rigward_tips": "ref"} {
 			if count(t, db.conn, "SELECT count(*) FROM "+table) == 0 {
 				t.Errorf("%s has no rows", table)
 				continue

@@ -117,7 +117,7 @@ func (x *Indexer) wipe(ctx context.Context) error {
 		}
 		for _, statement := range []string{
 			"DELETE FROM bridge_message_events WHERE repo_id = $1", "DELETE FROM rigward_threads WHERE repo_id = $1", "DELETE FROM rigward_refused WHERE repo_id = $1",
-			"DELETE FROM rigward_open WHERE repo_id = $1", "DELETE FROM rigward_turns WHERE repo_id = $1", "DELETE FROM rigward_late WHERE repo_id = $1", "DELETE FROM rigward_days WHERE repo_id = $1",
+			"DELETE FROM rigward_open WHERE repo_id = $1", "DELETE FROM rigward_turns WHERE repo_id = $1", "DELETE FROM rigward_backlog WHERE repo_id = $1", "DELETE FROM rigward_late WHERE repo_id = $1", "DELETE FROM rigward_days WHERE repo_id = $1",
 			"DELETE FROM rigward_tips WHERE repo_id = $1", "DELETE FROM bridge_messages WHERE repo_id = $1", "UPDATE rigward_repositories SET judged = NULL WHERE repo_id = $1",
 		} {
 			if err := c.exec(ctx, statement, x.id); err != nil {

@@ -20,6 +20,8 @@ type Query struct {
 	// what is selected, and from where, with parameters by name; {found} stands for
 	// the messages m that have the words, up to a condition.
 	what, from string
+	// counted is what and from where no time is asked for, of what is counted already; empty: as else.
+	counted [2]string
 	// keys sort the rows of a repository, which no two of them share; the first is a
 	// time. Without keys there is one page.
 	keys      []string
@@ -99,7 +101,10 @@ func Queries() []Query {
 			what: "m.thread, w.rig AS turn, m.from_rig, m.message_type, m.status_class, m.filename, m.commit_time",
 			from: "\nFROM rigward_turns w JOIN bridge_messages m ON m.id = w.message_id AND m.repo_id = :repo WHERE " + waits},
 		{Name: "backlog", Help: "of each rig how many open threads wait for it, and since when",
-			Columns: columns("rig threads oldest"), what: "w.rig, count(*) AS threads, min(w.at) AS oldest", from: "\nFROM rigward_turns w WHERE " + waits + "\nGROUP BY w.rig ORDER BY 2 DESC, 1"},
+			Columns: columns("rig threads oldest"), what: "w.rig, count(*) AS threads, min(w.at) AS oldest", from: "\nFROM rigward_turns w WHERE " + waits + "\nGROUP BY w.rig ORDER BY 2 DESC, 1",
+			counted: [2]string{`g.rig, g.threads, (SELECT min(w.at) FROM rigward_turns w{by rigward_turns_oldest} WHERE w.repo_id = :repo AND w.rig = g.rig AND w.rig <> '' AND (:from = '' OR w.from_rig = :from) AND (:type = '' OR w.message_type = :type)) AS oldest`, `
+FROM (SELECT b.rig, CAST(sum(b.threads) AS BIGINT) AS threads FROM rigward_backlog b WHERE b.repo_id = :repo AND (:to = '' OR b.rig = :to) AND (:from = '' OR b.from_rig = :from) AND (:type = '' OR b.message_type = :type) GROUP BY b.rig) g
+ORDER BY 2 DESC, 1`}},
 		{Name: "open", Help: "threads without a RESOLUTION, with their last message", Columns: threads, keys: lastKeys,
 			what: last, from: threadOf + "(:since = '' OR t.last_time >= :since)"},
 		{Name: "idle", Help: "open threads in which nothing came since --since (default: 7 days ago), the oldest first", Columns: threads, keys: lastKeys, ascending: true,
@@ -204,16 +209,28 @@ func (q Query) text(postgres bool, beyond string) string {
 	if postgres {
 		found = "bridge_messages m WHERE m.words IS NOT NULL AND " + vector("m.words") + " @@ CAST(:words AS tsquery)"
 	}
-	from := indexHint.ReplaceAllStringFunc(strings.Replace(q.from, "{found}", found, 1), func(hint string) string {
+	what := q.what
+	if q.Paged() {
+		what += ",\n  " + strings.Join(q.keys, ", ")
+	}
+	text := indexHint.ReplaceAllStringFunc("SELECT "+what+strings.Replace(q.from, "{found}", found, 1), func(hint string) string {
 		if postgres {
 			return ""
 		}
 		return " INDEXED BY " + strings.TrimSuffix(strings.TrimPrefix(hint, "{by "), "}")
 	})
 	if !q.Paged() {
-		return "SELECT " + q.what + from
+		return text
 	}
-	return "SELECT " + q.what + ",\n  " + strings.Join(q.keys, ", ") + from + beyond + "\nORDER BY " + strings.Join(q.keys, q.direction()+", ") + q.direction() + " LIMIT :limit"
+	return text + beyond + "\nORDER BY " + strings.Join(q.keys, q.direction()+", ") + q.direction() + " LIMIT :limit"
+}
+
+// asked is the question that is put to the database for these parameters.
+func (q Query) asked(values map[string]any) Query {
+	if q.counted[0] != "" && values["since"] == "" && values["until"] == "" {
+		q.what, q.from = q.counted[0], q.counted[1]
+	}
+	return q
 }
 
 func (q Query) direction() string {
@@ -301,25 +318,30 @@ const few = 2000
 
 // unhinted is a question about some kind of messages, without the name of their index, where those of
 // a rig or of a type that it is about are few: then SQLite looks at these. Of what is to one rig and
-// from another, it goes along what is between them. Else it is nil.
+// from another, it goes along what is between them, and so does PostgreSQL, which knows how many are
+// to a rig and from one, and not how many are both. Else it is nil.
 func (d *DB) unhinted(ctx context.Context, q Query, values map[string]any) (*Query, error) {
 	kind := strings.Contains(q.from, "{by bridge_messages_relays}") || strings.Contains(q.from, "{by bridge_messages_unverified}")
-	if d.conn.postgres() || !kind && q.Name != "messages" {
+	two := values["to"] != "" && values["from"] != ""
+	if !kind && (d.conn.postgres() || q.Name != "messages") || d.conn.postgres() && !two {
 		return nil, nil
 	}
 	along := func(index string) *Query {
-		where := " WHERE "
-		if index != "" { // which SQLite takes by its condition alone: it would take it for one rig, too
-			index, where = "{by "+index+"}", where+ofAny("m.")+" AND "
+		messages, where := "bridge_messages m", " WHERE "
+		switch {
+		case d.conn.postgres(): // OFFSET has it look for these alone
+			messages = "(SELECT * FROM bridge_messages WHERE repo_id = :repo AND to_rig = :to AND from_rig = :from AND " + ofAny("") + " OFFSET 0) m"
+		case index != "": // which SQLite takes by its condition alone: it would take it for one rig, too
+			messages, where = messages+"{by "+index+"}", where+ofAny("m.")+" AND "
 		}
-		q.from = strings.NewReplacer("m{by bridge_messages_relays} WHERE ", "m"+index+where, "m{by bridge_messages_unverified} WHERE ", "m"+index+where, "bridge_messages m WHERE ", "bridge_messages m"+index+where).Replace(q.from)
+		q.from = messagesFrom.ReplaceAllLiteralString(q.from, messages+where)
 		return &q
 	}
 	fewOf := func(condition string, args ...any) (bool, error) {
 		n, err := number(ctx, d.conn, "SELECT count(*) FROM (SELECT 1 FROM bridge_messages WHERE "+condition+" AND repo_id = $2 LIMIT "+itoa(few)+") AS few", args...)
 		return n < few, err
 	}
-	if values["to"] != "" && values["from"] != "" {
+	if two {
 		if !kind {
 			return along("bridge_messages_between"), nil
 		}
@@ -327,7 +349,7 @@ func (d *DB) unhinted(ctx context.Context, q Query, values map[string]any) (*Que
 			return along("bridge_messages_between"), err
 		}
 	}
-	if !kind {
+	if !kind || d.conn.postgres() {
 		return nil, nil
 	}
 	for filter, column := range map[string]string{"to": "to_rig", "from": "from_rig", "type": "message_type"} {
@@ -340,6 +362,9 @@ func (d *DB) unhinted(ctx context.Context, q Query, values map[string]any) (*Que
 	}
 	return nil, nil
 }
+
+// messagesFrom is where a question about messages says which, up to its conditions.
+var messagesFrom = regexp.MustCompile(`bridge_messages m(\{by bridge_messages_(relays|unverified)\})? WHERE `)
 
 // ofAny is the condition of the index of messages between two rigs, which all messages meet.
 func ofAny(m string) string { return m + "to_rig <> ''" }
@@ -471,7 +496,7 @@ func (d *DB) whole(ctx context.Context, q Query, p Parameters, ids map[string]in
 		n = q.width
 	}
 	folders := map[string]folder{}
-	err = d.over(ctx, ids, p.Repos, settled(q.text(d.conn.postgres(), ""), values), values, n, func(repo string, row []any) {
+	err = d.over(ctx, ids, p.Repos, settled(q.asked(values).text(d.conn.postgres(), ""), values), values, n, func(repo string, row []any) {
 		if q.fold == nil {
 			all = append(all, answered{repo: repo, values: row})
 			return

@@ -239,11 +239,26 @@ DROP INDEX bridge_messages_thread;
 CREATE INDEX bridge_messages_thread ON bridge_messages (thread, repo_id, commit_time, id, to_rig);
 CREATE INDEX rigward_refused_thread ON rigward_refused (thread, repo_id, commit_time);
 UPDATE rigward_repositories SET judged = NULL;
+`}, {statements: `
+CREATE INDEX rigward_open_from ON rigward_open (from_rig, repo_id, rig, last_time, thread, message_type);
+CREATE INDEX rigward_open_type ON rigward_open (message_type, repo_id, rig, last_time, thread, from_rig);
+CREATE INDEX rigward_turns_from ON rigward_turns (from_rig, repo_id, last_time, thread, rig, at, message_type);
+CREATE INDEX rigward_turns_type ON rigward_turns (message_type, repo_id, last_time, thread, rig, at, from_rig);
+CREATE INDEX rigward_turns_oldest ON rigward_turns (rig, repo_id, at, from_rig, message_type) WHERE rig <> '';
+CREATE TABLE rigward_backlog (
+  repo_id {ref} NOT NULL,
+  rig TEXT NOT NULL,
+  from_rig TEXT NOT NULL,
+  message_type TEXT NOT NULL,
+  threads {ref} NOT NULL,
+  PRIMARY KEY (repo_id, rig, from_rig, message_type)
+);
+INSERT INTO rigward_backlog SELECT repo_id, rig, from_rig, message_type, count(*) FROM rigward_turns GROUP BY 1, 2, 3, 4;
 `}}
 
 // schemaVersion of the schema that this program reads and writes: the number of
 // migrations.
-const schemaVersion = 11
+const schemaVersion = 12
 
 // partitions is in how many parts PostgreSQL keeps a table.
 const partitions = 8

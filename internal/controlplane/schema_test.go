@@ -346,7 +346,7 @@ FROM pg_class t WHERE t.relnamespace = 'public'::regnamespace AND t.relkind IN (
 		}
 		return err
 	})
-	if want := []string{"rigward_repositories", "rigward_schema"}; err != nil || !slices.Equal(loose, want) || len(tables) != 11 {
+	if want := []string{"rigward_repositories", "rigward_schema"}; err != nil || !slices.Equal(loose, want) || len(tables) != 12 {
 		t.Errorf("%v: tables %q, without the key %q", err, tables, loose)
 	}
 	data, err := os.ReadFile("../../docs/controlplane.md")

@@ -375,7 +375,7 @@ func TestPushesAtSize(t *testing.T) {
 }
 
 // loaded are the tables that a load fills.
-var loaded = []string{"bridge_messages", "bridge_message_events", "rigward_threads", "rigward_open", "rigward_turns", "rigward_days"}
+var loaded = []string{"bridge_messages", "bridge_message_events", "rigward_threads", "rigward_open", "rigward_turns", "rigward_backlog", "rigward_days"}
 
 // copied loads the same rows by psql's COPY into tables with the same indexes, for
 // comparison.
@@ -494,12 +494,12 @@ func noWhole(t *testing.T, db *DB, measured bool) {
 		return all
 	}
 	whole := func(plan string) bool {
-		return regexp.MustCompile(`Seq Scan on (bridge_messages|bridge_message_events|rigward_pushes|rigward_push_days|rigward_threads|rigward_open|rigward_turns|rigward_days|rigward_refused)`).MatchString(plan)
+		return regexp.MustCompile(`Seq Scan on (bridge_messages|bridge_message_events|rigward_pushes|rigward_push_days|rigward_threads|rigward_open|rigward_turns|rigward_days|rigward_backlog|rigward_refused)`).MatchString(plan)
 	}
 	questions := func(found func(name, plan string)) {
 		filtered(true, func(q Query, by []string, values map[string]any) {
 			values["repo"] = id
-			if got := plan(settled(q.text(true, ""), values), values); whole(got) {
+			if got := plan(settled(q.asked(values).text(true, ""), values), values); whole(got) {
 				found(q.Name+" "+strings.Join(by, " "), got)
 			}
 		})

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -31,6 +32,9 @@ type recipient struct {
 
 // everyone stands in rigward_open for all rigs: no rig has this name.
 const everyone = ""
+
+// A waiting is what open threads wait for: a rig, since a message by another one, of a type.
+type waiting struct{ rig, from, kind string }
 
 // writeThreads finds out where threads stand: by the order in which the client
 // shows messages (docs/spec/client.md#order), without what the gates refuse; and counts
@@ -77,6 +81,17 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 			var counts string
 			err := r.Scan(&counts)
 			had = append(had, parseTallies(counts))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		waits := map[waiting]int64{} // how many threads more
+		err = each(ctx, c, "SELECT rig, from_rig, message_type, count(*) FROM rigward_turns WHERE repo_id = $1 AND thread "+among(c, 2, "text")+" GROUP BY 1, 2, 3", []any{x.id, keys}, func(r rows) error {
+			var w waiting
+			var n int64
+			err := r.Scan(&w.rig, &w.from, &w.kind, &n)
+			waits[w] -= n
 			return err
 		})
 		if err != nil {
@@ -129,6 +144,7 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 			if turn != nil {
 				for _, r := range turn.to {
 					turns = append(turns, x.id, thread, r.rig, r.id, turn.from, turn.order.Type, turn.time, last.time)
+					waits[waiting{r.rig, turn.from, turn.order.Type}]++
 				}
 			}
 		}
@@ -141,11 +157,42 @@ func (x *Indexer) writeThreads(ctx context.Context, names []string) error {
 		if err := insert(ctx, c, "rigward_turns", strings.Fields("repo_id thread rig message_id from_rig message_type at last_time"), turns, "", nil); err != nil {
 			return err
 		}
+		if err := x.writeBacklog(ctx, waits); err != nil {
+			return err
+		}
 		if err := x.writeTallies(ctx, had, have); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// writeBacklog adds to how many threads wait, and takes out what none waits for.
+func (x *Indexer) writeBacklog(ctx context.Context, waits map[waiting]int64) error {
+	maps.DeleteFunc(waits, func(_ waiting, n int64) bool { return n == 0 })
+	if len(waits) == 0 {
+		return nil
+	}
+	var args []any
+	var fewer []string // rigs
+	for _, w := range slices.SortedFunc(maps.Keys(waits), func(a, b waiting) int {
+		return cmp.Or(strings.Compare(a.rig, b.rig), strings.Compare(a.from, b.from), strings.Compare(a.kind, b.kind))
+	}) {
+		args = append(args, x.id, w.rig, w.from, w.kind, waits[w])
+		if waits[w] < 0 {
+			fewer = append(fewer, w.rig)
+		}
+	}
+	err := insert(ctx, x.DB.conn, "rigward_backlog", strings.Fields("repo_id rig from_rig message_type threads"), args,
+		"ON CONFLICT (repo_id, rig, from_rig, message_type) DO UPDATE SET threads = rigward_backlog.threads + excluded.threads", nil)
+	if err != nil {
+		return err
+	}
+	keys, err := listed(fewer)
+	if err != nil || len(fewer) == 0 {
+		return err
+	}
+	return x.DB.conn.exec(ctx, "DELETE FROM rigward_backlog WHERE repo_id = $1 AND threads = 0 AND rig "+among(x.DB.conn, 2, "text"), x.id, keys)
 }
 
 // sortWords puts the words of a thread in the order of the client. What several commits

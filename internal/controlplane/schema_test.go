@@ -79,7 +79,7 @@ func older(t *testing.T, where Target, version int) conn {
 	return c
 }
 
-// TestMigration brings databases of versions 1, 3 and 8, with rows, to this one: beside
+// TestMigration brings databases of versions 1, 3, 8 and 11, with rows, to this one: beside
 // others that do the same, ended after each of its transactions, and without a trace
 // of a step that fails. What the next run then writes is what it writes into a new
 // one; who the repository is and what was pushed stays.
@@ -169,7 +169,19 @@ VALUES (1, 'team', 'a', 'b.md', 'STATE', 'rig-a', 'rig-b', 'received', 'active',
 		db := open(t, where)
 		x := indexer(t, r, db)
 		update(t, x)
-		execute(t, db.conn, "DROP TABLE rigward_late", "UPDATE rigward_schema SET version = 8")
+		// Version 11: what waits is counted.
+		before := []string{"DROP TABLE rigward_backlog", "UPDATE rigward_schema SET version = 11"}
+		for _, index := range []string{"open_from", "open_type", "turns_from", "turns_type", "turns_oldest"} {
+			before = append(before, "DROP INDEX rigward_"+index)
+		}
+		execute(t, db.conn, before...)
+		db = open(t, where)
+		x = indexer(t, r, db)
+		if got := update(t, x); got.Commits != 0 || count(t, db.conn, "SELECT count(*) FROM rigward_backlog") == 0 {
+			t.Errorf("%+v", got)
+		}
+		clean(t, x)
+		execute(t, db.conn, "DROP TABLE rigward_late", "DROP TABLE rigward_backlog", "UPDATE rigward_schema SET version = 8")
 		db = open(t, where)
 		x = indexer(t, r, db)
 		if got := update(t, x); got.Commits == 0 || count(t, db.conn, "SELECT count(*) FROM rigward_late") == 0 {

@@ -202,7 +202,7 @@ var hintCases = map[string]hintCase{
 	}},
 	"a directory that is gone": {[]string{"cd to a directory that exists"}, func(p *player) {
 		os.Mkdir(p.path("gone"), 0o755)
-		cmd := p.command("gone", "-c", `rmdir "$PWD" && exec "$0" status`, os.Args[0])
+		cmd := p.command("gone", "-c", `rmdir "$PWD" && exec "$0" status`, program(p.t))
 		cmd.Path, cmd.Args[0] = "/bin/sh", "sh"
 		p.saw(finish(p.t, cmd))
 		p.ok("a", "status")

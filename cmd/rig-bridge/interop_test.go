@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rigward/rigward/hooks"
+	"github.com/rigward/rigward/internal/test/programs"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 
@@ -48,11 +49,7 @@ func (w *world) npm(program, dir, stdin string, args ...string) string {
 // hookServer installs the server hooks in the bare repository.
 func (w *world) hookServer() {
 	w.t.Helper()
-	program := w.path("rig-hook")
-	if out, err := exec.Command("go", "build", "-o", program, "../rig-hook").CombinedOutput(); err != nil {
-		w.t.Fatalf("building rig-hook: %v\n%s", err, out)
-	}
-	if _, err := hooks.Install(w.path("origin.git/hooks"), program, hooks.ServerHooks); err != nil {
+	if _, err := hooks.Install(w.path("origin.git/hooks"), filepath.Join(programs.Dir(w.t), "rig-hook"), hooks.ServerHooks); err != nil {
 		w.t.Fatal(err)
 	}
 }

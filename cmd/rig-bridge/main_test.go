@@ -4,51 +4,48 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
-	"github.com/rigward/rigward/internal/bridge"
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/internal/test/outputschema"
+	"github.com/rigward/rigward/internal/test/programs"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 
-// beMain makes the test binary behave as rig-bridge itself.
-const beMain = "RIG_BRIDGE_TEST_BE_MAIN"
-
-// beHook makes it behave as the hook of that name.
+// beHook makes the test binary behave as the hook of that name.
 const beHook = "RIG_BRIDGE_TEST_BE_HOOK"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(beMain) != "" || os.Getenv(bridge.KeyVariable) != "" {
-		os.Unsetenv(beMain)
-		os.Exit(run())
-	}
 	if os.Getenv(beHook) != "" {
 		os.Exit(hook(os.Getenv(beHook)))
 	}
-	os.Exit(m.Run())
+	programs.Main(m)
 }
 
-// wrapper writes a program that is rig-bridge, for tests that need its path.
-func wrapper(t testing.TB) string {
+// program is the path of rig-bridge as it is shipped, with no rig-hook beside it. This
+// binary could be it, too, but takes twice as long to start.
+func program(t testing.TB) string {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	dir := filepath.Join(programs.Dir(t), "client")
+	alone.Do(func() { linked = errors.Join(os.Mkdir(dir, 0o755), programs.Build(dir, "rig-bridge")) })
+	if linked != nil {
+		t.Fatal(linked)
 	}
-	path := filepath.Join(t.TempDir(), "rig-bridge")
-	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", beMain, self)
-	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return filepath.Join(dir, "rig-bridge")
 }
+
+var (
+	alone  sync.Once
+	linked error
+)
 
 // A world is a directory with a server and clones, apart from the user's own
 // configuration.
@@ -65,11 +62,22 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, dir: dir}
-	os.Mkdir(w.path("home"), 0o755)
-	w.vars = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.path("home"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C.UTF-8", "TZ=UTC", "GIT_TERMINAL_PROMPT=0"}
-	os.WriteFile(w.path("home/.gitconfig"), []byte("[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"), 0o644)
+	return worldAt(t, dir)
+}
+
+// worldAt makes a world in an empty directory.
+func worldAt(t testing.TB, dir string) *world {
+	w := &world{t: t, dir: dir, vars: surroundings(dir)}
+	w.write("home/.gitconfig", gitconfig)
 	return w
+}
+
+// gitconfig is what a user of a world has set.
+const gitconfig = "[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
+
+// surroundings is the environment of a world in a directory.
+func surroundings(dir string) []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(dir, "home"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C.UTF-8", "TZ=UTC", "GIT_TERMINAL_PROMPT=0"}
 }
 
 func (w *world) path(rel string) string { return filepath.Join(w.dir, rel) }
@@ -94,6 +102,89 @@ func (w *world) tryGit(dir string, args ...string) (string, error) {
 // server makes a bare repository with one seed commit on main.
 func (w *world) server() {
 	w.t.Helper()
+	for _, name := range []string{"origin.git", "seed"} {
+		if err := os.CopyFS(w.path(name), os.DirFS(filepath.Join(pattern(w.t), name))); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// clone makes a clone of the server that is the rig of that id.
+func (w *world) clone(name, rig string) {
+	w.t.Helper()
+	if !w.untouched() || !plain.MatchString(rig) {
+		w.makeClone(name, rig)
+		return
+	}
+	from := pattern(w.t)
+	if err := os.CopyFS(w.path(name), os.DirFS(filepath.Join(from, patternClone))); err != nil {
+		w.t.Fatal(err)
+	}
+	now := strings.NewReplacer(from, w.dir, patternClone, name, patternRig, rig)
+	for _, file := range []string{".git/config", ".git/logs/HEAD", ".git/logs/refs/heads/main", ".git/logs/refs/remotes/origin/HEAD", ".bridge/config.yaml"} {
+		w.write(name+"/"+file, now.Replace(w.read(name+"/"+file)))
+	}
+}
+
+const patternClone, patternRig = "pattern-clone", "pattern-rig"
+
+var plain = regexp.MustCompile(`^[a-z0-9-]+$`)
+
+var patterns sync.Mutex
+
+// pattern returns a directory with a server and a clone of it, made once: all
+// servers, and all clones of servers that are still as they were, are copies of
+// those, since it takes twenty processes to make them.
+func pattern(t testing.TB) string {
+	t.Helper()
+	patterns.Lock()
+	defer patterns.Unlock()
+	dir := filepath.Join(programs.Dir(t), "pattern")
+	if _, err := os.Stat(dir); err != nil {
+		making, err := os.MkdirTemp(programs.Dir(t), "making-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := worldAt(t, making)
+		w.makeServer()
+		w.makeClone(patternClone, patternRig)
+		// Its own name is all that is to be replaced.
+		for _, file := range []string{".git/config", ".git/logs/HEAD", ".git/logs/refs/heads/main", ".git/logs/refs/remotes/origin/HEAD"} {
+			w.write(patternClone+"/"+file, strings.ReplaceAll(w.read(patternClone+"/"+file), making, dir))
+		}
+		if err := os.Rename(making, dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// untouched reports whether a clone of the server would be one of the pattern's.
+func (w *world) untouched() bool {
+	if !slices.Equal(w.vars, surroundings(w.dir)) || w.read("home/.gitconfig") != gitconfig {
+		return false
+	}
+	state := func(dir string) (state string) {
+		for _, name := range []string{"config", "HEAD", "packed-refs", "refs"} {
+			err := filepath.WalkDir(filepath.Join(dir, name), func(path string, d fs.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				data, err := os.ReadFile(path)
+				state += path[len(dir):] + " " + string(data) + "\n"
+				return err
+			})
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				w.t.Fatal(err)
+			}
+		}
+		return state
+	}
+	return state(w.path("origin.git")) == state(filepath.Join(pattern(w.t), "origin.git"))
+}
+
+func (w *world) makeServer() {
+	w.t.Helper()
 	w.git(".", "init", "-q", "--bare", "-b", "main", "origin.git")
 	w.git(".", "init", "-q", "-b", "main", "seed")
 	w.write("seed/seed.txt", "seed\n")
@@ -102,8 +193,7 @@ func (w *world) server() {
 	w.git("seed", "push", "-q", w.path("origin.git"), "main")
 }
 
-// clone makes a clone of the server that is the rig of that id.
-func (w *world) clone(name, rig string) {
+func (w *world) makeClone(name, rig string) {
 	w.t.Helper()
 	w.git(".", "clone", "-q", "origin.git", name)
 	w.git(name, "config", "user.name", "Op "+name)
@@ -137,13 +227,8 @@ type outcome struct {
 
 // command is a call of rig-bridge that has not been started.
 func (w *world) command(dir string, args ...string) *exec.Cmd {
-	self, err := os.Executable()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	cmd := exec.Command(self, args...)
-	cmd.Dir = w.path(dir)
-	cmd.Env = append(append([]string(nil), w.vars...), beMain+"=1")
+	cmd := exec.Command(program(w.t), args...)
+	cmd.Dir, cmd.Env = w.path(dir), slices.Clone(w.vars)
 	return cmd
 }
 

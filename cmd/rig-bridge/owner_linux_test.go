@@ -27,11 +27,7 @@ func TestUnwritable(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := faultWorld(t)
-			self, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
-			data, err := os.ReadFile(self)
+			data, err := os.ReadFile(program(t))
 			if err != nil {
 				t.Fatal(err)
 			}

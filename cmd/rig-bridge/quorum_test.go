@@ -4,8 +4,11 @@ package main
 
 import (
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rigward/rigward/internal/test/programs"
 )
 
 // TestRelayOfTwo makes a decision for which the policy wants two people: on a
@@ -48,7 +51,7 @@ func TestRelayOfTwo(t *testing.T) {
 	}
 	hook := func(dir string, args ...string) string {
 		t.Helper()
-		cmd := exec.Command(w.path("rig-hook"), args...)
+		cmd := exec.Command(filepath.Join(programs.Dir(t), "rig-hook"), args...)
 		cmd.Dir, cmd.Env = w.path(dir), w.vars
 		out, err := cmd.CombinedOutput()
 		if err != nil {

@@ -33,7 +33,7 @@ func TestReplay(t *testing.T) {
 	}
 	cmd := exec.Command(python, args...)
 	cmd.Dir = "../../testdata/cli"
-	cmd.Env = append(os.Environ(), "RIG_BRIDGE_BIN="+wrapper(t), "RBWORK="+t.TempDir())
+	cmd.Env = append(os.Environ(), "RIG_BRIDGE_BIN="+program(t), "RBWORK="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {

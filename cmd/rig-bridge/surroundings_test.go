@@ -24,15 +24,10 @@ func (w *world) code(name string) (hook string) {
 	return "code/.git/hooks/" + name
 }
 
-// script installs a hook that runs the given line in the clone a, with this test
-// as rig-bridge, and keeps what it printed in hook.log.
+// script installs a hook that runs the given line in the clone a, with rig, and keeps what it printed in hook.log.
 func (w *world) script(hook, line string) {
 	w.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.program(hook, "#!/bin/sh\nrig() { "+beMain+"=1 '"+self+"' \"$@\"; }\ncd '"+w.path("a")+"' || exit 1\n{ "+line+"; echo \"exit $?\"; } >'"+w.path("hook.log")+"' 2>&1\n")
+	w.program(hook, "#!/bin/sh\nrig() { '"+program(w.t)+"' \"$@\"; }\ncd '"+w.path("a")+"' || exit 1\n{ "+line+"; echo \"exit $?\"; } >'"+w.path("hook.log")+"' 2>&1\n")
 }
 
 func (w *world) hookLog() string {

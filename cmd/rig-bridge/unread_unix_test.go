@@ -55,7 +55,7 @@ func TestRemovedDirectory(t *testing.T) {
 		{"validate x.md", 2, ""},
 	} {
 		os.Mkdir(w.path("gone"), 0o755)
-		cmd := w.command("gone", "-c", `rmdir "$PWD" && exec "$0" `+c.args, os.Args[0])
+		cmd := w.command("gone", "-c", `rmdir "$PWD" && exec "$0" `+c.args, program(t))
 		cmd.Path, cmd.Args[0] = "/bin/sh", "sh"
 		o := finish(t, cmd)
 		if o.code != c.code || !strings.HasPrefix(o.stdout, c.stdout) || c.stdout == "" && o.stdout != "" || strings.Count(o.stderr, "\n") > 4 {

@@ -480,7 +480,7 @@ var hintCases = map[string]hintCase{
 		p.vars = append(p.vars, "PATH="+p.path("bin"))
 		p.saw(p.run("a", "init", "--rig-id", "rig-a"))
 	}},
-	"a directory that git ignores": {[]string{"git ignores .bridge/: policy and signers need `git add -f .bridge/policy.yaml .bridge/allowed_signers`"}, func(p *player) {
+	"a directory that git ignores": {[]string{"git ignores %s/: policy and signers need `git add -f %s %s`"}, func(p *player) {
 		p.commitFiles("a", map[string]string{".gitignore": ".bridge/\n"})
 		o := p.run("a", "init", "--rig-id", "rig-a", "--no-hooks")
 		p.saw(o)

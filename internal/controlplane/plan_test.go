@@ -11,6 +11,7 @@ import (
 
 	"github.com/rigward/rigward/internal/test/corpus"
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/pgtest"
 )
 
 // asking are the filters of questions, with the columns that decide them.
@@ -153,6 +154,35 @@ func TestFewOfARig(t *testing.T) {
 					t.Errorf("%s --%s %s: %v\n%s", name, filter, value, err, plan)
 				}
 			}
+		}
+	}
+}
+
+// TestBetween wants PostgreSQL to know how many messages are to one rig and from another: much is
+// to rig-a and much is from it, and nothing both.
+func TestBetween(t *testing.T) {
+	where := parse(t, pgtest.Database(t))
+	db := open(t, where)
+	fill(t, db, "team", 2*few)
+	name, _, _ := strings.Cut(strings.TrimPrefix(where.dsn, "postgres:///"), "?")
+	pgtest.Query(t, name, "ANALYZE")
+	for _, question := range []string{"messages", "unverified"} {
+		q, _ := Question(question)
+		values := Parameters{To: "rig-a", From: "rig-a", Limit: 10}.values(true, 1)
+		statement, names := numbered(settled(q.text(true, ""), values))
+		var args []any
+		for _, name := range names {
+			args = append(args, values[name])
+		}
+		plan := ""
+		err := each(t.Context(), db.conn, "EXPLAIN "+statement, args, func(r rows) error {
+			var line string
+			err := r.Scan(&line)
+			plan += line + "\n"
+			return err
+		})
+		if err != nil || !strings.Contains(plan, "_to_rig_from_rig_repo_id_") {
+			t.Errorf("%s: %v\n%s", question, err, plan)
 		}
 	}
 }

@@ -318,30 +318,25 @@ const few = 2000
 
 // unhinted is a question about some kind of messages, without the name of their index, where those of
 // a rig or of a type that it is about are few: then SQLite looks at these. Of what is to one rig and
-// from another, it goes along what is between them, and so does PostgreSQL, which knows how many are
-// to a rig and from one, and not how many are both. Else it is nil.
+// from another, it goes along what is between them. Else it is nil.
 func (d *DB) unhinted(ctx context.Context, q Query, values map[string]any) (*Query, error) {
 	kind := strings.Contains(q.from, "{by bridge_messages_relays}") || strings.Contains(q.from, "{by bridge_messages_unverified}")
-	two := values["to"] != "" && values["from"] != ""
-	if !kind && (d.conn.postgres() || q.Name != "messages") || d.conn.postgres() && !two {
+	if d.conn.postgres() || !kind && q.Name != "messages" {
 		return nil, nil
 	}
 	along := func(index string) *Query {
-		messages, where := "bridge_messages m", " WHERE "
-		switch {
-		case d.conn.postgres(): // OFFSET has it look for these alone
-			messages = "(SELECT * FROM bridge_messages WHERE repo_id = :repo AND to_rig = :to AND from_rig = :from AND " + ofAny("") + " OFFSET 0) m"
-		case index != "": // which SQLite takes by its condition alone: it would take it for one rig, too
-			messages, where = messages+"{by "+index+"}", where+ofAny("m.")+" AND "
+		where := " WHERE "
+		if index != "" { // which SQLite takes by its condition alone: it would take it for one rig, too
+			index, where = "{by "+index+"}", where+ofAny("m.")+" AND "
 		}
-		q.from = messagesFrom.ReplaceAllLiteralString(q.from, messages+where)
+		q.from = strings.NewReplacer("m{by bridge_messages_relays} WHERE ", "m"+index+where, "m{by bridge_messages_unverified} WHERE ", "m"+index+where, "bridge_messages m WHERE ", "bridge_messages m"+index+where).Replace(q.from)
 		return &q
 	}
 	fewOf := func(condition string, args ...any) (bool, error) {
 		n, err := number(ctx, d.conn, "SELECT count(*) FROM (SELECT 1 FROM bridge_messages WHERE "+condition+" AND repo_id = $2 LIMIT "+itoa(few)+") AS few", args...)
 		return n < few, err
 	}
-	if two {
+	if values["to"] != "" && values["from"] != "" {
 		if !kind {
 			return along("bridge_messages_between"), nil
 		}
@@ -349,7 +344,7 @@ func (d *DB) unhinted(ctx context.Context, q Query, values map[string]any) (*Que
 			return along("bridge_messages_between"), err
 		}
 	}
-	if !kind || d.conn.postgres() {
+	if !kind {
 		return nil, nil
 	}
 	for filter, column := range map[string]string{"to": "to_rig", "from": "from_rig", "type": "message_type"} {
@@ -362,9 +357,6 @@ func (d *DB) unhinted(ctx context.Context, q Query, values map[string]any) (*Que
 	}
 	return nil, nil
 }
-
-// messagesFrom is where a question about messages says which, up to its conditions.
-var messagesFrom = regexp.MustCompile(`bridge_messages m(\{by bridge_messages_(relays|unverified)\})? WHERE `)
 
 // ofAny is the condition of the index of messages between two rigs, which all messages meet.
 func ofAny(m string) string { return m + "to_rig <> ''" }

@@ -254,6 +254,7 @@ CREATE TABLE rigward_backlog (
   PRIMARY KEY (repo_id, rig, from_rig, message_type)
 );
 INSERT INTO rigward_backlog SELECT repo_id, rig, from_rig, message_type, count(*) FROM rigward_turns GROUP BY 1, 2, 3, 4;
+{statistics}
 `}}
 
 // schemaVersion of the schema that this program reads and writes: the number of
@@ -344,6 +345,12 @@ func dialect(postgres bool, text string) string {
 		}
 		words = append(words, "{partitions "+table+"}", parts)
 	}
+	// PostgreSQL takes what is to a rig and what is from one as independent of each other, unless it is to count both.
+	statistics := ""
+	if postgres {
+		statistics = eachPartition("bridge_messages", "CREATE STATISTICS %[1]s_between (mcv) ON to_rig, from_rig FROM %[1]s;\n")
+	}
+	words = append(words, "{statistics}", statistics)
 	return strings.NewReplacer(append(words, "{search}", searchSchema(postgres),
 		"{append-only bridge_message_events}", appendOnly(postgres, "bridge_message_events"))...).Replace(text)
 }

@@ -174,6 +174,9 @@ VALUES (1, 'team', 'a', 'b.md', 'STATE', 'rig-a', 'rig-b', 'received', 'active',
 		for _, index := range []string{"open_from", "open_type", "turns_from", "turns_type", "turns_oldest"} {
 			before = append(before, "DROP INDEX rigward_"+index)
 		}
+		if db.conn.postgres() {
+			before = append(before, eachPartition("bridge_messages", "DROP STATISTICS %[1]s_between;\n"))
+		}
 		execute(t, db.conn, before...)
 		db = open(t, where)
 		x = indexer(t, r, db)

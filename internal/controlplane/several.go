@@ -75,8 +75,8 @@ type group struct {
 	repos  []string
 }
 
-// groups tells apart those before the repository of a cursor, it, and those behind it, and
-// those of which another index leads to fewer rows.
+// groups tells apart those before the repository of a cursor, it, and those behind it, and in
+// SQLite those of which another index leads to fewer rows.
 func (d *DB) groups(ctx context.Context, q Query, p Parameters, ids map[string]int64, values map[string]any) (all []*group, err error) {
 	for _, repo := range p.Repos {
 		s := &group{q: q, repos: []string{repo}}
@@ -84,14 +84,12 @@ func (d *DB) groups(ctx context.Context, q Query, p Parameters, ids map[string]i
 			s.beyond = p.Cursor.beyond(q, repo, values)
 		}
 		values["repo"] = ids[repo]
-		if !d.conn.postgres() || len(p.Repos) == 1 { // which answers about several with one statement
-			other, err := d.unhinted(ctx, q, values)
-			if err != nil {
-				return nil, err
-			}
-			if other != nil {
-				s.q = *other
-			}
+		other, err := d.unhinted(ctx, q, values)
+		if err != nil {
+			return nil, err
+		}
+		if other != nil {
+			s.q = *other
 		}
 		if i := slices.IndexFunc(all, func(a *group) bool { return a.beyond == s.beyond && a.q.from == s.q.from }); i >= 0 {
 			all[i].repos = append(all[i].repos, repo)

@@ -245,6 +245,9 @@ CREATE INDEX rigward_open_type ON rigward_open (message_type, repo_id, rig, last
 CREATE INDEX rigward_turns_from ON rigward_turns (from_rig, repo_id, last_time, thread, rig, at, message_type);
 CREATE INDEX rigward_turns_type ON rigward_turns (message_type, repo_id, last_time, thread, rig, at, from_rig);
 CREATE INDEX rigward_turns_oldest ON rigward_turns (rig, repo_id, at, from_rig, message_type) WHERE rig <> '';
+CREATE INDEX bridge_message_events_acked_to ON bridge_message_events (to_rig, repo_id, created_at, from_rig, message_type) WHERE event_type = 'acked';
+CREATE INDEX bridge_message_events_acked_from ON bridge_message_events (from_rig, repo_id, created_at, to_rig, message_type) WHERE event_type = 'acked';
+CREATE INDEX bridge_message_events_acked_type ON bridge_message_events (message_type, repo_id, created_at, to_rig, from_rig) WHERE event_type = 'acked';
 CREATE TABLE rigward_backlog (
   repo_id {ref} NOT NULL,
   rig TEXT NOT NULL,

@@ -174,6 +174,9 @@ VALUES (1, 'team', 'a', 'b.md', 'STATE', 'rig-a', 'rig-b', 'received', 'active',
 		for _, index := range []string{"open_from", "open_type", "turns_from", "turns_type", "turns_oldest"} {
 			before = append(before, "DROP INDEX rigward_"+index)
 		}
+		for _, by := range []string{"to", "from", "type"} {
+			before = append(before, "DROP INDEX bridge_message_events_acked_"+by)
+		}
 		if db.conn.postgres() {
 			before = append(before, eachPartition("bridge_messages", "DROP STATISTICS %[1]s_between;\n"))
 		}

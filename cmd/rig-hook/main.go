@@ -23,10 +23,11 @@ import (
 // memory is from how many bytes on the garbage collector works harder to stay
 // below: what a push may cost is bounded, but twice of it is not needed. An audit
 // holds what it knows of many commits, over which the collector would go again and
-// again.
+// again; an installation, which reads the history for its nonces, holds little.
 const (
-	memory      = 160 << 20
-	auditMemory = 208 << 20
+	memory        = 160 << 20
+	auditMemory   = 208 << 20
+	installMemory = 104 << 20
 )
 
 func main() {
@@ -36,7 +37,11 @@ func main() {
 		return
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	settled := time.AfterFunc(settling, func() { settle(stop, len(os.Args) > 1 && os.Args[1] == "check") })
+	command := ""
+	if len(os.Args) > 1 {
+		command = os.Args[1]
+	}
+	settled := time.AfterFunc(settling, func() { settle(stop, command) })
 	dir, _ := os.Getwd()
 	exe, err := os.Executable()
 	if err != nil {
@@ -76,12 +81,15 @@ func handOn(lock *os.File) {
 // git refuses what a hook was to judge that ended so.
 const settling = 50 * time.Millisecond
 
-// settle bounds the memory of a run, and lets a signal stop it in order.
-func settle(stop func(), audits bool) {
-	if audits {
+// settle bounds the memory of a run of a command, and lets a signal stop it in order.
+func settle(stop func(), command string) {
+	switch command {
+	case "check":
 		debug.SetGCPercent(200)
 		debug.SetMemoryLimit(auditMemory)
-	} else {
+	case "install":
+		debug.SetMemoryLimit(installMemory)
+	default:
 		debug.SetMemoryLimit(memory)
 	}
 	signals := make(chan os.Signal, 1)

@@ -176,6 +176,9 @@ func (p *Policy) Level(rule string) finding.Severity {
 	return finding.Error
 }
 
+// Refuses reports whether a violation of the rule refuses a push.
+func (p *Policy) Refuses(rule string) bool { return p.Level(rule) >= p.FailLevel }
+
 // Apply maps a finding's severity by the policy; ok is false if the rule is
 // off. A finding without a severity gets its rule's default, or Error where the
 // rule is off by default. A rule may produce a finding below its default (a missing body_hash is

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/rigward/rigward/hooks"
@@ -14,12 +15,7 @@ import (
 // Gerrit's hooks are Gerrit's.
 func TestHelpListsFlags(t *testing.T) {
 	p := program()
-	for i, c := range p.Commands {
-		if c.Name == "gerrit" {
-			p.Commands = append(p.Commands[:i:i], p.Commands[i+1:]...)
-			break
-		}
-	}
+	p.Commands = slices.DeleteFunc(slices.Clone(p.Commands), func(c *cli.Command) bool { return c.Name == "gerrit" })
 	helptest.Check(t, p, func(c *cli.Command, args ...string) string {
 		var said bytes.Buffer
 		Main(context.Background(), &hooks.Env{Args: append([]string{"rig-hook", c.Name}, args...), Stdout: &said, Stderr: &said, Dir: t.TempDir()})

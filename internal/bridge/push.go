@@ -304,7 +304,12 @@ func (w *work) fetchNow(ctx context.Context, t target) (string, error) {
 // since any other fetch may write FETCH_HEAD meanwhile. Its objects are here, from the
 // fetch before or from another one.
 func (w *work) remoteTip(ctx context.Context, t target) (string, error) {
-	for range 3 { // it may move in between
+	for try := range 3 { // it may move in between
+		if try > 0 {
+			if _, err := w.gitFetch(ctx, "--no-write-fetch-head", "--", t.remote, t.ref); err != nil {
+				return "", err
+			}
+		}
 		res, err := w.gitRemote(ctx, "ls-remote", "--", t.remote, t.ref)
 		if err != nil {
 			return "", err
@@ -327,9 +332,6 @@ func (w *work) remoteTip(ctx context.Context, t target) (string, error) {
 			return "", gitProblem(err)
 		} else if typ[0] != "" {
 			return id, nil
-		}
-		if _, err = w.gitFetch(ctx, "--no-write-fetch-head", "--", t.remote, t.ref); err != nil {
-			return "", err
 		}
 	}
 	return "", fail(codeRuntime, "%s moves faster than it is fetched; run this again when it rests", quote(t.ref))

@@ -48,6 +48,7 @@ func TestCost(t *testing.T) {
 	old := r.Ref("refs/heads/main")
 	r.Write(".bridge/config.yaml", "rig_id: mac-m5max\n")
 	path, data := corpus.Envelope(200, o)
+	thread, _, _ := strings.Cut(path, "/")
 	r.Write(path, string(data))
 	r.Run("add", path)
 	staged := r.Copy(t)
@@ -72,8 +73,22 @@ func TestCost(t *testing.T) {
 	}
 	r.Run("update-index", "-q", "--refresh")
 	line := old + " " + tip + " refs/heads/main\n"
+	// A relay, on a server that has an index of nonces: update meets what pre-receive noted.
+	relaying := &gittest.Repo{T: t, Dir: filepath.Join(dir, "relaying"), Home: dir, Now: time.Now().Unix(),
+		Env: append([]string{"GIT_AUTHOR_NAME=" + corpus.OperatorName, "GIT_AUTHOR_EMAIL=" + corpus.OperatorEmail, "GIT_COMMITTER_NAME=" + corpus.OperatorName, "GIT_COMMITTER_EMAIL=" + corpus.OperatorEmail}, r.Env...)}
+	indexed := filepath.Join(dir, "indexed.git")
+	r.Run("clone", "-q", "--bare", server, indexed)
+	r.Run("clone", "-q", server, relaying.Dir)
+	if out, err := exec.Command(built[0], "install", "--server", indexed).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	path, data = corpus.Relay(190, 200, time.Now(), o)
+	attested, err := corpus.SignTip(relaying.Dir, relaying.Commit("Send", map[string]string{path: string(data)}))
+	if err != nil {
+		t.Fatal(err)
+	}
 	pushed := append([]string{"GIT_DIR=.", "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(r.Dir, ".git", "objects")}, r.Env...)
-	thread, _, _ := strings.Cut(path, "/")
+	attests := append([]string{"GIT_DIR=.", "GIT_ALTERNATE_OBJECT_DIRECTORIES=" + filepath.Join(relaying.Dir, ".git", "objects")}, r.Env...)
 	for _, c := range []struct {
 		dir, program string
 		args         []string
@@ -87,6 +102,8 @@ func TestCost(t *testing.T) {
 		{r.Dir, "rig-hook", []string{"pre-push", "origin", server}, "refs/heads/main " + tip + " refs/heads/main " + old + "\n", r.Env, 1, 199_000},
 		{server, "rig-hook", []string{"pre-receive"}, line, pushed, 1, 184_000},
 		{server, "rig-hook", []string{"update", "refs/heads/main", old, tip}, "", pushed, 1, 184_000},
+		{indexed, "rig-hook", []string{"pre-receive"}, old + " " + attested + " refs/heads/main\n", attests, 1, 315_000},
+		{indexed, "rig-hook", []string{"update", "refs/heads/main", old, attested}, "", attests, 1, 315_000},
 		{r.Dir, "rig-bridge", []string{"send", "ACK", "--thread", thread, "--to", "peer", "--no-push", "--tldr", "seen"}, "", r.Env, 1, 440_000},
 	} {
 		t.Run(c.program+" "+c.args[0], func(t *testing.T) {

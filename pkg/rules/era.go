@@ -59,7 +59,12 @@ func (ps *pass) beginEras(ctx context.Context) error {
 	if e.by != nil {
 		return nil
 	}
-	if e.list = slices.Clone(ps.Eras); len(e.list) == 0 {
+	if e.list = slices.Clone(ps.Eras); ps.erasOf != nil {
+		var err error
+		if e.list, ps.heldAt, err = ps.erasOf(ps.walk.bounds); err != nil {
+			return err
+		}
+	} else if len(e.list) == 0 {
 		e.list = []Era{{From: -1}}
 	}
 	e.sets = make([]*ruleSet, len(e.list))

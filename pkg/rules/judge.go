@@ -115,13 +115,14 @@ type Judge struct {
 	// for defaultPortion. What is found does not depend on it.
 	portion int
 
-	noted   []func()          // see Keep
-	claims  []claim           // of all ranges
-	senders map[string]string // rig ids that were seen, each once
-	heldAt  map[string]int32  // by bound, its era, where that is known
-	latest  int               // see Latest
-	strayed bool              // see Strayed
-	moved   bool              // see Moved
+	noted   []func()                                       // see Keep
+	claims  []claim                                        // of all ranges
+	senders map[string]string                              // rig ids that were seen, each once
+	erasOf  func([]bound) ([]Era, map[string]int32, error) // makes the eras that bounds are in, by id, where Eras do not say it
+	heldAt  map[string]int32                               // what it has made of the bounds
+	latest  int                                            // see Latest
+	strayed bool                                           // see Strayed
+	moved   bool                                           // see Moved
 }
 
 // An Outcome is what a Judge has come to so far.

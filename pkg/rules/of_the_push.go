@@ -28,9 +28,8 @@ func (j *Judge) later(ctx context.Context, r Range, first *pass) error {
 	own := &Judge{Repo: j.Repo, Gate: j.Gate, Now: j.Now, Nonces: j.Nonces, Memory: j.Memory, Extra: j.Extra,
 		OfTheTime: j.Later, Bootstrap: true, portion: j.portion} // who may come first, the first pass says
 	old := cmp.Or(r.Old, r.From)
-	held, err := own.boundEras(ctx, first, r.Policy, old)
-	if err != nil {
-		return err
+	if old != "" {
+		own.erasOf = own.boundEras(ctx, r, old)
 	}
 	ps, err := own.judge(ctx, r)
 	if err == nil {
@@ -47,7 +46,7 @@ func (j *Judge) later(ctx context.Context, r Range, first *pass) error {
 	if err != nil {
 		return err
 	}
-	return j.overtaken(ctx, r, ps, old, held)
+	return j.overtaken(ctx, r, ps, old)
 }
 
 // ofDefault reports whether a range comes on top of the commit whose policy judges it, or
@@ -57,110 +56,87 @@ func ofDefault(g Gate, r Range) bool {
 		(g == Check || g == PullRequest) && r.Old == "" && len(r.Exclude) == 1 && r.Exclude[0] == r.From)
 }
 
-// boundEras makes the eras that the bounds of a range are in: that of old, and older ones
-// of other bounds that have another policy, or other signers, or had the same ones before
-// the branch had others for a while. It returns the era of old.
-func (j *Judge) boundEras(ctx context.Context, first *pass, p *policy.Policy, old string) (held int, err error) {
-	if old == "" {
-		return 0, nil
-	}
-	at, err := j.Repo.Commit(old)
-	if err != nil {
-		return 0, err
-	}
-	files := func(tree string) (key string, err error) {
-		for _, path := range p.TrustPaths() {
-			e, _, err := j.Repo.EntryAt(tree, path)
-			if err != nil {
-				return "", err
-			}
-			key += e.ID + " "
-		}
-		return key, nil
-	}
-	now, err := files(at.Tree)
-	if err != nil {
-		return 0, err
-	}
-	since, began := old, "" // nothing began between since and old; what began the era of old, once it is found
-	j.heldAt = map[string]int32{}
-	eras := map[string]int32{}
-	for _, b := range first.walk.bounds {
-		key, err := files(b.tree)
+// boundEras makes the eras that the bounds of a range are in, by id, as who reads the history
+// finds them: it judges what lies between old, which is one of them, and its neck.
+func (j *Judge) boundEras(ctx context.Context, r Range, old string) func([]bound) ([]Era, map[string]int32, error) {
+	return func(bounds []bound) ([]Era, map[string]int32, error) {
+		base, err := j.neck(ctx, r, old, bounds)
 		if err != nil {
-			return 0, err
+			return nil, nil, err
 		}
-		if key == now && b.id != old {
-			if began == "" {
-				began, err = j.lastChange(ctx, since, b.id, files)
-				since = b.id
-			}
-			within := began == ""
-			if err == nil && !within {
-				within, err = j.Repo.IsAncestor(ctx, began, b.id)
-			}
+		own := &Judge{Repo: j.Repo, Gate: Check, Now: j.Now, Memory: j.Memory, OfTheTime: j.OfTheTime, Bootstrap: true, portion: j.portion}
+		before := Range{New: old, First: true, Policy: policy.Default(), Trust: policy.Untrusting("")}
+		if base != "" {
+			c, err := j.Repo.Commit(base)
 			if err != nil {
-				return 0, err
+				return nil, nil, err
 			}
-			if !within {
-				key += "before"
+			own.Eras = ErasFrom(c.Tree)
+			if base == old {
+				return own.Eras, map[string]int32{}, nil
+			}
+			before = Range{New: old, Exclude: []string{base}, From: base}
+			if before.Policy, before.Trust, err = j.OfTheTime(own.Eras[0].Files); err != nil {
+				return nil, nil, err
 			}
 		}
-		if key == now {
-			continue
+		ps, err := own.judge(ctx, before)
+		if err != nil {
+			return nil, nil, err
 		}
-		n, known := eras[key]
-		if !known {
-			n = int32(len(j.Eras))
-			eras[key] = n
-			j.Eras = append(j.Eras, Era{From: int(n) - 1, Commit: b.id, Files: policy.Accepted{Tree: b.tree}})
+		heldAt := map[string]int32{}
+		for _, b := range bounds {
+			if n, ok := ps.walk.find(b.id); ok {
+				heldAt[b.id] = ps.eras.after(n)
+			}
 		}
-		j.heldAt[b.id] = n
+		return ps.eras.list, heldAt, nil
 	}
-	held = len(j.Eras)
-	j.Eras = append(j.Eras, Era{From: held - 1, Commit: old, Files: policy.Accepted{Tree: at.Tree}})
-	for _, b := range first.walk.bounds {
-		if _, other := j.heldAt[b.id]; !other {
-			j.heldAt[b.id] = int32(held)
-		}
-	}
-	return held, nil
 }
 
-// lastChange returns the last commit of an accepted history that has other files than all
-// its parents, "" if only what is behind a commit has one; files names those of a tree.
-func (j *Judge) lastChange(ctx context.Context, tip, behind string, files func(tree string) (string, error)) (string, error) {
-	keys := map[string]string{}
-	of := func(id string) (key string, err error) {
-		key, known := keys[id]
-		if known {
-			return key, nil
-		}
-		c, err := j.Repo.Commit(id)
-		if err == nil {
-			key, err = files(c.Tree)
-		}
-		keys[id] = key
-		return key, err
-	}
-	for rev, err := range j.Repo.RevList(ctx, []string{tip}, []string{behind}, gitrepo.RevListOptions{}) {
-		if err != nil {
-			return "", err
-		}
-		is, err := of(rev.ID)
-		if err != nil {
-			return "", err
-		}
-		changes := true
-		for _, p := range rev.Parents {
-			was, err := of(p)
-			if err != nil {
+// neck returns the commit next to old that all its history goes through which lies behind
+// those of the bounds that are in it, "" for none.
+func (j *Judge) neck(ctx context.Context, r Range, old string, bounds []bound) (string, error) {
+	sought := map[string]bool{}
+	for _, b := range bounds {
+		within := b.id != old
+		if within && len(r.Exclude) > 1 {
+			var err error
+			if within, err = j.Repo.IsAncestor(ctx, b.id, old); err != nil {
 				return "", err
 			}
-			changes = changes && was != is
 		}
-		if changes && len(rev.Parents) > 0 {
-			return rev.ID, nil
+		if within {
+			sought[b.id] = true
+		}
+	}
+	if len(sought) == 0 {
+		return old, nil
+	}
+	seen, next := map[string]bool{}, map[string]bool{} // next are parents of what was seen
+	for rev, err := range j.Repo.RevList(ctx, []string{old}, nil, gitrepo.RevListOptions{}) {
+		if err != nil {
+			return "", err
+		}
+		if len(seen) == r.Policy.MaxCommits {
+			return "", &policy.Undecided{Message: fmt.Sprintf("policy or signers change on a side, and more than %d commits lie between where it began and %s (limits.commits)",
+				r.Policy.MaxCommits, finding.Short(old)), Hint: "make the change on top of what the branch has: git rebase " + finding.Short(old)}
+		}
+		seen[rev.ID] = true
+		delete(next, rev.ID)
+		delete(sought, rev.ID)
+		for _, p := range rev.Parents {
+			if !seen[p] {
+				next[p] = true
+			}
+		}
+		if len(next) != 1 {
+			continue
+		}
+		for id := range next {
+			if len(sought) == 0 || len(sought) == 1 && sought[id] {
+				return id, nil
+			}
 		}
 	}
 	return "", nil
@@ -189,12 +165,12 @@ func (j *Judge) union(o Outcome) {
 // overtaken refuses that a merge follows a side which changes policy or signers and lacks
 // what the branch got meanwhile, if that would be refused by them: who reads the history
 // cannot know that it was there first.
-func (j *Judge) overtaken(ctx context.Context, r Range, ps *pass, old string, held int) error {
-	at := ps.line(old)
-	if old == "" || at.from == "" || at.from == old || at.era == int32(held) {
+func (j *Judge) overtaken(ctx context.Context, r Range, ps *pass, old string) error {
+	at, held := ps.line(old), ps.heldAt[old]
+	if old == "" || at.from == "" || at.from == old || at.era == held {
 		return nil
 	}
-	if n, known := ps.heldAt[at.from]; known && n != int32(held) && at.merge == "" {
+	if n, known := ps.heldAt[at.from]; known && n != held && at.merge == "" {
 		return nil // two changes will meet, and who merges them decides
 	}
 	from, err := j.Repo.Commit(at.from)

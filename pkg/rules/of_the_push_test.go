@@ -228,6 +228,26 @@ func TestOfThePush(t *testing.T) {
 			w.accept()
 			w.commit("m", on(w.base, w.commit("d", on(old), signed(keyOp), put(signersFile, lists("op")))), signed(keyBob), by(bob), put(signersFile, lists("op")))
 		}, []string{"error signers-change - @: commit <m> joins two histories that trust different signers, and nobody whom both trust has signed it"}, true},
+		{"two merges that take a policy back by an older side's files, and a side of one of them", loose, func(w *world) {
+			old := w.base
+			x := w.commit("x", signed(keyOp), put(policy.Path, loose+"limits: {file: 90000}\n"))
+			side := w.commit("s", on(old), signed(keyOp), put("README.md", "x\n"))
+			m := w.commit("m1", on(x, side), signed(keyOp), put(policy.Path, loose))
+			n := w.commit("n1", on(x, side), signed(keyOp), put(policy.Path, loose), put("b.md", "x\n"))
+			w.commit("k", on(m, n), signed(keyOp))
+			w.accept()
+			w.commit("m", on(w.base, w.commit("d", on(n), signed(keyOp), put(signersFile, lists("op")))), signed(keyBob), by(bob), put(signersFile, lists("op")))
+		}, []string{"error signers-change - @: commit <m> joins two histories that trust different signers, and nobody whom both trust has signed it"}, true},
+		{"the same, joined by who is trusted by both", loose, func(w *world) {
+			old := w.base
+			x := w.commit("x", signed(keyOp), put(policy.Path, loose+"limits: {file: 90000}\n"))
+			side := w.commit("s", on(old), signed(keyOp), put("README.md", "x\n"))
+			m := w.commit("m1", on(x, side), signed(keyOp), put(policy.Path, loose))
+			n := w.commit("n1", on(x, side), signed(keyOp), put(policy.Path, loose), put("b.md", "x\n"))
+			w.commit("k", on(m, n), signed(keyOp))
+			w.accept()
+			w.commit("m", on(w.base, w.commit("d", on(n), signed(keyOp), put(signersFile, lists("op")))), signed(keyOp), put(signersFile, lists("op")))
+		}, nil, false},
 		{"a side from after a policy was taken back, merged by who it takes out", loose, func(w *world) {
 			takenBack(w)
 			old := w.base

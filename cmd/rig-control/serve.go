@@ -32,7 +32,7 @@ import (
 
 func serveFlags() []cli.Flag {
 	return []cli.Flag{
-		{Name: "--listen", Value: "ADDRESS", Help: "where to be reached (default: 127.0.0.1:7117)"},
+		{Name: "--listen", Value: "ADDRESS", Help: "where to be reached (default: " + defaultListen + ")"},
 		{Name: "--host", Value: "NAME", Many: true, Help: "a name by which the server is reached, behind a proxy say"},
 		{Name: "--token-file", Value: "FILE", Help: "a token that stays the same, in a file of its owner only"},
 		{Name: "--no-token", Help: "every user of this machine may look"},
@@ -40,6 +40,9 @@ func serveFlags() []cli.Flag {
 		{Name: "--proxy", Value: "ADDRESS", Many: true, Help: "a proxy whose --auth-header counts (default: this machine)"},
 	}
 }
+
+// defaultListen is where serve is reached that is told nothing else.
+const defaultListen = "127.0.0.1:7117"
 
 // Limits of the server.
 const (
@@ -50,7 +53,11 @@ const (
 
 // serve shows the control plane of the repositories that are named.
 func (a *app) serve(ctx context.Context, line cli.Line) int {
-	access, err := a.access(line)
+	listen := defaultListen
+	if line.Has("--listen") {
+		listen = line.Get("--listen")
+	}
+	access, err := a.access(line, listen)
 	if err != nil {
 		return a.fail(err)
 	}
@@ -58,10 +65,7 @@ func (a *app) serve(ctx context.Context, line cli.Line) int {
 	if len(dirs) == 0 {
 		dirs = []string{""}
 	}
-	s := &site{app: a, listen: "127.0.0.1:7117", access: access, kept: line.Has("--token-file")}
-	if line.Has("--listen") {
-		s.listen = line.Get("--listen")
-	}
+	s := &site{app: a, listen: listen, access: access, kept: line.Has("--token-file")}
 	for _, dir := range dirs {
 		p, err := a.find(ctx, dir)
 		if err == nil {
@@ -129,8 +133,8 @@ func (a *app) clone(ctx context.Context) (*place, error) {
 	return p, nil
 }
 
-// access says who may look, by the command line.
-func (a *app) access(line cli.Line) (access console.Access, err error) {
+// access says who may look, by the command line and where the server listens.
+func (a *app) access(line cli.Line, listen string) (access console.Access, err error) {
 	usage := func(message, hint string) (console.Access, error) {
 		return access, &policy.Undecided{Message: message, Hint: hint}
 	}
@@ -146,13 +150,12 @@ func (a *app) access(line cli.Line) (access console.Access, err error) {
 	if line.Has("--proxy") && !line.Has("--auth-header") {
 		return usage("--proxy is for --auth-header", "rig-control serve --help")
 	}
-	host, _, err := net.SplitHostPort(line.Get("--listen"))
-	local := !line.Has("--listen") || err == nil && isLocal(host)
+	host, _, err := net.SplitHostPort(listen)
 	switch {
-	case line.Has("--listen") && err != nil:
-		return usage("--listen is "+finding.QuoteMax(line.Get("--listen"), 60)+", expected HOST:PORT", "--listen 127.0.0.1:7117")
-	case !local && !line.Has("--token-file") && !line.Has("--auth-header"):
-		return usage("--listen "+finding.QuoteMax(line.Get("--listen"), 60)+" can be reached from other machines, and nothing says who may look", "--token-file FILE, or --auth-header NAME behind a proxy")
+	case err != nil:
+		return usage("--listen is "+finding.QuoteMax(listen, 60)+", expected HOST:PORT", "--listen "+defaultListen)
+	case !isLocal(host) && !line.Has("--token-file") && !line.Has("--auth-header"):
+		return usage("--listen "+finding.QuoteMax(listen, 60)+" can be reached from other machines, and nothing says who may look", "--token-file FILE, or --auth-header NAME behind a proxy")
 	}
 	access.Hosts = line.All("--host")
 	for i, name := range access.Hosts {

@@ -157,6 +157,16 @@ func TestServeSafely(t *testing.T) {
 			t.Errorf("%q: exit %d: %s", args, got.code, got.err)
 		}
 	}
+	// What needs no other flag needs no --listen: it is told where only the port is in the way.
+	taken, err := net.Listen("tcp", defaultListen)
+	if err == nil {
+		defer taken.Close()
+	}
+	for _, args := range [][]string{nil, {"--no-token"}, {"--token-file", good}, {"--auth-header", "X-Remote-User", "--host", "rigward.example.com"}} {
+		if got := control(bare, append([]string{"serve"}, args...)...); got.code != 2 || !strings.Contains(got.err, "cannot listen on \""+defaultListen) {
+			t.Errorf("%q: exit %d: %s", args, got.code, got.err)
+		}
+	}
 	address := started(t, bare, "serve", "--listen", "127.0.0.1:0", "--token-file", good)
 	if strings.Contains(address, secret) {
 		t.Error("the token of a file is printed")

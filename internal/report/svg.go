@@ -16,6 +16,7 @@ const (
 	graphRadius = 11
 	laneWidth   = 11
 	maxLanes    = 6
+	letter      = 7 // an upper-case letter of a file name, one of a title is an eighth wider
 )
 
 // A drawing is a thread laid out: one row for each turn, its text right of
@@ -65,10 +66,11 @@ func draw(t Thread, ties []tie) drawing {
 	x := graphRadius + 12 + laneWidth*used
 	d := drawing{Width: graphWidth, Height: max(graphRow*len(t.Turns), 1), TextX: x + 22}
 	y := func(i int) int { return graphRow*i + graphRow/2 }
+	wide := (d.Width - d.TextX) / letter
 	for i, u := range t.Turns {
 		m := mark{X: x, Y: y(i), Number: i + 1, New: u.New, Relay: u.Relay, NameY: y(i) - 3, FileY: y(i) + 13,
-			Title: finding.Clean(cut(typeOf(u), 16)) + " from " + finding.Clean(cut(u.From, 20)),
-			File:  finding.Clean(cut(path.Base(u.Path), 38))}
+			Title: finding.Clean(cut(cut(typeOf(u), 16)+" from "+u.From, wide-wide/8)),
+			File:  finding.Clean(cut(path.Base(u.Path), wide))}
 		if u.Relay {
 			r := graphRadius + 3
 			m.Diamond = fmt.Sprintf("%d,%d %d,%d %d,%d %d,%d", m.X, m.Y-r, m.X+r, m.Y, m.X, m.Y+r, m.X-r, m.Y)

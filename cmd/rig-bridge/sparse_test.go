@@ -51,6 +51,23 @@ func TestSparseCheckout(t *testing.T) {
 		}
 		w.git("b", c.reset...)
 	}
+	// What cannot be read is told so, be it in the work tree or not.
+	w.git("b", "sparse-checkout", "disable")
+	os.Mkdir(w.path("b/odd-link"), 0o755)
+	os.Mkdir(w.path("b/odd-mode"), 0o755)
+	os.Symlink("../one/REQUEST.md", w.path("b/odd-link/L.md"))
+	os.WriteFile(w.path("b/odd-mode/X.md"), []byte("no fence\n"), 0o755)
+	w.git("b", "add", "odd-link", "odd-mode")
+	w.git("b", "commit", "-q", "--no-verify", "-m", "odd")
+	for _, sparse := range []bool{false, true} {
+		if sparse {
+			w.git("b", "sparse-checkout", "set", "--cone", "one")
+		}
+		for _, thread := range []string{"odd-link", "odd-mode"} {
+			w.run("b", "thread", thread).keeps(t, 0, `the thread "`+thread+`" holds no readable message`)
+		}
+	}
+	w.git("b", "sparse-checkout", "disable")
 	// A deleted thread is none, whatever is sparse.
 	w.git("b", "sparse-checkout", "set", "--cone", "one")
 	w.run("b", "thread", "three").keeps(t, 1, `the thread "three" does not exist`)

@@ -260,7 +260,7 @@ func (w *work) filesOf(trees []string) (map[string][]filed, error) {
 }
 
 func isMessageFile(e treeEntry) bool {
-	return strings.HasSuffix(e.name, ".md") && (e.mode == "100644" || e.mode == "100755" || e.mode == "100664")
+	return strings.HasSuffix(e.name, ".md") && notRegularEntry(e.mode) == ""
 }
 
 // A place is a thread and the tree that it has, "" for none.

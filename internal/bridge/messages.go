@@ -215,6 +215,17 @@ func notRegular(mode fs.FileMode) string {
 	return ""
 }
 
+// notRegularEntry is notRegular of an entry of a tree or of the index, by its mode.
+func notRegularEntry(mode string) string {
+	switch mode {
+	case "100644", "100755", "100664":
+		return ""
+	case "120000":
+		return notRegular(fs.ModeSymlink)
+	}
+	return notRegular(fs.ModeDir)
+}
+
 // A glance is what status needs to know of one thread. Messages that cannot be
 // the latest are only counted, so that memory follows the threads, not the
 // messages.

@@ -8,13 +8,12 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/pkg/envelope"
-	"github.com/rigward/rigward/pkg/gitrepo"
 )
 
-// leftOut returns the messages of a thread that a sparse checkout leaves out of
-// the work tree, by name, with the blobs that the index has of them
-// (git-sparse-checkout: the skip-worktree bit).
-func (w *work) leftOut(ctx context.Context, thread string) (map[string]string, error) {
+// leftOut returns the files of a thread that a sparse checkout leaves out of the work tree,
+// as the index has them (git-sparse-checkout: the skip-worktree bit): what could be one of its
+// messages if it were there.
+func (w *work) leftOut(ctx context.Context, thread string) ([]treeEntry, error) {
 	sparse, _, err := w.repo.ConfigBool("core.sparseCheckout")
 	if err != nil {
 		return nil, gitProblem(err)
@@ -26,16 +25,16 @@ func (w *work) leftOut(ctx context.Context, thread string) (map[string]string, e
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]string{}
+	var out []treeEntry
 	for _, line := range strings.Split(list, "\x00") {
 		entry, path, ok := strings.Cut(line, "\t")
 		words := strings.Fields(entry) // tag, mode, blob, stage
-		if !ok || len(words) != 4 || words[0] != "S" || words[1] != gitrepo.ModeFile.String() || !envelope.IsEnvelopePath(path) {
+		if !ok || len(words) != 4 || words[0] != "S" || !envelope.IsEnvelopePath(path) {
 			continue
 		}
 		_, name := splitPath(path)
 		if _, err := os.Lstat(filepath.Join(w.root, thread, name)); err != nil {
-			out[name] = words[2]
+			out = append(out, treeEntry{mode: words[1], name: name, id: words[2]})
 		}
 	}
 	return out, nil
@@ -52,7 +51,15 @@ func (w *work) readThread(ctx context.Context, thread string) ([]*message, error
 	if err != nil || len(left) == 0 {
 		return ms, err
 	}
-	more, err := w.messagesOf(thread, left)
+	files := map[string]string{}
+	for _, e := range left {
+		if why := notRegularEntry(e.mode); why != "" {
+			ms = append(ms, unreadable(thread, e.name, why))
+		} else {
+			files[e.name] = e.id
+		}
+	}
+	more, err := w.messagesOf(thread, files)
 	if err != nil {
 		return nil, err
 	}

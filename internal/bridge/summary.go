@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -432,15 +431,10 @@ func (w *work) glances(names, ids []string) (out []*glance, parsed <-chan struct
 				continue
 			}
 			f := file{thread: thread, name: e.name}
-			switch e.mode {
-			case "100644", "100755", "100664":
-				if f.m = w.memory.message(names[thread], e.name, e.id); f.m == nil {
-					blobs, f.blob = append(blobs, e.id), true
-				}
-			case "120000":
-				f.m = unreadable(names[thread], e.name, notRegular(os.ModeSymlink))
-			default:
-				f.m = unreadable(names[thread], e.name, notRegular(os.ModeDir))
+			if why := notRegularEntry(e.mode); why != "" {
+				f.m = unreadable(names[thread], e.name, why)
+			} else if f.m = w.memory.message(names[thread], e.name, e.id); f.m == nil {
+				blobs, f.blob = append(blobs, e.id), true
 			}
 			files = append(files, f)
 		}

@@ -317,7 +317,7 @@ func (p *player) others(dir string, u mupdate, a told, compare func(string, rule
 	}
 	lot := p.turn.IntN(4) // they are much alike: one of three, or all
 	payload := fmt.Sprintf(`{"before": %q, "after": %q, "ref": %q, "repository": {"default_branch": "main"}}`, u.old, u.new, u.ref)
-	if lot == 0 || lot == 1 {
+	if (lot == 0 || lot == 1) && (zero(u.new) || p.objs[u.new].typ == "commit") { // as a forge has it
 		compare("action on a push", rules.Check, p.action(dir, "push", payload))
 	}
 	line := !zero(u.old) && !zero(u.new) && p.trees[u.new] != nil && p.book.history(u.new)[u.old]

@@ -28,7 +28,7 @@ func (s *scene) serverPolicy(text string) {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		s.Fatal(err)
 	}
-	s.server.Run("config", "rigward.policy", file)
+	s.server.Config("rigward.policy", file)
 }
 
 const limit = 8 << 20 // of a file, by default

@@ -104,9 +104,9 @@ func bare(t *testing.T) (r *gittest.Repo, base string) {
 	t.Helper()
 	r = gittest.New(t, gittest.Options{Bare: true})
 	base = r.CommitTree(r.EmptyTreeID(), "Base")
-	r.Run("update-ref", "refs/heads/main", base)
+	r.SetRef("refs/heads/main", base)
 	write(t, r.Dir+"/signers", keyA.Line("op@example.com,op-relay", ""))
-	r.Run("config", "rigward.allowedSigners", r.Dir+"/signers")
+	r.Config("rigward.allowedSigners", r.Dir+"/signers")
 	return r, base
 }
 
@@ -252,7 +252,7 @@ func TestBoundsOfManyRefs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			write(t, r.Dir+"/policy", policy)
-			r.Run("config", "rigward.policy", r.Dir+"/policy")
+			r.Config("rigward.policy", r.Dir+"/policy")
 			var in strings.Builder
 			for i := range n {
 				fmt.Fprintf(&in, "%s %s refs/heads/b%d\n", strings.Repeat("0", 40), base, i)

@@ -152,7 +152,7 @@ func TestCasesA(t *testing.T) {
 		// The first commit, without HEAD.
 		r := gittest.New(t, o)
 		hooked(t, r)
-		r.Run("config", "core.autocrlf", "true")
+		r.Config("core.autocrlf", "true")
 		r.Add(map[string]string{"one-talk/REQUEST.md": bad("one-talk"), "x.txt": "a\r\nb\n"})
 		r.Write("x.txt", "unstaged\r\n")
 		index, err := os.ReadFile(filepath.Join(r.Dir, ".git", "index"))
@@ -178,7 +178,7 @@ func TestCasesA(t *testing.T) {
 	formats(t, "A11 linked worktrees, also of a bare repository", func(t *testing.T, o gittest.Options) {
 		w := newWorld(t, o)
 		bare := *w.server
-		bare.Run("config", "core.hooksPath", "hooks")
+		bare.Config("core.hooksPath", "hooks")
 		bare.Run("config", "--unset", "core.hooksPath")
 		for _, r := range []*gittest.Repo{w.clone, &bare} {
 			tree := filepath.Join(gittest.TempDir(t), "tree")
@@ -214,7 +214,7 @@ func TestCasesA(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			c.Run("config", "core.hooksPath", tt.path)
+			c.Config("core.hooksPath", tt.path)
 			must(t, rig(c, c.Dir, "", "install"), 2, "core.hooksPath is", "rig-hook install --into-hooks-path")
 			must(t, rig(c, c.Dir, "", "doctor"), 1, "FAIL")
 			must(t, rig(c, c.Dir, "", "install", "--into-hooks-path"), 0, filepath.ToSlash(tt.dir))
@@ -263,13 +263,13 @@ func TestCasesA(t *testing.T) {
 
 	formats(t, "A15 commit-msg only advises", func(t *testing.T, o gittest.Options) {
 		w := developer(t, o)
-		w.clone.Run("config", "rigward.policy", "all.yaml")
+		w.clone.Config("rigward.policy", "all.yaml")
 		write(t, filepath.Join(w.clone.Dir, ".git", "all.yaml"), "version: 1\nrequire-signed: all\n")
 		w.clone.Add(map[string]string{path: good})
 		must(t, w.clone.Try(nil, "commit", "-q", "-m", "x"), 0, "note: every commit must be signed with an SSH key: git config gpg.format ssh")
-		w.clone.Run("config", "gpg.format", "ssh")
+		w.clone.Config("gpg.format", "ssh")
 		must(t, w.clone.Try(nil, "commit", "-q", "--amend", "-m", "x"), 0, "no key is configured: git config user.signingkey FILE")
-		w.clone.Run("config", "user.signingkey", "key")
+		w.clone.Config("user.signingkey", "key")
 		must(t, w.clone.Try(nil, "commit", "-q", "--amend", "-m", "x"), 0, "commit with -S, or git config commit.gpgsign true")
 	})
 
@@ -380,10 +380,10 @@ func TestCasesA(t *testing.T) {
 		}
 		for _, command := range []string{"rig-hook pre-commit", program + " pre-commit", "rig-hook"} {
 			w.clone.Run("config", "--replace-all", "hook.rigward.event", "pre-commit")
-			w.clone.Run("config", "hook.rigward.command", command)
+			w.clone.Config("hook.rigward.command", command)
 			must(t, rig(w.clone, w.clone.Dir, "", "doctor"), 1, "FAIL pre-commit: registered twice")
 		}
-		w.clone.Run("config", "hook.rigward.event", "post-commit")
+		w.clone.Config("hook.rigward.event", "post-commit")
 		must(t, rig(w.clone, w.clone.Dir, "", "doctor"), 0)
 	})
 

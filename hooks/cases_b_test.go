@@ -29,13 +29,13 @@ func TestCasesB(t *testing.T) {
 		}
 		res := w.clone.Push("origin", ":main")
 		must(t, res, 1, "[fast-forward]", "a protected ref is deleted", "git symbolic-ref HEAD")
-		w.server.Run("config", "receive.denyDeleteCurrent", "ignore")
+		w.server.Config("receive.denyDeleteCurrent", "ignore")
 		w.refused(w.push(":main"), "fast-forward")
 	})
 
 	formats(t, "B02 every ref of a push", func(t *testing.T, o gittest.Options) {
 		w := newWorld(t, o)
-		w.server.Run("config", "receive.denyDeleteCurrent", "ignore")
+		w.server.Config("receive.denyDeleteCurrent", "ignore")
 		w.policy("version: 1\nprotect: [main, 'team/**']\n")
 		w.accepted(w.push("main:old"))
 		w.clone.Run("checkout", "-q", "-b", "good")

@@ -53,11 +53,11 @@ func TestOddTrees(t *testing.T) {
 	} {
 		tip := c.CommitTree(tree, "odd", w.base)
 		for _, fsck := range []string{"false", "true"} {
-			w.server.Run("config", "receive.fsckObjects", fsck)
+			w.server.Config("receive.fsckObjects", fsck)
 			res := w.push(tip + ":refs/heads/main")
 			if res.Code == 0 {
 				t.Errorf("%s was accepted (fsckObjects %s)", name, fsck)
-				w.server.Run("update-ref", "refs/heads/main", w.base)
+				w.server.SetRef("refs/heads/main", w.base)
 				continue
 			}
 			if strings.Contains(res.Stderr, "panic") || strings.Contains(res.Stderr, "goroutine") {
@@ -70,7 +70,7 @@ func TestOddTrees(t *testing.T) {
 			w.unmoved()
 		}
 	}
-	w.server.Run("config", "receive.fsckObjects", "false")
+	w.server.Config("receive.fsckObjects", "false")
 	// The control: the same ways with a tree as git writes it.
 	w.accepted(w.push(c.CommitTree(c.Tree(readme, dir("release-check", c.Tree(file("REQUEST.md", old), file("STATE.md", good)))), "well", w.base) + ":refs/heads/main"))
 }
@@ -119,7 +119,7 @@ func TestCannotDecide(t *testing.T) {
 			"a directory":           {"rigward.policy", w.server.Dir, "cannot be read"},
 			"no boolean":            {"rigward.bootstrap", "perhaps", "rigward.bootstrap"},
 		} {
-			w.server.Run("config", set.key, set.value)
+			w.server.Config(set.key, set.value)
 			res := w.push("main")
 			w.undecided(res, "")
 			if !strings.Contains(strings.ReplaceAll(unwrapped(res.Stderr), " ", ""), strings.ReplaceAll(set.says, " ", "")) {
@@ -147,7 +147,7 @@ func TestCannotDecide(t *testing.T) {
 			w.policy(text)
 			res := w.push("main")
 			if says == "" && res.Code == 0 {
-				w.server.Run("update-ref", "refs/heads/main", w.base)
+				w.server.SetRef("refs/heads/main", w.base)
 				continue
 			}
 			w.undecided(res, "")
@@ -268,7 +268,7 @@ func TestHostileText(t *testing.T) {
 					}
 				}
 			}
-			c.Run("update-ref", "refs/heads/main", w.base)
+			c.SetRef("refs/heads/main", w.base)
 			c.Run("reset", "-q")
 		}
 	}

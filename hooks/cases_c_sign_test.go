@@ -16,7 +16,7 @@ import (
 func (s *scene) judgedBy(text string) {
 	s.Helper()
 	write(s, filepath.Join(s.server.Dir, "policy.yaml"), "version: 1\nrevoked: .bridge/revoked\n"+text)
-	s.server.Run("config", "rigward.policy", "policy.yaml")
+	s.server.Config("rigward.policy", "policy.yaml")
 }
 
 // TestCasesCSigned: those of the server side that need signatures.

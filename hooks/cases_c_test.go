@@ -20,7 +20,7 @@ func TestCasesC(t *testing.T) {
 	everyFormat(t, "C01 loose and packed objects in quarantine", func(t *testing.T, o gittest.Options) {
 		for _, unpack := range []string{"100", "1"} { // below and above: loose, and a pack that is kept
 			w := newWorld(t, o)
-			w.server.Run("config", "receive.unpackLimit", unpack)
+			w.server.Config("receive.unpackLimit", unpack)
 			// A quarantine of another push, dead or alive, is not ours to look at.
 			write(t, filepath.Join(w.server.Dir, "objects", "tmp_objdir-incoming-AAAAAA", "pack", "junk.pack"), "junk")
 			w.clone.Commit("Good", state(1))
@@ -72,7 +72,7 @@ func TestCasesC(t *testing.T) {
 		w.clone.Commit("Bad", map[string]string{"release-check/B.md": bad("release-check")})
 		// Without anything to judge it by, a first push cannot be decided.
 		w.undecided(w.push("main"), "git config rigward.bootstrap true")
-		w.server.Run("config", "rigward.bootstrap", "true")
+		w.server.Config("rigward.bootstrap", "true")
 		w.refused(w.push("main"), "envelope-schema")
 		if refs := w.server.Run("for-each-ref"); refs != "" {
 			t.Fatalf("refs: %q", refs)
@@ -123,7 +123,7 @@ func TestCasesC(t *testing.T) {
 		w.server.Hook("pre-receive", "#!/bin/sh\nexec '"+program+"' pre-receive\n")
 		w.policy("version: 1\ntimeout: 1 ms\n")
 		w.undecided(w.push("main"), "then the time was up hint: push in smaller parts, or raise the policy's timeout")
-		w.server.Run("config", "rigward.timeout", "1ms")
+		w.server.Config("rigward.timeout", "1ms")
 		w.undecided(w.push("main"), "or raise rigward.timeout")
 		w.server.Run("config", "--unset", "rigward.timeout")
 		w.policy("version: 1\ntimeout: 60 s\n")
@@ -195,7 +195,7 @@ func TestCasesC(t *testing.T) {
 
 	formats(t, "C14 C16 nothing is written, nothing is fetched", func(t *testing.T, o gittest.Options) {
 		w := newWorld(t, o)
-		w.server.Run("config", "remote.origin.url", "http://127.0.0.1:1/x")
+		w.server.Config("remote.origin.url", "http://127.0.0.1:1/x")
 		refs := w.server.Run("for-each-ref")
 		objects := w.server.Run("count-objects", "-v")
 		w.clone.Commit("Bad", map[string]string{"release-check/B.md": bad("release-check")})
@@ -229,7 +229,7 @@ func TestCasesC(t *testing.T) {
 		w.again()
 		w.clone.Commit("Allow", map[string]string{".bridge/policy.yaml": off})
 		w.refused(w.push("main"), "signers-change")
-		w.server.Run("config", "rigward.bootstrap", "true")
+		w.server.Config("rigward.bootstrap", "true")
 		w.accepted(w.push("main"))
 		w.clone.Commit("Use", map[string]string{"release-check/B.md": bad("release-check")})
 		w.accepted(w.push("main"))
@@ -238,7 +238,7 @@ func TestCasesC(t *testing.T) {
 	formats(t, "a symbolic ref is judged as what it names", func(t *testing.T, o gittest.Options) {
 		w := newWorld(t, o)
 		w.server.Run("symbolic-ref", "refs/heads/alias", "refs/heads/main")
-		w.server.Run("config", "receive.denyDeleteCurrent", "ignore")
+		w.server.Config("receive.denyDeleteCurrent", "ignore")
 		w.clone.Commit("Bad", map[string]string{"release-check/B.md": bad("release-check")})
 		w.refused(w.push("main:alias"), "envelope-schema")
 		w.refused(w.push(":alias"), "fast-forward")
@@ -251,7 +251,7 @@ func TestCasesC(t *testing.T) {
 		w.refused(w.push(fake+":refs/notes/commits"), "other-refs")
 		w.accepted(w.push(fake + ":refs/heads/side"))
 		// A replacement that is there already is not obeyed.
-		w.server.Run("update-ref", "refs/replace/"+w.base, fake)
+		w.server.SetRef("refs/replace/"+w.base, fake)
 		w.again()
 		w.clone.Commit("Tamper", map[string]string{request: turn("release-check", "REQUEST", "Ship it.\n")})
 		w.refused(w.push("main"), "append-only")

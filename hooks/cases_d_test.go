@@ -61,9 +61,9 @@ func TestCasesD(t *testing.T) {
 		}
 		tip := s.commit(opts{files: map[string]string{"notes.txt": "x"}})
 		refused(t, s.push(tip, "refs/heads/main"), "push-cert")
-		s.server.Run("config", "receive.certNonceSeed", "seed")
-		s.repo.Run("config", "gpg.format", "ssh")
-		s.repo.Run("config", "user.signingkey", key)
+		s.server.Config("receive.certNonceSeed", "seed")
+		s.repo.Config("gpg.format", "ssh")
+		s.repo.Config("user.signingkey", key)
 		passes(t, s.repo.Push("--signed", s.server.Dir, tip+":refs/heads/main"))
 	})
 }

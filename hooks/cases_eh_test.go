@@ -2,6 +2,7 @@ package hooks_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ func TestCasesE(t *testing.T) {
 	t.Run("contents", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, gittest.Options{})
+		held := w.clone.FilesOf(w.base)
 		good := turn("release-check", "STATE", "Fine.\n")
 		with := func(line string) string { return strings.Replace(good, "thread:", line+"\nthread:", 1) }
 		refs := func(item string) string { return with("references:\n  - " + item) }
@@ -42,20 +44,19 @@ func TestCasesE(t *testing.T) {
 			if path == "" {
 				path = "release-check/STATE.md"
 			}
-			blob := w.clone.Blob(c.text)
-			w.clone.Run("update-index", "--add", "--cacheinfo", "100644,"+blob+","+path)
-			w.clone.Run("commit", "-q", "-m", "x")
+			files := maps.Clone(held)
+			gittest.Put(files, path, gittest.File{Mode: "100644", ID: w.clone.Blob(c.text)})
+			tip := w.clone.CommitTree(w.clone.Files(files), "x", w.base)
 			if c.rule == "" {
-				w.accepted(w.push("main:main"))
-				w.server.Run("update-ref", "refs/heads/main", w.base)
+				w.accepted(w.push(tip + ":refs/heads/main"))
+				w.server.SetRef("refs/heads/main", w.base)
 			} else {
-				res := w.push("main")
+				res := w.push(tip + ":refs/heads/main")
 				w.refused(res, c.rule)
 				if !strings.Contains(unwrapped(res.Stderr), c.says) {
 					t.Errorf("%s: nothing says %q:\n%s", c.id, c.says, res.Stderr)
 				}
 			}
-			w.clone.Run("reset", "-q", "--hard", w.base)
 		}
 	})
 
@@ -63,12 +64,12 @@ func TestCasesE(t *testing.T) {
 		w := developer(t, o)
 		c := w.clone
 		for _, conf := range []string{"true", "input", "false"} {
-			c.Run("config", "core.autocrlf", conf)
+			c.Config("core.autocrlf", conf)
 			c.Write(".gitattributes", "*.md text eol=crlf\n")
 			c.Run("checkout", "-q", "-f", "HEAD", "--", ".")
 			must(t, rig(c, c.Dir, "", "pre-commit", request), 0)
 		}
-		c.Run("config", "core.autocrlf", "true")
+		c.Config("core.autocrlf", "true")
 		text := strings.ReplaceAll(turn("release-check", "STATE", "Two\nlines.\n"), "\n", "\r\n")
 		c.Commit("CRLF", map[string]string{"release-check/STATE.md": text})
 		if got := c.Run("cat-file", "blob", "HEAD:release-check/STATE.md"); strings.Contains(got, "\r") {
@@ -85,7 +86,7 @@ func TestCasesE(t *testing.T) {
 			w.clone.Run("update-index", "--add", "--cacheinfo", mode+","+id+",release-check/STATE.md")
 			w.clone.Run("commit", "-q", "-m", "x")
 			w.refused(w.push("main"), "envelope-path")
-			w.clone.Run("update-ref", "refs/heads/main", w.base)
+			w.clone.SetRef("refs/heads/main", w.base)
 			w.clone.Run("reset", "-q")
 			// An accepted one that is retyped.
 			if mode == "100755" {
@@ -94,7 +95,7 @@ func TestCasesE(t *testing.T) {
 			w.clone.Run("update-index", "--add", "--cacheinfo", mode+","+id+","+request)
 			w.clone.Run("commit", "-q", "-m", "x")
 			w.refused(w.push("main"), "append-only")
-			w.clone.Run("update-ref", "refs/heads/main", w.base)
+			w.clone.SetRef("refs/heads/main", w.base)
 			w.clone.Run("reset", "-q")
 		}
 		// A thread that becomes a link or a submodule.
@@ -103,7 +104,7 @@ func TestCasesE(t *testing.T) {
 			w.clone.Run("update-index", "--add", "--cacheinfo", mode+","+id+",release-check")
 			w.clone.Run("commit", "-q", "-m", "x")
 			w.refused(w.push("main"), "append-only")
-			w.clone.Run("update-ref", "refs/heads/main", w.base)
+			w.clone.SetRef("refs/heads/main", w.base)
 			w.clone.Run("reset", "-q")
 		}
 	})
@@ -115,7 +116,7 @@ func TestCasesE(t *testing.T) {
 			w.clone.Run("update-index", "--add", "--cacheinfo", "100644,"+text+","+path)
 			w.clone.Run("commit", "-q", "-m", "x")
 			w.refused(w.push("main"), "envelope-path")
-			w.clone.Run("update-ref", "refs/heads/main", w.base)
+			w.clone.SetRef("refs/heads/main", w.base)
 			w.clone.Run("reset", "-q")
 		}
 	})
@@ -152,7 +153,7 @@ func TestCasesE(t *testing.T) {
 			if got := strings.Contains(res.Stderr, "[references]"); got != want {
 				t.Errorf("%s: warned is %v\n%s", name, got, res.Stderr)
 			}
-			w.server.Run("update-ref", "refs/heads/main", w.base)
+			w.server.SetRef("refs/heads/main", w.base)
 			w.again()
 		}
 		w.clone.Commit("One", answer(1, hashOf("Is the release ready?\n"), "A\n"))
@@ -191,7 +192,7 @@ func TestCasesH(t *testing.T) {
 	t.Parallel()
 	everyFormat(t, "H01 H05 odd clones", func(t *testing.T, o gittest.Options) {
 		w := newWorld(t, o)
-		w.server.Run("config", "uploadpack.allowFilter", "true")
+		w.server.Config("uploadpack.allowFilter", "true")
 		judge := func(name string, c *gittest.Repo) {
 			t.Helper()
 			hooked(t, c)
@@ -208,11 +209,11 @@ func TestCasesH(t *testing.T) {
 			}
 		}
 		c := w.server.Clone()
-		c.Run("config", "extensions.worktreeConfig", "true")
+		c.Config("extensions.worktreeConfig", "true")
 		c.Run("sparse-checkout", "set", "release-check")
 		c.Run("update-index", "--split-index")
 		c.Run("update-index", "--untracked-cache")
-		c.Run("config", "core.fsmonitor", "/nonexistent/monitor")
+		c.Config("core.fsmonitor", "/nonexistent/monitor")
 		judge("sparse, split index, worktree configuration, fsmonitor", c)
 		judge("partial", w.server.Clone("--filter=blob:none"))
 		borrowed := filepath.Join(gittest.TempDir(t), "borrowed")

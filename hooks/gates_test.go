@@ -25,7 +25,7 @@ func TestGatesOfOtherRules(t *testing.T) {
 	w.policy(policy)
 	file := filepath.Join(w.clone.Home, "policy.yaml")
 	write(t, file, policy)
-	w.clone.Run("config", "rigward.policy", file)
+	w.clone.Config("rigward.policy", file)
 	hooked(t, w.clone)
 	w.clone.Add(map[string]string{
 		"agent/manifest.json": `{"bundleVersion": "1", "name": "demo", "version": "1.0.0", "entry": "run", ` +

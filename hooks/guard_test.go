@@ -28,13 +28,13 @@ func (s *scene) takes(tip, ref string) {
 // is not a rule, because it cannot be decided, and that it moves nothing.
 func (s *scene) denies(tip, ref, says string) string {
 	s.Helper()
-	before := s.server.Try(nil, "rev-parse", "-q", "--verify", ref).Stdout
+	before := s.server.RefOrNone(ref)
 	res := s.push(tip, ref)
 	text := unwrapped(res.Stderr)
 	if res.Code == 0 || !slices.Contains(told(res.Stderr), says) && !strings.Contains(text, says) {
 		s.Fatalf("the push to %s: exit %d, expected %q:\n%s", ref, res.Code, says, res.Stderr)
 	}
-	if after := s.server.Try(nil, "rev-parse", "-q", "--verify", ref).Stdout; after != before {
+	if after := s.server.RefOrNone(ref); after != before {
 		s.Fatalf("%s moved from %s to %s", ref, before, after)
 	}
 	return text
@@ -50,7 +50,7 @@ func (s *scene) rule(text string) {
 func (s *scene) ownPolicy(text string) {
 	s.Helper()
 	write(s, filepath.Join(s.server.Dir, "own.yaml"), "version: 1\n"+text)
-	s.server.Run("config", "rigward.policy", "own.yaml")
+	s.server.Config("rigward.policy", "own.yaml")
 }
 
 // TestDefaultBranchIsGuarded is case J04: no policy of a repository leaves the
@@ -80,11 +80,11 @@ func TestDefaultBranchIsGuarded(t *testing.T) {
 		s := newScene(t)
 		s.ownPolicy("protect: [refs/heads/release/*]\n")
 		write(t, filepath.Join(s.server.Dir, "signers"), sceneSigners(s.now))
-		s.server.Run("config", "rigward.allowedSigners", "signers")
+		s.server.Config("rigward.allowedSigners", "signers")
 		good := s.commit(opts{files: map[string]string{"README.md": "x\n"}})
 		_, raw, _ := strings.Cut(s.server.Run("cat-file", "commit", s.base), "\n")
 		bad := s.server.WriteObject("commit", []byte("tree "+s.server.EmptyTreeID()+"\n"+strings.Replace(raw, "committer ", "committer \x00", 1)))
-		s.server.Run("update-ref", "refs/heads/old", s.base)
+		s.server.SetRef("refs/heads/old", s.base)
 		write(t, filepath.Join(s.server.Dir, "refs", "heads", "main"), bad+"\n")
 		s.takes(s.base, release)
 		s.takes(good, "refs/heads/topic")
@@ -110,7 +110,7 @@ func TestDefaultBranchIsGuarded(t *testing.T) {
 			s.denies(tip, release, "anybody may write the signers file that lies there")
 		}
 		write(t, filepath.Join(s.server.Dir, "signers"), sceneSigners(s.now))
-		s.server.Run("config", "rigward.allowedSigners", "signers")
+		s.server.Config("rigward.allowedSigners", "signers")
 		s.denies(byNobody, release, "commit-signed")
 		s.takes(good, release)
 		// Protected again, it is judged anew: what it got meanwhile counts for nothing.
@@ -263,7 +263,7 @@ func TestOneRootOfTrust(t *testing.T) {
 		must(t, rig(s.server, s.server.Dir, "", "explain", "--guarded", "--server", "."), 0, "guarded refs/heads/next: it is the default branch; not judged since it is protected")
 		s.denies(s.commit(opts{parents: []string{forged}, files: map[string]string{"notes.txt": "x"}}), "refs/heads/next", "commit-signed")
 		// A lawful one goes on from what the old one had, and the old one may go.
-		s.server.Run("update-ref", "refs/heads/next", s.base)
+		s.server.SetRef("refs/heads/next", s.base)
 		s.takes(s.relayed(opts{}, nil), "refs/heads/next")
 		if res := s.repo.Push(s.server.Dir, ":refs/heads/main"); res.Code != 0 {
 			t.Error(res.Stderr)
@@ -319,7 +319,7 @@ func TestOneRootOfTrust(t *testing.T) {
 		if res := push(first+":refs/heads/main", dev+":refs/heads/dev"); res.Code == 0 || !strings.Contains(unwrapped(res.Stderr), "the first push into an empty repository") {
 			t.Fatalf("exit %d\n%s", res.Code, res.Stderr)
 		}
-		empty.Run("config", "rigward.bootstrap", "true")
+		empty.Config("rigward.bootstrap", "true")
 		if res := push(first+":refs/heads/main", dev+":refs/heads/dev"); res.Code != 0 {
 			t.Fatal(res.Stderr)
 		}
@@ -330,7 +330,7 @@ func TestOneRootOfTrust(t *testing.T) {
 		if _, err := hooks.Install(filepath.Join(other.Dir, "hooks"), program, hooks.ServerHooks); err != nil {
 			t.Fatal(err)
 		}
-		other.Run("config", "rigward.bootstrap", "true")
+		other.Config("rigward.bootstrap", "true")
 		const says = "note: the default branch refs/heads/main does not exist here, and policy and signers of no other branch count: " +
 			"git push origin dev:main, or on the server: git symbolic-ref HEAD refs/heads/dev"
 		res := s.repo.Push(other.Dir, dev+":refs/heads/dev")
@@ -408,7 +408,7 @@ func TestServerRevokes(t *testing.T) {
 		// The repository's own list is still guarded.
 		s.denies(s.commit(opts{files: map[string]string{".bridge/revoked": "# nobody\n"}}), "refs/heads/main", "signers-change")
 		s.ownPolicy("revoked: .bridge/revoked\n")
-		s.server.Run("config", "rigward.revoked", "list")
+		s.server.Config("rigward.revoked", "list")
 		both(t, s)
 		os.Remove(list)
 		s.denies(s.relayed(opts{key: keyBoth}, nil), "refs/heads/main", "the server's revocation file")
@@ -501,7 +501,7 @@ func TestCheckStdin(t *testing.T) {
 		before := s.base
 		s.forced(forged)
 		must(t, rig(s.server, s.server.Dir, before+" "+forged+" refs/heads/main\n", "check", "--stdin"), 1, "[commit-signed]")
-		s.server.Run("update-ref", "refs/heads/new", forged)
+		s.server.SetRef("refs/heads/new", forged)
 		must(t, rig(s.server, s.server.Dir, zero+" "+forged+" refs/heads/new\n", "check", "--stdin"), 0)
 	})
 }
@@ -517,18 +517,18 @@ func TestPrePushFollowsRefspecs(t *testing.T) {
 	}
 	c.Run("config", "--unset", "remote.origin.fetch", `refs/remotes/origin/`)
 	c.Run("fetch", "-q", "origin")
-	c.Run("config", "branch.main.remote", "origin")
-	c.Run("config", "branch.main.merge", "refs/heads/main")
+	c.Config("branch.main.remote", "origin")
+	c.Config("branch.main.merge", "refs/heads/main")
 	c.Commit("Bad", map[string]string{"release-check/B.md": bad("release-check")})
 	// The last one claims that the remote has it all.
-	c.Run("update-ref", "refs/remotes/last/main", "HEAD")
+	c.SetRef("refs/remotes/last/main", "HEAD")
 	must(t, rig(c, c.Dir, "", "pre-push", "origin", w.server.Dir), 1, "[envelope-schema]", "refs/remotes/first/main")
 	// A ref that is taken out is followed by none.
-	c.Run("config", "branch.main.merge", "refs/heads/hidden/main")
-	c.Run("update-ref", "refs/remotes/first/hidden/main", "HEAD")
+	c.Config("branch.main.merge", "refs/heads/hidden/main")
+	c.SetRef("refs/remotes/first/hidden/main", "HEAD")
 	must(t, rig(c, c.Dir, "", "pre-push", "origin", w.server.Dir), 1, "[envelope-schema]", "judged the branch against what is known of the remote")
 	// Control: the first one has it.
-	c.Run("config", "branch.main.merge", "refs/heads/main")
-	c.Run("update-ref", "refs/remotes/first/main", "HEAD")
+	c.Config("branch.main.merge", "refs/heads/main")
+	c.SetRef("refs/remotes/first/main", "HEAD")
 	must(t, rig(c, c.Dir, "", "pre-push", "origin", w.server.Dir), 0)
 }

@@ -79,7 +79,7 @@ func TestMessageOfNoEnvelope(t *testing.T) {
 	w.policy(lower)
 	file := filepath.Join(w.clone.Home, "policy.yaml")
 	write(t, file, lower)
-	w.clone.Run("config", "rigward.policy", file)
+	w.clone.Config("rigward.policy", file)
 	w.clone.Add(map[string]string{"release-check/notes.md": "no fence\n"})
 	must(t, w.clone.Try(nil, "commit", "-q", "-m", "Say it"+tag), 1, "the commit message has", "[hidden-text]")
 	w.clone.Run("commit", "-q", "--no-verify", "-m", "Say it"+tag)

@@ -115,7 +115,7 @@ func newWorld(t *testing.T, o gittest.Options) *world {
 	w := &world{T: t}
 	if _, err := os.Stat(dir); err != nil {
 		w = emptyWorld(t, o)
-		w.server.Run("config", "rigward.bootstrap", "true")
+		w.server.Config("rigward.bootstrap", "true")
 		w.clone.Run("remote", "set-url", "origin", "../../server.git")
 		w.clone.Commit("Ask", map[string]string{
 			request:     turn("release-check", "REQUEST", "Is the release ready?\n"),
@@ -248,7 +248,7 @@ func (w *world) policy(text string) {
 	w.Helper()
 	file := filepath.Join(w.server.Dir, "policy.yaml")
 	write(w, file, text)
-	w.server.Run("config", "rigward.policy", file)
+	w.server.Config("rigward.policy", file)
 }
 
 // own makes a file the client's own policy.

@@ -1,7 +1,10 @@
 package hooks_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,9 +23,25 @@ func TestJ06NamesTakenForGuardedOnes(t *testing.T) {
 	})
 	w.accepted(w.push("main"))
 	w.settle()
-	blob := w.clone.Blob("hello\n")
-	commit := w.clone.Ref("HEAD")
+	w.policy("version: 1\nprotect: [\"refs/heads/*\"]\n")
+	held := w.clone.FilesOf(w.base)
+	now := w.clone.Now
+	make := func(r *gittest.Repo, name, mode string) string {
+		id := r.Blob("hello\n")
+		if mode == "160000" {
+			id = w.base
+		}
+		files := maps.Clone(held)
+		gittest.Put(files, name, gittest.File{Mode: mode, ID: id})
+		r.Now = now
+		return r.CommitTree(r.Files(files), "Alias "+mode+" "+name, w.base)
+	}
 	const path, signers = "envelope-path", "signers-change"
+	type kind struct{ mode, rule string }
+	pushed := map[kind]bool{}
+	named := map[string]string{} // by what the commit brings: its rule
+	tips := map[string]string{}
+	var lines strings.Builder
 	for _, test := range []struct{ name, mode, rule string }{
 		{"Release-Check", "100644", path}, {"Release-Check", "120000", path}, {"Release-Check", "160000", path}, {"RELEASE-CHECK/x.txt", "100644", path},
 		{"Release-Check/deep/er/x", "100755", path}, {"release-check./x.md", "100644", path}, {"release-check /x", "100644", path},
@@ -51,27 +70,40 @@ func TestJ06NamesTakenForGuardedOnes(t *testing.T) {
 		{"relea\u0455e-check/x", "100644", ""}, {"caf\u00e9/\u00dcber.txt", "100644", ""}, {"x~1", "100644", ""},
 	} {
 		name := test.mode + " " + test.name
-		w.clone.Run("reset", "-q", "--hard", w.base)
-		w.clone.Run("read-tree", w.base)
-		if test.name == ".bridge" || strings.HasPrefix(test.name, ".bridge/") {
-			w.clone.Run("update-index", "--force-remove", test.name)
-		}
-		id := blob
-		if test.mode == "160000" {
-			id = commit
-		}
-		w.clone.Run("-c", "core.protectNTFS=false", "-c", "core.protectHFS=false", "update-index", "--add", "--cacheinfo", fmt.Sprintf("%s,%s,%s", test.mode, id, test.name))
-		tree := strings.TrimSpace(w.clone.Run("-c", "core.protectNTFS=false", "-c", "core.protectHFS=false", "write-tree"))
-		tip := w.clone.CommitTree(tree, "Alias "+name, w.base)
-		res := w.push(tip + ":refs/heads/main")
-		if test.rule == "" {
-			if res.Code != 0 {
+		tip := make(w.server, test.name, test.mode)
+		ref := fmt.Sprint("refs/heads/alias-", len(tips))
+		w.server.SetRef(ref, w.base)
+		lines.WriteString(w.base + " " + tip + " " + ref + "\n")
+		tips[tip], named[tip] = name, test.rule
+		// The first of each kind is pushed.
+		if k := (kind{test.mode, test.rule}); !pushed[k] {
+			pushed[k] = true
+			res := w.push(make(w.clone, test.name, test.mode) + ":refs/heads/main")
+			if test.rule == "" && res.Code != 0 {
 				t.Errorf("%q was refused:\n%s", name, res.Stderr)
+			} else if text := unwrapped(res.Stderr); test.rule != "" && (res.Code == 0 || !strings.Contains(text, "["+test.rule+"]")) {
+				t.Errorf("%q: exit %d, expected %s:\n%s", name, res.Code, test.rule, res.Stderr)
 			}
-			w.server.Run("update-ref", "refs/heads/main", w.base)
-		} else if text := unwrapped(res.Stderr); res.Code == 0 || !strings.Contains(text, "["+test.rule+"]") {
-			t.Errorf("%q: exit %d, expected %s:\n%s", name, res.Code, test.rule, res.Stderr)
-			w.server.Run("update-ref", "refs/heads/main", w.base)
+			w.server.SetRef("refs/heads/main", w.base)
+		}
+	}
+	// All of them go through the same hook at once.
+	res := rig(w.server, w.server.Dir, lines.String(), "pre-receive", "--format", "json")
+	var said struct {
+		Findings []struct{ Rule, Severity, Commit string }
+	}
+	if err := json.Unmarshal([]byte(res.Stdout), &said); err != nil || res.Code != 1 {
+		t.Fatalf("exit %d, %v\n%s%s", res.Code, err, res.Stdout, res.Stderr)
+	}
+	found := map[string][]string{}
+	for _, f := range said.Findings {
+		if f.Severity == "error" {
+			found[f.Commit] = append(found[f.Commit], f.Rule)
+		}
+	}
+	for tip, name := range tips {
+		if rule := named[tip]; rule == "" && found[tip] != nil || rule != "" && !slices.Contains(found[tip], rule) {
+			t.Errorf("%q: %v, expected %q", name, found[tip], rule)
 		}
 	}
 }

@@ -20,7 +20,7 @@ const controlKey = "rigward.controlPlane"
 // patient is a server whose push log lacks no record because a machine is busy.
 func patient(t *testing.T) *gittest.Repo {
 	r := gittest.New(t, gittest.Options{Bare: true})
-	r.Run("config", "rigward.pushLogWait", "1m")
+	r.Config("rigward.pushLogWait", "1m")
 	return r
 }
 
@@ -42,15 +42,15 @@ func TestPostReceiveTells(t *testing.T) {
 		prepare func(r *gittest.Repo)
 		want    bool
 	}{
-		"the repository's file": {func(r *gittest.Repo) { r.Run("config", controlKey, "sqlite:control.db") }, true},
-		"other letters":         {func(r *gittest.Repo) { r.Run("config", "Rigward.CONTROLPLANE", "sqlite:control.db") }, true},
+		"the repository's file": {func(r *gittest.Repo) { r.Config(controlKey, "sqlite:control.db") }, true},
+		"other letters":         {func(r *gittest.Repo) { r.Config("Rigward.CONTROLPLANE", "sqlite:control.db") }, true},
 		"an included file": {func(r *gittest.Repo) {
 			r.Run("config", "--file", r.Home+"/more", controlKey, "sqlite:control.db")
-			r.Run("config", "include.path", r.Home+"/more")
+			r.Config("include.path", r.Home+"/more")
 		}, true},
 		"control: no database":            {func(*gittest.Repo) {}, false},
-		"control: a key of a like name":   {func(r *gittest.Repo) { r.Run("config", "rigward.repository", "plane") }, false},
-		"control: a file that is removed": {func(r *gittest.Repo) { r.Run("config", controlKey, "x"); r.Run("config", "--unset", controlKey) }, false},
+		"control: a key of a like name":   {func(r *gittest.Repo) { r.Config("rigward.repository", "plane") }, false},
+		"control: a file that is removed": {func(r *gittest.Repo) { r.Config(controlKey, "x"); r.Run("config", "--unset", controlKey) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := patient(t)
@@ -111,7 +111,7 @@ func TestWarnedOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bare := patient(t)
-			bare.Run("config", "rigward.bootstrap", "true")
+			bare.Config("rigward.bootstrap", "true")
 			bare.Hook("x", "") // makes the directory
 			if err := os.MkdirAll(filepath.Join(bare.Dir, "hooks", "pre-receive.d"), 0o755); err != nil {
 				t.Fatal(err)
@@ -140,7 +140,7 @@ func TestWarnedOnce(t *testing.T) {
 func TestPushLog(t *testing.T) {
 	t.Parallel()
 	bare := patient(t)
-	bare.Run("config", "rigward.bootstrap", "true")
+	bare.Config("rigward.bootstrap", "true")
 	hooked := []string{"pre-receive", "update", "post-receive"}
 	for _, h := range hooked {
 		bare.Hook(h, string(hooks.Shim(h, program, false)))
@@ -160,7 +160,7 @@ func TestPushLog(t *testing.T) {
 	if got := push(0, "main"); len(got) != 0 {
 		t.Errorf("without a control plane: %+v", got)
 	}
-	bare.Run("config", controlKey, "sqlite:control.db")
+	bare.Config(controlKey, "sqlite:control.db")
 	stages := func(got []outbox.Record, want ...string) {
 		t.Helper()
 		var is []string
@@ -203,13 +203,13 @@ func TestPushLog(t *testing.T) {
 	if got[0].Who["USER"]+got[0].Who["LOGNAME"] == "" && (os.Getenv("USER") != "" || os.Getenv("LOGNAME") != "") {
 		t.Logf("nobody is named: %v", got[0].Who) // the tests' environment is bare
 	}
-	bare.Run("config", "rigward.pushLogWait", "soon") // is told, and the usual wait holds
+	bare.Config("rigward.pushLogWait", "soon") // is told, and the usual wait holds
 	work.Commit("told", map[string]string{"build/STATE-9.md": turn("build", "STATE", "More")})
 	if p := work.Push("-q", "origin", "main"); p.Code != 0 || !strings.Contains(p.Stderr, `rigward.pushLogWait is "soon", expected a duration such as 5ms; the push stands`) {
 		t.Errorf("exit %d: %s", p.Code, p.Stderr)
 	}
-	bare.Run("config", "rigward.pushLogWait", "1m")
-	bare.Run("config", "rigward.pushLogPersonal", "false")
+	bare.Config("rigward.pushLogWait", "1m")
+	bare.Config("rigward.pushLogPersonal", "false")
 	work.Commit("4", map[string]string{"build/STATE-3.md": turn("build", "STATE", "Still more")})
 	for _, r := range push(0, "main") {
 		if len(r.Who) != 0 {
@@ -239,7 +239,7 @@ func TestDoctorAsksForFeeder(t *testing.T) {
 	bare := patient(t)
 	must(t, rig(bare, bare.Dir, "", "install", "--server", ".", "--bootstrap"), 0)
 	must(t, rig(bare, bare.Dir, "", "doctor", "--server", "."), 0) // control: no database
-	bare.Run("config", controlKey, "sqlite:control.db")
+	bare.Config(controlKey, "sqlite:control.db")
 	must(t, rig(bare, bare.Dir, "", "doctor", "--server", "."), 1, "post-receive: there is no hook", "hint: rig-hook install --server")
 	must(t, rig(bare, bare.Dir, "", "install", "--server", "."), 0)
 	must(t, rig(bare, bare.Dir, "", "doctor", "--server", "."), 0, "post-receive: there, executable, ours", "control plane: 0 bytes of the outbox wait")

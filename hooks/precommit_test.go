@@ -24,15 +24,15 @@ func TestPreCommitRootOfTrust(t *testing.T) {
 	// Not even on the default branch, before the server has it.
 	must(t, staged(w, "release-check/STATE.md"), 1, "[envelope-schema]")
 	c.Run("reset", "-q", "--hard")
-	c.Run("update-ref", "refs/remotes/origin/main", with)
+	c.SetRef("refs/remotes/origin/main", with)
 	must(t, staged(w, "release-check/STATE.md"), 0)
-	c.Run("update-ref", "refs/remotes/origin/main", main)
+	c.SetRef("refs/remotes/origin/main", main)
 	c.Run("switch", "-q", "-c", "release", with)
 	must(t, staged(w, "release-check/STATE-2.md"), 1, "[envelope-schema]")
 	c.Run("reset", "-q", "--hard")
 	// What the default branch allows is allowed on a branch without a policy.
 	c.Run("switch", "-q", "-c", "older", main)
-	c.Run("update-ref", "refs/remotes/origin/main", with)
+	c.SetRef("refs/remotes/origin/main", with)
 	must(t, staged(w, "release-check/STATE.md"), 0)
 	// Without a remote there is no other root than HEAD.
 	c.Run("remote", "remove", "origin")

@@ -24,7 +24,7 @@ func TestReferenceClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, gittest.Options{})
 	a := w.clone
-	a.Run("config", "push.default", "upstream")
+	a.Config("push.default", "upstream")
 	b := &gittest.Repo{T: t, Dir: filepath.Join(filepath.Dir(a.Dir), "b"), Home: a.Home, Env: append([]string(nil), a.Env...), Now: a.Now}
 	a.Run("clone", "-q", w.server.Dir, b.Dir)
 	a.Run("remote", "set-url", "origin", w.server.Dir)

@@ -63,8 +63,8 @@ func TestNoDefaultBranch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, gittest.Options{})
-			w.server.Run("config", "receive.denyDeletes", "false")
-			w.server.Run("config", "receive.denyDeleteCurrent", "ignore")
+			w.server.Config("receive.denyDeletes", "false")
+			w.server.Config("receive.denyDeleteCurrent", "ignore")
 			if head == "" {
 				head = w.base + "\n"
 			}
@@ -184,8 +184,8 @@ func TestNonceScope(t *testing.T) {
 	nonce := s.decision(s.now).Nonce
 	one := s.relayedAs("t-one/RELAY-1.md", func(f *envelope.Fields) { f.Nonce = nonce })
 	two := s.relayedAs("t-one/RELAY-2.md", func(f *envelope.Fields) { f.Nonce = nonce })
-	s.repo.Run("update-ref", "refs/remotes/origin/main", s.base)
-	s.repo.Run("update-ref", "refs/remotes/origin/rel", s.base)
+	s.repo.SetRef("refs/remotes/origin/main", s.base)
+	s.repo.SetRef("refs/remotes/origin/rel", s.base)
 	push := func(lines string) string {
 		t.Helper()
 		cmd := exec.Command(program, "pre-push", "origin", s.server.Dir)
@@ -201,18 +201,18 @@ func TestNonceScope(t *testing.T) {
 		if out := push(line(one, "rel") + line(two, "main")); strings.Contains(out, "[relay-nonce]") != want {
 			t.Errorf("%s, two refs in one push: %s", scope, out)
 		}
-		s.repo.Run("update-ref", "refs/remotes/origin/rel", one)
+		s.repo.SetRef("refs/remotes/origin/rel", one)
 		if out := push(line(two, "main")); strings.Contains(out, "[relay-nonce]") != want {
 			t.Errorf("%s, one ref after the other: %s", scope, out)
 		}
-		s.repo.Run("config", "rigward.policy", filepath.Join(s.repo.Dir, ".git", "rigward.yaml"))
+		s.repo.Config("rigward.policy", filepath.Join(s.repo.Dir, ".git", "rigward.yaml"))
 		check := exec.Command(program, "check", s.base+".."+two)
 		check.Dir, check.Env = s.repo.Dir, s.repo.Env
 		if out, _ := check.CombinedOutput(); strings.Contains(string(out), "[relay-nonce]") != want {
 			t.Errorf("%s, check: %s", scope, out)
 		}
 		s.repo.Run("config", "--unset", "rigward.policy")
-		s.repo.Run("update-ref", "refs/remotes/origin/rel", s.base)
+		s.repo.SetRef("refs/remotes/origin/rel", s.base)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestMergeOfAnOlderMain(t *testing.T) {
 		tip := s.commit(opts{parents: []string{s.base, kept}, files: map[string]string{"side.txt": "x"}})
 		before := s.base
 		s.accepted(tip)
-		s.server.Run("update-ref", "refs/heads/main", before)
+		s.server.SetRef("refs/heads/main", before)
 		s.base = before
 		if _, err := hooks.Install(filepath.Join(s.server.Dir, "hooks"), program, hooks.ServerHooks); err != nil {
 			t.Fatal(err)

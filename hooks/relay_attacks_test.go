@@ -468,8 +468,8 @@ func TestFreeze(t *testing.T) {
 		if err := os.WriteFile(file, []byte(policy), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		s.server.Run("config", "rigward.policy", file)
-		s.server.Run("config", "rigward.allowedSigners", filepath.Join(s.server.Dir, "signers"))
+		s.server.Config("rigward.policy", file)
+		s.server.Config("rigward.allowedSigners", filepath.Join(s.server.Dir, "signers"))
 		if err := os.WriteFile(filepath.Join(s.server.Dir, "signers"), []byte(sceneSigners(s.now)), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -688,7 +688,7 @@ func TestReviewed(t *testing.T) {
 		if err := os.WriteFile(file, []byte("version: 1\nprotect: [main, a1]\nrelay: {nonce-scope: refs}\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		s.server.Run("config", "rigward.policy", file)
+		s.server.Config("rigward.policy", file)
 		// nonce-scope: refs within one push.
 		s.accepted(s.base)
 		if res := s.push(s.base, "refs/heads/a1"); res.Code != 0 {

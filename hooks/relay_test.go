@@ -1,9 +1,11 @@
 package hooks_test
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/elliptic"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,6 +34,7 @@ type scene struct {
 	nonce0       string    // of the accepted relay
 	relay0       string    // its path
 	relay0Text   string
+	held         map[string]map[string]gittest.File // of commits, by their ids
 }
 
 var (
@@ -84,7 +87,7 @@ func newScene(t *testing.T) *scene {
 			t.Fatal(err)
 		}
 		home := filepath.Join(dir, "home")
-		m := &scene{T: t, now: time.Now().Truncate(time.Second)}
+		m := &scene{T: t, now: time.Now().Truncate(time.Second), held: map[string]map[string]gittest.File{}}
 		for _, r := range []struct {
 			to   **gittest.Repo
 			name string
@@ -97,8 +100,8 @@ func newScene(t *testing.T) *scene {
 		if _, err := hooks.Install(filepath.Join(m.server.Dir, "hooks"), program, hooks.ServerHooks); err != nil {
 			t.Fatal(err)
 		}
-		m.server.Run("config", "rigward.bootstrap", "true")
-		m.server.Run("config", "rigward.timeout", "5m") // a busy machine is not a finding
+		m.server.Config("rigward.bootstrap", "true")
+		m.server.Config("rigward.timeout", "5m") // a busy machine is not a finding
 		at := m.now.Add(-3 * time.Minute)
 		first := m.commit(opts{at: at, files: map[string]string{
 			".bridge/allowed_signers": sceneSigners(m.now),
@@ -121,7 +124,7 @@ func newScene(t *testing.T) *scene {
 		sceneModel = m
 	}
 	m := *sceneModel
-	m.T = t
+	m.T, m.held = t, maps.Clone(sceneModel.held)
 	dir, home := gittest.TempDir(t), gittest.TempDir(t)
 	for _, r := range []struct {
 		to *(*gittest.Repo)
@@ -156,35 +159,20 @@ const operator = "Operator <op@example.com>"
 func (s *scene) commit(o opts) string {
 	s.Helper()
 	s.serial++
-	index := filepath.Join(s.repo.Home, fmt.Sprintf("index-%d", s.serial))
-	os.MkdirAll(s.repo.Home, 0o755)
-	r := *s.repo
-	r.T = s.T
-	r.Setenv("GIT_INDEX_FILE", index)
 	if o.parents == nil && s.base != "" {
 		o.parents = []string{s.base}
 	}
-	kept := func(commit string) string { return filepath.Join(s.repo.Home, "index-of-"+commit) }
+	files := map[string]gittest.File{}
 	if len(o.parents) > 0 {
-		if data, err := os.ReadFile(kept(o.parents[0])); err != nil {
-			r.Run("read-tree", o.parents[0])
-		} else if err := os.WriteFile(index, data, 0o644); err != nil {
-			s.Fatal(err)
-		}
+		files = maps.Clone(s.files(o.parents[0]))
 	}
-	var info bytes.Buffer
 	for _, path := range o.remove {
-		fmt.Fprintf(&info, "0 %s\t%s\n", strings.Repeat("0", 40), path)
+		delete(files, path)
 	}
 	for path, text := range o.files {
-		mode := o.modes[path]
-		if mode == "" {
-			mode = "100644"
-		}
-		fmt.Fprintf(&info, "%s %s\t%s\n", mode, r.Blob(text), path)
+		gittest.Put(files, path, gittest.File{Mode: cmp.Or(o.modes[path], "100644"), ID: s.repo.Blob(text)})
 	}
-	r.RunIn(info.Bytes(), "update-index", "--index-info")
-	tree := strings.TrimSpace(r.Run("write-tree"))
+	tree := s.repo.Files(files)
 	if o.at.IsZero() {
 		o.at = s.now
 	}
@@ -206,10 +194,16 @@ func (s *scene) commit(o opts) string {
 		payload = testkeys.SignCommit(payload, o.key)
 	}
 	id := s.repo.WriteObject("commit", payload)
-	if err := os.Rename(index, kept(id)); err != nil {
-		s.Fatal(err)
-	}
+	s.held[id] = files
 	return id
+}
+
+// files are the files of a commit.
+func (s *scene) files(commit string) map[string]gittest.File {
+	if s.held[commit] == nil {
+		s.held[commit] = s.repo.FilesOf(commit)
+	}
+	return s.held[commit]
 }
 
 func (s *scene) plain(thread, from, kind, body string) string {
@@ -339,19 +333,25 @@ func (s *scene) accepted(tip string, warned ...string) {
 	s.base = tip
 }
 
-// forced puts tip on the server's main without its hooks.
+// forced puts tip on the server's main without its hooks: what a push without
+// them leaves there.
 func (s *scene) forced(tip string) {
 	s.Helper()
-	dir := filepath.Join(s.server.Dir, "hooks")
-	if err := os.Rename(dir, dir+".off"); err != nil {
-		s.Fatal(err)
+	from, to := filepath.Join(s.repo.Dir, ".git", "objects"), filepath.Join(s.server.Dir, "objects")
+	loose, err := filepath.Glob(filepath.Join(from, "??", "*"))
+	if packs, _ := filepath.Glob(filepath.Join(from, "pack", "*")); err != nil || len(packs) > 0 {
+		s.Fatalf("not all objects are files of their own: %q, %v", packs, err)
 	}
-	res := s.push(tip, "refs/heads/main")
-	if err := os.Rename(dir+".off", dir); err != nil {
-		s.Fatal(err)
+	for _, object := range loose {
+		copied := filepath.Join(to, strings.TrimPrefix(object, from))
+		if _, err := os.Stat(copied); err == nil {
+			continue
+		}
+		data, err := os.ReadFile(object)
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(copied), 0o755), os.WriteFile(copied, data, 0o444)); err != nil {
+			s.Fatal(err)
+		}
 	}
-	if res.Code != 0 {
-		s.Fatalf("push without hooks: %s", res.Stderr)
-	}
+	s.server.SetRef("refs/heads/main", tip)
 	s.base = tip
 }

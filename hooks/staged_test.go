@@ -62,10 +62,10 @@ func TestStagedIsReadOnce(t *testing.T) {
 		}, func() { c.Setenv("GIT_INDEX_FILE", filepath.Join(c.Dir, ".git", "index")) }},
 		{"another policy of the client", func() { own(t, c, signed+"# another one\n") }, func() { own(t, c, signed) }},
 		{"another root of trust", func() {
-			c.Run("update-ref", "refs/remotes/origin/main", c.Run("commit-tree", "-m", "x", "HEAD^{tree}"))
+			c.SetRef("refs/remotes/origin/main", c.Run("commit-tree", "-m", "x", "HEAD^{tree}"))
 		},
-			func() { c.Run("update-ref", "refs/remotes/origin/main", w.base) }},
-		{"a policy that the configuration names", func() { c.Run("config", "rigward.policy", "rigward.yaml") }, func() { c.Run("config", "--unset", "rigward.policy") }},
+			func() { c.SetRef("refs/remotes/origin/main", w.base) }},
+		{"a policy that the configuration names", func() { c.Config("rigward.policy", "rigward.yaml") }, func() { c.Run("config", "--unset", "rigward.policy") }},
 		{"a line that is cut off", func() { write(t, kept, strings.TrimSuffix(unsigned, "\n")) }, put},
 		{"another form", func() { write(t, kept, "2"+unsigned[1:]) }, put},
 		{"an answer of another clone", func() { write(t, kept, "1 "+strings.Repeat("0", 64)+" \n") }, put},
@@ -104,7 +104,7 @@ func TestRootIsReadOnce(t *testing.T) {
 	// The policy of the remote's default branch says that a directory holds no envelopes.
 	root := c.Commit("policy", map[string]string{".bridge/policy.yaml": "version: 1\nenvelopes:\n  ignore: [\"release-check/**\"]\n"})
 	tree := c.Run("rev-parse", root+"^{tree}")
-	c.Run("update-ref", "refs/remotes/origin/main", root)
+	c.SetRef("refs/remotes/origin/main", root)
 	c.Add(map[string]string{"release-check/STATE.md": bad("release-check")})
 	os.Remove(known)
 	for range 2 { // read, and known
@@ -138,7 +138,7 @@ func TestRootIsReadOnce(t *testing.T) {
 		}
 	}
 	write(t, known, none)
-	c.Run("update-ref", "refs/remotes/origin/main", c.Run("commit-tree", "-m", "Fetched", root+"^{tree}"))
+	c.SetRef("refs/remotes/origin/main", c.Run("commit-tree", "-m", "Fetched", root+"^{tree}"))
 	if !ignored() {
 		t.Error("what is known of another commit is taken")
 	}

@@ -109,7 +109,7 @@ func TestExpunged(t *testing.T) {
 	if e := named(old.thread("t-one").Envelopes, "STATE.md"); e == nil || !strings.Contains(e.Body, hush) {
 		t.Fatal("the control has no body")
 	}
-	s.repo.Run("update-ref", "refs/heads/main", answer)
+	s.repo.SetRef("refs/heads/main", answer)
 	old.repo.Run("fetch", "-q")
 	for _, stage := range []string{"fetched", "synced"} {
 		if stage == "synced" {

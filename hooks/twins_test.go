@@ -16,7 +16,7 @@ func TestTwinsOfGuardedRefs(t *testing.T) {
 		w := newWorld(t, o)
 		w.accepted(w.push("main:refs/heads/release/1"))
 		w.policy("version: 1\nprotect: [main, \"release/*\", \"Fix/*\"]\nallow-refs: [\"refs/notes/**\"]\n")
-		w.server.Run("update-ref", "refs/heads/Fix/it", w.base)
+		w.server.SetRef("refs/heads/Fix/it", w.base)
 		zero := strings.Repeat("0", len(w.base))
 		main := "refs/heads/main"
 		for ref, other := range map[string]string{

@@ -182,8 +182,8 @@ func attackWorld(t *testing.T, seed uint64, total int, program string, count *ta
 		t.Fatal(err)
 	}
 	git := &gittest.Repo{T: t, Dir: w.server, Home: w.home, Env: w.env, Now: w.now}
-	git.Run("config", "rigward.timeout", "5m")
-	git.Run("config", "receive.denyDeleteCurrent", "ignore")
+	git.Config("rigward.timeout", "5m")
+	git.Config("receive.denyDeleteCurrent", "ignore")
 	if w.alias = w.one(5); w.alias {
 		git.Run("symbolic-ref", "refs/heads/alias", "refs/heads/main")
 	}
@@ -415,7 +415,7 @@ func (w *world) move(git *gittest.Repo, ref, id string) {
 	}
 	file := filepath.Join(w.server, ref)
 	if os.MkdirAll(filepath.Dir(file), 0o755) != nil || os.WriteFile(file, []byte(id+"\n"), 0o644) != nil {
-		git.Run("update-ref", ref, id) // git clears empty directories away
+		git.SetRef(ref, id) // git clears empty directories away
 	}
 }
 

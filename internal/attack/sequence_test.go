@@ -206,8 +206,8 @@ func playSequence(t *testing.T, seed uint64, st *store, count *tally) {
 				if _, err := hooks.Install(filepath.Join(p.server, "hooks"), file, hooks.ServerHooks); err != nil {
 					t.Fatal(err)
 				}
-				git.Run("config", "rigward.timeout", "5m")
-				git.Run("config", "receive.denyDeleteCurrent", "ignore")
+				git.Config("rigward.timeout", "5m")
+				git.Config("receive.denyDeleteCurrent", "ignore")
 			}
 			now := time.Now().Unix()
 			v, a = p.book.judge(updates, now), p.realPush(git, updates)

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -159,6 +161,70 @@ func pattern(t testing.TB) string {
 	return dir
 }
 
+// A model is what a world was when it had been made, by one test for all that ask for it.
+type model struct {
+	once sync.Once
+	w    *world // nil: it could not be made
+}
+
+// of returns a world like the one that build makes in an empty world: a copy of the first one, with
+// its own directory wherever that one's is named.
+func (m *model) of(t testing.TB, build func(w *world)) *world {
+	t.Helper()
+	w := newWorld(t)
+	m.once.Do(func() {
+		dir, err := os.MkdirTemp(programs.Dir(t), "model-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := worldAt(t, dir)
+		build(made)
+		m.w = made
+	})
+	if m.w == nil {
+		t.Fatal("another test could not make this world")
+	}
+	err := filepath.WalkDir(m.w.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		to := w.path(strings.TrimPrefix(path, m.w.dir))
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.MkdirAll(to, info.Mode().Perm())
+		case !d.Type().IsRegular():
+			return fmt.Errorf("%s is no file", path)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, bytes.ReplaceAll(data, []byte(m.w.dir), []byte(w.dir)), info.Mode().Perm()); err != nil {
+			return err
+		}
+		return os.Chtimes(to, info.ModTime(), info.ModTime())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// set sets a variable of a clone's configuration that is not there yet.
+func (w *world) set(clone, key, value string) {
+	w.t.Helper()
+	i := strings.LastIndexByte(key, '.')
+	section := key[:i]
+	if before, sub, ok := strings.Cut(section, "."); ok {
+		section = before + ` "` + sub + `"`
+	}
+	file := clone + "/.git/config"
+	w.write(file, fmt.Sprintf("%s[%s]\n\t%s = %q\n", w.read(file), section, key[i+1:], value))
+}
+
 // untouched reports whether a clone of the server would be one of the pattern's.
 func (w *world) untouched() bool {
 	if !slices.Equal(w.vars, surroundings(w.dir)) || w.read("home/.gitconfig") != gitconfig {
@@ -196,8 +262,8 @@ func (w *world) makeServer() {
 func (w *world) makeClone(name, rig string) {
 	w.t.Helper()
 	w.git(".", "clone", "-q", "origin.git", name)
-	w.git(name, "config", "user.name", "Op "+name)
-	w.git(name, "config", "user.email", name+"@example.com")
+	w.set(name, "user.name", "Op "+name)
+	w.set(name, "user.email", name+"@example.com")
 	w.ok(name, "init", "--rig-id", rig, "--no-hooks")
 }
 
@@ -300,8 +366,8 @@ func (w *world) commitFiles(clone string, files map[string]string) {
 	w.t.Helper()
 	for path, text := range files {
 		w.write(clone+"/"+path, text)
-		w.git(clone, "add", "-f", path)
 	}
+	w.git(clone, append([]string{"add", "-f", "--"}, slices.Collect(maps.Keys(files))...)...)
 	w.git(clone, "commit", "-q", "-m", "policy")
 	w.git(clone, "push", "-q")
 }

@@ -19,8 +19,8 @@ func (w *world) operator(name string) string {
 		w.t.Skipf("ssh-keygen does not run: %v %s", err, out)
 	}
 	w.clone(name, name+"-relay")
-	w.git(name, "config", "gpg.format", "ssh")
-	w.git(name, "config", "user.signingkey", key+".pub")
+	w.set(name, "gpg.format", "ssh")
+	w.set(name, "user.signingkey", key+".pub")
 	pub, err := os.ReadFile(key + ".pub")
 	if err != nil {
 		w.t.Fatal(err)

@@ -19,20 +19,22 @@ import (
 // to another, all of which b has.
 func talking(t *testing.T) *world {
 	t.Helper()
-	w := newWorld(t)
-	w.server()
-	w.clone("a", "rig-a")
-	w.clone("b", "rig-b")
-	for _, thread := range []string{"t-one", "t-two"} {
-		os.Mkdir(w.path("a/"+thread), 0o755)
-		w.ok("a", "send", "REQUEST", "--thread", thread, "--to", "rig-b", "--tldr", "in "+thread)
-	}
-	w.ok("a", "send", "STATE", "--thread", "t-one", "--to", "rig-b,rig-c")
-	os.Mkdir(w.path("a/t-other"), 0o755)
-	w.ok("a", "send", "STATE", "--thread", "t-other", "--to", "rig-c")
-	w.ok("b", "sync", "--auto")
-	return w
+	return talked.of(t, func(w *world) {
+		w.server()
+		w.clone("a", "rig-a")
+		w.clone("b", "rig-b")
+		for _, thread := range []string{"t-one", "t-two"} {
+			os.Mkdir(w.path("a/"+thread), 0o755)
+			w.ok("a", "send", "REQUEST", "--thread", thread, "--to", "rig-b", "--tldr", "in "+thread)
+		}
+		w.ok("a", "send", "STATE", "--thread", "t-one", "--to", "rig-b,rig-c")
+		os.Mkdir(w.path("a/t-other"), 0o755)
+		w.ok("a", "send", "STATE", "--thread", "t-other", "--to", "rig-c")
+		w.ok("b", "sync", "--auto")
+	})
 }
+
+var talked model
 
 // TestReadMark: what is unread is told until `read` marks it, and by nothing
 // else; a message that comes later with an earlier date is unread.

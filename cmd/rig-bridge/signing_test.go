@@ -14,15 +14,18 @@ import (
 // signers file it returns without committing it.
 func relaying(t *testing.T) (w *world, line string, relay []string) {
 	t.Helper()
-	w = newWorld(t)
-	w.server()
-	w.clone("a", "rig-a")
-	line = w.operator("op")
-	os.Mkdir(w.path("a/t-one"), 0o755)
-	w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "op-relay")
-	w.git("op", "pull", "-q")
-	return w, line, []string{"relay", "DECISIONS", "--thread", "t-one", "--in-reply-to", w.bodyHash("a/t-one/REQUEST.md")}
+	w = related.of(t, func(w *world) {
+		w.server()
+		w.clone("a", "rig-a")
+		w.write("home/line", w.operator("op"))
+		os.Mkdir(w.path("a/t-one"), 0o755)
+		w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "op-relay")
+		w.git("op", "pull", "-q")
+	})
+	return w, w.read("home/line"), []string{"relay", "DECISIONS", "--thread", "t-one", "--in-reply-to", w.bodyHash("a/t-one/REQUEST.md")}
 }
+
+var related model
 
 // TestRelayIsRefusedBeforeItIsWritten plays I09: wherever the push of a relay
 // cannot pass, nothing is written, however often it is tried; and the hint leads

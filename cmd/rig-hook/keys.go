@@ -45,7 +45,9 @@ func keys(ctx context.Context, env *hooks.Env, f cli.Line) int {
 		err = &policy.Undecided{Message: "--server is for revoke alone", Hint: "rig-hook keys revoke --server DIR KEY"}
 	} else if f.Has("--server") {
 		err = k.revokeAtServer()
-	} else if err = k.open(); err == nil {
+	} else if err = k.open(); err == nil && verb != "list" && verb != "test" {
+		err = alone(filepath.Join(repo.CommonDir(), "rigward-keys.lock"), run)
+	} else if err == nil {
 		err = run()
 	}
 	if errors.Is(err, errRefused) {
@@ -263,7 +265,7 @@ func (k *keyring) publicKey(name string) (ssh.PublicKey, error) {
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, &policy.Undecided{Message: "the key file " + finding.Quote(name) + " cannot be read", Cause: err}
+		return nil, &policy.Undecided{Message: "the key file " + finding.Quote(name) + " cannot be read", Hint: "ssh-keygen -t ed25519 makes ~/.ssh/id_ed25519.pub; name the file that ends in .pub", Cause: err}
 	}
 	key, _, _, _, err := ssh.ParseAuthorizedKey(data)
 	if err != nil {
@@ -342,6 +344,24 @@ func (k *keyring) revoke() error {
 	return nil
 }
 
+// alone runs what reads a file and writes it anew while nobody else does: of two
+// revocations at once neither may be lost. The lock is a file that stays.
+func alone(lock string, run func() error) error {
+	if err := os.MkdirAll(filepath.Dir(lock), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(lock, os.O_RDWR|os.O_CREATE|files.NoFollow, 0o644)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	files.Share(lock)
+	if err := files.Lock(f); err != nil {
+		return fmt.Errorf("lock %s: %w", finding.Quote(lock), err)
+	}
+	return run()
+}
+
 // listedKey returns the key of that fingerprint, nil if no line has it.
 func listedKey(s *sshsign.Signers, fp string) (key ssh.PublicKey) {
 	for _, line := range s.List() {
@@ -410,14 +430,18 @@ func (k *keyring) revokeAtServer() error {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(k.repo.CommonDir(), file)
 	}
-	if err := addRevoked(file, file, key); err != nil {
-		return err
-	}
-	files.Share(file)
-	if name == "" {
-		if err := hooks.Configure(k.ctx, k.repo, option, own); err != nil {
+	err = alone(file+".lock", func() error {
+		if err := addRevoked(file, file, key); err != nil {
 			return err
 		}
+		files.Share(file)
+		if name == "" {
+			return hooks.Configure(k.ctx, k.repo, option, own)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	fmt.Fprintf(k.env.Stdout, "revoked %s in %s; it counts from now on, for signatures of any date\n", fp, finding.Quote(filepath.ToSlash(file)))
 	return nil
@@ -503,5 +527,9 @@ func (k *keyring) write(data []byte, did string) error {
 		return err
 	}
 	fmt.Fprintf(k.env.Stdout, "%s; commit the signers file, signed\n", did)
+	if s, err := sshsign.ParseSigners(data); err != nil || len(s.List()) == 0 { // on the way from one key to another
+		fmt.Fprintf(k.env.Stderr, "rig-hook: keys remove: the file lists no key any more, and no gate takes such a one\n"+
+			"hint: list another one in the same commit: rig-hook keys add PRINCIPALS KEY-FILE\n")
+	}
 	return nil
 }

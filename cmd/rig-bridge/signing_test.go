@@ -63,6 +63,18 @@ func TestRelayIsRefusedBeforeItIsWritten(t *testing.T) {
 		w.git("op", "pull", "-q")
 		refuse(t, w, relay, "is revoked")
 	})
+	t.Run("listed by what is not pushed yet", func(t *testing.T) {
+		w, line, relay := relaying(t)
+		w.git("op", "config", "commit.gpgsign", "true")
+		w.commitFiles("op", map[string]string{".bridge/allowed_signers": line})
+		next := strings.Replace(w.operator("next"), "next@example.com,next-relay", "op@example.com,op-relay", 1)
+		w.write("op/.bridge/allowed_signers", next)
+		w.git("op", "commit", "-q", "-a", "-m", "rotate")
+		w.git("op", "config", "user.signingkey", w.path("home/next"))
+		refuse(t, w, relay, "only commits that are not pushed yet let the key SHA256:", "hint: git push origin main:main, then the relay")
+		w.git("op", "push", "origin", "main:main")
+		w.ok("op", relay...)
+	})
 	t.Run("too short an RSA key", func(t *testing.T) {
 		w, _, relay := relaying(t)
 		key := w.path("home/rsa")
@@ -277,4 +289,21 @@ func TestUnsignedInWords(t *testing.T) {
 		}
 	}
 	w.ok("a", "thread", "t-one").says(t, 0, "signed by rig@example.com ", " as rig-a, verified")
+}
+
+// TestHookWithAHint: what a hook refuses with a hint of its own is refused again, however
+// often it is pushed, until somebody does what the hook says.
+func TestHookWithAHint(t *testing.T) {
+	w := newWorld(t)
+	w.server()
+	w.clone("a", "rig-a")
+	hook := w.path("a/.git/hooks/pre-push")
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\n[ -e ok ] || { echo 'm: error: not yet'; echo '  hint: touch ok'; exit 1; } >&2\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	os.Mkdir(w.path("a/t-one"), 0o755)
+	o := w.run("a", "send", "REQUEST", "--thread", "t-one", "--to", "rig-b")
+	o.says(t, 1, "m: error: not yet hint: touch ok", "hint: do what it says, then git push origin main:main")
+	w.write("a/ok", "")
+	w.git("a", "push", "-q", "origin", "main:main")
 }

@@ -145,3 +145,43 @@ func (o outcome) says(t testing.TB, code int, words ...string) {
 		}
 	}
 }
+
+// TestKeysRotateTwice: a clone that was away for both pushes of a rotation, and for a
+// revocation, is told who signed each change by whom was trusted at its time, and which
+// keys are revoked; and what it has not pushed itself is not said to be others' doing.
+func TestKeysRotateTwice(t *testing.T) {
+	w, line, relay := relaying(t)
+	w.git("op", "config", "commit.gpgsign", "true")
+	w.commitFiles("op", map[string]string{".bridge/allowed_signers": line})
+	w.clone("away", "rig-away")
+	next := strings.Replace(w.operator("next"), "next@example.com,next-relay", "op@example.com,op-relay", 1)
+	w.commitFiles("op", map[string]string{".bridge/allowed_signers": line + next})
+	w.git("op", "config", "user.signingkey", w.path("home/next"))
+	w.commitFiles("op", map[string]string{".bridge/allowed_signers": next})
+	w.ok("op", relay...)
+	_, key, _ := strings.Cut(line, " ")
+	w.commitFiles("op", map[string]string{".bridge/policy.yaml": "version: 1\nrevoked: .bridge/revoked_keys\n", ".bridge/revoked_keys": key})
+	o := w.ok("away", "sync")
+	for _, word := range []string{".bridge/allowed_signers changes by commit", ".bridge/policy.yaml changes by commit", ".bridge/revoked_keys changes by commit"} {
+		if _, told, ok := strings.Cut(o.stderr, word); !ok || !strings.HasPrefix(told[strings.Index(told, ">"):], ">\", signed by op@example.com,op-relay SHA256:") {
+			t.Errorf("%s: %s", word, o.stderr)
+		}
+	}
+	if !strings.Contains(o.stderr, "+ \"ssh-ed25519 ") || strings.Contains(o.stderr, "not accepted") {
+		t.Error(o.stderr)
+	}
+	// This clone lists another key, unpushed, while others change the file.
+	mine := w.operator("mine")
+	w.git("mine", "reset", "-q", "--hard", "origin/main~1")
+	w.write("mine/.bridge/allowed_signers", next+mine)
+	w.git("mine", "commit", "-q", "-a", "-m", "mine")
+	other := strings.Replace(mine, "mine", "other", 2)
+	w.commitFiles("op", map[string]string{".bridge/allowed_signers": next + other})
+	w.run("mine", "sync").says(t, 1, "reason=both_sides_diverged", "+ \"other@example.com,other-relay ")
+	if o := w.run("mine", "sync"); strings.Contains(o.stderr, "- \"mine@example.com") {
+		t.Error(o.stderr)
+	}
+	if o := w.ok("away", "sync", "--auto"); !strings.Contains(o.stdout, "pulled=true") {
+		t.Error(o)
+	}
+}

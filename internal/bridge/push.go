@@ -65,7 +65,11 @@ func (r *delivery) push() error {
 			r.kept = fmt.Sprintf("the commit %s of %s is pushed", short(p.commit), p.path)
 			return r.follow()
 		case denied:
-			return r.unsent(p, codePush, "the push was refused: "+why)
+			f := r.unsent(p, codePush, "the push was refused: "+why)
+			if f.hint == pushHint(t) && strings.Contains(why, " hint: ") { // the same commit would be refused again
+				return f.withHint("do what it says, then %s", pushHint(t))
+			}
+			return f
 		case unreached:
 			if lock != "" { // which outlives this
 				why += "; at the try before: " + lock

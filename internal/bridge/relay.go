@@ -95,6 +95,9 @@ func runRelay(r *run) error {
 	if err := op.isListed(signers, c.rigID, r.env.Now()); err != nil {
 		return err
 	}
+	if err := r.listedThere(w, head, op, c.rigID); err != nil {
+		return err
+	}
 	now := r.env.Now().UTC()
 	nonce, err := relay.NewNonce(now, r.env.Rand)
 	if err != nil {
@@ -400,6 +403,31 @@ func (op *operator) isListed(s *signatures, rigID string, now time.Time) error {
 		hint = fmt.Sprintf("git config user.signingkey <the operator's own key>; this one is that of %s", other)
 	}
 	return fail(codeRefused, "the key %s %s; the relay would be refused everywhere", v.Fingerprint, why).withHint("%s", hint)
+}
+
+// listedThere refuses a key that only unpushed commits list: what a push changes of the
+// signers counts from the next one on, so the relay would have to wait for that.
+func (r *run) listedThere(w *work, head string, op *operator, rigID string) error {
+	t, err := w.target()
+	if err != nil || t.tracking == "" {
+		return err
+	}
+	seen, err := w.ref(t.tracking)
+	if err != nil || seen == "" || seen == head {
+		return err
+	}
+	s, err := r.signaturesAt(w, seen, op, rigID)
+	if err == nil {
+		err = op.isListed(s, rigID, r.env.Now())
+	}
+	if err == nil {
+		return nil
+	}
+	if within, aerr := w.ancestor(r.ctx, seen, head); aerr != nil || !within {
+		return err
+	}
+	return fail(codeRefused, "only commits that are not pushed yet let the key %s speak for %s, and what a push changes of the signers counts from the next one on",
+		ssh.FingerprintSHA256(op.key), quote(rigID)).withHint("%s, then the relay", pushHint(t))
 }
 
 // otherRig returns a rig that lists of principals name besides an operator's relay.

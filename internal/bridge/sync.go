@@ -65,13 +65,6 @@ func (r *run) incoming(w *work, t target, head, theirs string) (*incoming, error
 	if err != nil {
 		return nil, err
 	}
-	if _, other, err := w.trusted(head); err != nil {
-		return nil, err
-	} else if !other { // else what the branch has of such files counts for nothing
-		if in.moves, err = w.trustChanges(in, head, theirs); err != nil {
-			return nil, err
-		}
-	}
 	in.findings, err = w.judgeRange(r.ctx, t, head, theirs, head, false, true)
 	if err != nil && r.ctx.Err() == nil {
 		own, cerr := w.judgeContent(in.added)
@@ -81,7 +74,14 @@ func (r *run) incoming(w *work, t target, head, theirs string) (*incoming, error
 	} else if err == nil {
 		err = w.takenOut(in)
 	}
-	return in, forReader(err, t)
+	if err != nil {
+		return in, forReader(err, t)
+	}
+	if _, other, err := w.trusted(head); err != nil || other { // what the branch has of such files counts for nothing
+		return in, err
+	}
+	in.moves, err = w.trustChanges(r.ctx, in, head, theirs)
+	return in, err
 }
 
 // takenOut takes off the list of changes the tombstones that the gates let pass.
@@ -152,11 +152,7 @@ func (r *run) collect(w *work, base, tip string) (*incoming, error) {
 			for _, ch := range d.Changes {
 				switch was, is := isEnvelope(ch.Path, ch.OldMode, ch.OldID), isEnvelope(ch.Path, ch.NewMode, ch.NewID); {
 				case p.Guards(ch.Path):
-					if i := slices.Index(in.trusted, ch.Path); i >= 0 {
-						in.trustedBy[i] = c.ID
-					} else {
-						in.trusted, in.trustedBy = append(in.trusted, ch.Path), append(in.trustedBy, c.ID)
-					}
+					in.trust(ch.Path, c.ID)
 				case was:
 					blame(ch.Path, how(ch), c.ID)
 				case is:
@@ -177,6 +173,11 @@ func (r *run) collect(w *work, base, tip string) (*incoming, error) {
 	if err != nil {
 		return nil, err
 	}
+	if slices.Contains(in.trusted, policy.Path) {
+		if err := r.newlyTrusted(w, in, p, base, tip); err != nil {
+			return nil, err
+		}
+	}
 	for path, a := range news {
 		files, err := w.treeFiles(tip, a.thread)
 		if err != nil {
@@ -195,6 +196,34 @@ func (r *run) collect(w *work, base, tip string) (*incoming, error) {
 	}
 	slices.SortFunc(in.added, func(x, y added) int { return cmp.Compare(x.path, y.path) })
 	return in, nil
+}
+
+// trust notes that a commit changes a file that says who is trusted.
+func (in *incoming) trust(path, commit string) {
+	if i := slices.Index(in.trusted, path); i >= 0 {
+		in.trustedBy[i] = commit
+	} else {
+		in.trusted, in.trustedBy = append(in.trusted, path), append(in.trustedBy, commit)
+	}
+}
+
+// newlyTrusted notes the changes of files that say who is trusted only by the policy
+// that comes with them, as a list of revoked keys does that it is the first to name.
+func (r *run) newlyTrusted(w *work, in *incoming, before *policy.Policy, base, tip string) error {
+	after, _, err := w.policyAt(tip)
+	if err != nil || after.Signers == before.Signers && after.Revoked == before.Revoked {
+		return nil // one that cannot be read names none; the judge tells of it
+	}
+	return w.scan(r.ctx, base, tip, func(c *gitrepo.Scanned) error {
+		for _, d := range c.Diffs {
+			for _, ch := range d.Changes {
+				if after.Guards(ch.Path) && !before.Guards(ch.Path) && !envelope.IsEnvelopePath(ch.Path) {
+					in.trust(ch.Path, c.ID)
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // describe reads what a report says about an envelope.

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,11 +29,25 @@ const (
 )
 
 // trustChanges says what the commits of theirs that head lacks change of policy,
-// signers and revocations, and who signed for it.
-func (w *work) trustChanges(in *incoming, head, theirs string) ([]trustChange, error) {
+// signers and revocations, against what both sides had, and who signed for it: by whom
+// each commit's parent trusts if all of them pass, else by whom head trusts.
+func (w *work) trustChanges(ctx context.Context, in *incoming, head, theirs string) ([]trustChange, error) {
+	if len(in.trusted) == 0 {
+		return nil, nil
+	}
+	shared := head
+	if head != "" {
+		bases, err := w.repo.MergeBases(ctx, head, theirs)
+		if err != nil {
+			return nil, gitProblem(err)
+		}
+		if len(bases) > 0 {
+			shared = bases[0]
+		}
+	}
 	var out []trustChange
 	for i, path := range in.trusted {
-		before, err := w.linesAt(head, path)
+		before, err := w.linesAt(shared, path)
 		if err != nil {
 			return nil, err
 		}
@@ -44,7 +59,11 @@ func (w *work) trustChanges(in *incoming, head, theirs string) ([]trustChange, e
 		if err != nil {
 			return nil, gitProblem(err)
 		}
-		signed, err := w.signedBy(commit.Raw, head)
+		by := head
+		if finding.Worst(in.findings) < finding.Error && len(commit.Parents) > 0 {
+			by = commit.Parents[0]
+		}
+		signed, err := w.signedBy(commit.Raw, by)
 		if err != nil {
 			return nil, err
 		}
@@ -56,9 +75,9 @@ func (w *work) trustChanges(in *incoming, head, theirs string) ([]trustChange, e
 	return out, nil
 }
 
-// signedBy says in words who signed a commit, by whom head trusts.
-func (w *work) signedBy(raw []byte, head string) (string, error) {
-	p, trust, err := w.policyAt(head)
+// signedBy says in words who signed a commit, by whom another one trusts.
+func (w *work) signedBy(raw []byte, by string) (string, error) {
+	p, trust, err := w.policyAt(by)
 	if err != nil {
 		return "", err
 	}

@@ -113,7 +113,7 @@ func judgeRange(ctx context.Context, env *hooks.Env, f cli.Line, draw bool, rep 
 	case f.Has("--stdin"):
 		return judgeUpdates(ctx, env, c)
 	case f.Has("--all") && head == "":
-		return &policy.Undecided{Message: "there is no commit yet, so nothing was read", Hint: "git switch BRANCH, one that has commits; git branch --all lists them"}
+		return &policy.Undecided{Message: "there is no commit yet, so nothing was read", Hint: switchBranch(repo)}
 	case f.Has("--all"):
 		r, err = whole(ctx, repo, c.Loader, f, head)
 	default:
@@ -284,4 +284,13 @@ func named(ctx context.Context, repo *gitrepo.Repo, words []string) (r rules.Ran
 	}
 	r.Exclude, r.History = []string{base}, true
 	return r, nil
+}
+
+// switchBranch is the hint where HEAD names no commit. Where there is no work tree git
+// switch refuses, and a server's HEAD says whom it trusts.
+func switchBranch(repo *gitrepo.Repo) string {
+	if repo.WorkTree() == "" {
+		return "HEAD names a branch without commits here; in a clone of one that has some, git switch BRANCH first"
+	}
+	return "git switch BRANCH, one that has commits; git branch --all lists them"
 }

@@ -73,7 +73,7 @@ func (x *expunger) run() error {
 		return err
 	}
 	if !strings.HasPrefix(x.branch, "refs/heads/") || x.head == "" {
-		return undecided("git switch BRANCH", "HEAD names no branch with a commit")
+		return undecided(switchBranch(x.repo), "HEAD names no branch with a commit")
 	}
 	if x.ref, x.root, err = hooks.Pushed(x.repo); err != nil {
 		return err

@@ -274,6 +274,9 @@ func (s *side) judgeArchive(b policy.Bundle, f builder, rep *report.Bundle) erro
 		if dir := path.Dir(out); dir != "." && strings.HasPrefix(hint, "rig-bundle ") {
 			hint = "mkdir -p " + finding.Word(dir) + " && " + hint
 		}
+		if wrong == notFile {
+			hint = "git rm -rq -- " + finding.Word(out) + " && " + hint
+		}
 		s.add(out, wrong, hint)
 	case like != nil && like.tar() != now.tar:
 		rep.Drift = true
@@ -335,6 +338,10 @@ func (s *side) fromBase(b policy.Bundle, f builder, rep *report.Bundle, now *bui
 	return err
 }
 
+// notFile is said of a directory or a submodule, which no command that writes a bundle
+// puts aside.
+const notFile = "no regular file stands where the policy names a bundle"
+
 // committed opens the bundle that a tree holds; wrong says why there is none.
 func (s *side) committed(tree, output string) (f *file, wrong string, err error) {
 	src := gittree.Source(s.Repo, tree)
@@ -347,7 +354,7 @@ func (s *side) committed(tree, output string) (f *file, wrong string, err error)
 	case it.Kind == bundle.KindSymlink:
 		return nil, "a symlink stands where the policy names a bundle, expected a regular file", nil
 	case it.Kind != bundle.KindFile:
-		return nil, "no regular file stands where the policy names a bundle", nil
+		return nil, notFile, nil
 	case it.Size > gittree.MaxBlob:
 		return nil, fmt.Sprintf("the committed bundle has %d bytes, a gate reads at most %d", it.Size, gittree.MaxBlob), nil
 	}

@@ -28,7 +28,15 @@ func (r *Repo) Resolve(ctx context.Context, rev string) (ID, error) {
 		if text := string(stderr); strings.Contains(text, "fatal: ") { // its configuration may be unreadable
 			message += ": " + lastLine(text)
 		}
-		return "", &Error{Kind: ErrMissing, Message: message}
+		return "", &Error{Kind: ErrMissing, Message: message, Hint: r.whereCommits()}
 	}
 	return id, nil
+}
+
+// whereCommits is the hint for a name that no commit has.
+func (r *Repo) whereCommits() string {
+	if cut, err := r.Shallow(); err == nil && len(cut) > 0 {
+		return "git fetch --unshallow, since the history is cut here"
+	}
+	return "git log --all --oneline and git branch --all list what is here"
 }

@@ -191,9 +191,17 @@ func (s *shipper) once(ctx context.Context) error {
 		state.Done = s.env.Now().UTC().Format(outbox.Time)
 	}
 	if writeErr := state.Write(s.dir); err == nil && writeErr != nil {
-		err = &policy.Undecided{Message: "the state of the outbox cannot be written", Cause: writeErr}
+		err = notWritten("state", writeErr)
 	}
 	return err
+}
+
+// notWritten says why what the outbox keeps of itself cannot be written.
+func notWritten(what string, err error) error {
+	return &policy.Undecided{
+		Message: "the " + what + " of the outbox cannot be written: " + finding.Clean(files.Cause(err).Error()),
+		Hint:    files.Hint(err), Cause: err,
+	}
 }
 
 func (s *shipper) work(ctx context.Context, state *outbox.State) error {
@@ -249,7 +257,7 @@ func (s *shipper) records(ctx context.Context, db *controlplane.DB, state *outbo
 		state.Ahead[0] = b.Next
 		state.Shipped, state.Torn = state.Shipped+len(b.Records), state.Torn+b.Torn
 		if err := outbox.Keep(s.dir, b.Next, s.env.Now()); err != nil {
-			return &policy.Undecided{Message: "the place in the outbox cannot be written", Cause: err}
+			return notWritten("place", err)
 		}
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/cli"
+	"github.com/rigward/rigward/internal/files"
 	"github.com/rigward/rigward/internal/outbox"
 	"github.com/rigward/rigward/internal/report"
 	"github.com/rigward/rigward/pkg/envelope"
@@ -119,6 +120,11 @@ func (d *diagnosis) feeds(ctx context.Context, r *gitrepo.Repo, f cli.Line, dir 
 		d.hint = "rig-control ship --once"
 	default:
 		d.say(true, "control plane: %d bytes of the outbox wait", waiting)
+		if err := outbox.Room(box); err != nil {
+			d.say(false, "control plane: the outbox %s has no room; pushes are judged all the same, and what is told of them is lost: %s",
+				finding.Path(filepath.ToSlash(box)), finding.Clean(files.Cause(err).Error()))
+			d.hint = files.HintAt(err, box)
+		}
 	}
 	return nil
 }

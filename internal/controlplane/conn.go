@@ -636,6 +636,9 @@ func told(ctx context.Context, t Target, err error) error {
 	case errors.As(err, &pg) && pg.Code == "42501":
 		u.Message += "refused the role this: " + finding.QuoteMax(pg.Message, 160)
 		u.Hint = "as the owner of the tables: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO ROLE"
+	case errors.As(err, &pg) && pg.Code == "53100":
+		u.Message += liteProblem(13)
+		u.Hint = "on the server of the database: df -h, and make room"
 	case errors.As(err, &pg) && pg.Code == "55P03":
 		u.Message += liteProblem(5)
 	case errors.As(err, &pg):
@@ -647,6 +650,9 @@ func told(ctx context.Context, t Target, err error) error {
 		}
 		if code := lite.Code() & 0xff; (code == 14 || code == 8) && t.path != "" {
 			u.Hint = "let it belong to the user of the hooks: chown USER " + finding.Word(filepath.ToSlash(t.path)) + "*"
+		} else if (code == 10 || code == 13) && t.path != "" { // SQLite says 10, too, where its shared memory has no room
+			dir := finding.Word(filepath.ToSlash(filepath.Dir(t.path)))
+			u.Hint = "make room, and run it again: df -h " + dir + "; df -i " + dir
 		}
 	case errors.Is(ctx.Err(), context.Canceled):
 		u.Message += "was left before all was written; what was written is kept"
@@ -679,7 +685,7 @@ func liteProblem(code int) string {
 	case 9:
 		return "did not answer in time"
 	case 10:
-		return "cannot be read or written: input/output error"
+		return "cannot be read or written: input/output error, as where the disk is full"
 	case 11:
 		return "is damaged"
 	case 13:

@@ -469,6 +469,26 @@ func Lock(dir string) (*os.File, error) { return lockFile(dir, "lock") }
 // that another one has it.
 func Turn(dir string) (*os.File, error) { return lockFile(dir, "turn") }
 
+// Room says why nothing more can be written into an outbox that is there, such as a full
+// disk. That this user may not write there is none of that: the hooks may run as another.
+func Room(dir string) error {
+	if _, err := os.Lstat(dir); err != nil {
+		return nil
+	}
+	d, err := files.NewDraft(filepath.Join(dir, "room"), 0o600, func(f *os.File) error {
+		_, err := f.Write(make([]byte, 4096))
+		return err
+	})
+	if err != nil {
+		if errors.Is(err, fs.ErrPermission) || files.Hint(err) == "" {
+			return nil
+		}
+		return err
+	}
+	d.Drop()
+	return nil
+}
+
 func lockFile(dir, name string) (*os.File, error) {
 	if err := makeDir(dir); err != nil {
 		return nil, err

@@ -340,7 +340,9 @@ func TestFullDisk(t *testing.T) {
 	}
 	defer exec.Command("umount", dir).Run()
 	box := filepath.Join(dir, "rigward", "outbox")
+	must(t, Room(box))
 	must(t, Append(box, record("before"), time.Minute))
+	must(t, Room(box))
 	f, err := os.Create(filepath.Join(dir, "fill"))
 	must(t, err)
 	for err == nil {
@@ -360,7 +362,11 @@ func TestFullDisk(t *testing.T) {
 	if kept < 1000 || len(ids) < kept+1 {
 		t.Errorf("%d were taken, %d are there", kept, len(ids))
 	}
+	if err := Room(box); !strings.HasPrefix(files.Hint(err), "make room, and run it again: df -h ") {
+		t.Errorf("there is room: %v", err)
+	}
 	must(t, os.Remove(f.Name()))
+	must(t, Room(box))
 	must(t, Append(box, record("after"), time.Minute))
 	if ids, _ := all(t, box, 1000); ids["after"] != 1 || ids["before"] != 1 {
 		t.Error("what came when there was room again is not there")

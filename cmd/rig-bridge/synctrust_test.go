@@ -185,3 +185,29 @@ func TestKeysRotateTwice(t *testing.T) {
 		t.Error(o)
 	}
 }
+
+// TestKeyTakenOutMeanwhile: a relay by a key that others took out, which this clone does
+// not know yet, is refused, and the commit that the branch has is the one that is named.
+func TestKeyTakenOutMeanwhile(t *testing.T) {
+	w, line, relay := relaying(t)
+	next := w.operator("next")
+	for _, clone := range []string{"op", "next"} {
+		w.git(clone, "config", "commit.gpgsign", "true")
+	}
+	w.commitFiles("op", map[string]string{".bridge/allowed_signers": line + next})
+	w.git("next", "pull", "-q")
+	w.commitFiles("next", map[string]string{".bridge/allowed_signers": next})
+	o := w.run("op", relay...)
+	o.says(t, 1, "unknown key: no line lists the key SHA256:", "; the commit "+w.git("op", "rev-parse", "HEAD")[:7]+" of t-one/RELAY-", "is kept, do not send the message again")
+	if ahead := strings.TrimSpace(w.git("op", "rev-list", "--count", "origin/main..HEAD")); ahead != "1" {
+		t.Errorf("%s commits wait", ahead)
+	}
+	// The other one lists it again: the relay that is kept goes out.
+	w.commitFiles("next", map[string]string{".bridge/allowed_signers": line + next})
+	w.git("op", "pull", "-q", "--rebase", "--gpg-sign")
+	w.git("op", "push", "-q")
+	w.git("next", "pull", "-q")
+	if o := w.ok("next", "thread", "t-one"); !strings.Contains(o.stdout, "signed by op@example.com") {
+		t.Error(o.stdout)
+	}
+}

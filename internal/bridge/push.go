@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -42,7 +43,7 @@ func (r *delivery) push() error {
 	w, p := r.w, r.p
 	t := p.target
 	if t.remote == "" {
-		return r.unsent(p, codePush, "there is no remote to push to").
+		return r.unsent(codePush, "there is no remote to push to").
 			withHint("git remote add origin <url> && git push origin %s", finding.Word(t.short()))
 	}
 	start, lock := r.env.Now(), ""
@@ -57,7 +58,7 @@ func (r *delivery) push() error {
 			if r.ctx.Err() != nil {
 				return err
 			}
-			return r.unsent(p, codeRuntime, asFailure(r.ctx, err).message)
+			return r.unsent(codeRuntime, asFailure(r.ctx, err).message)
 		}
 		switch answer {
 		case accepted:
@@ -65,7 +66,7 @@ func (r *delivery) push() error {
 			r.kept = fmt.Sprintf("the commit %s of %s is pushed", short(p.commit), p.path)
 			return r.follow()
 		case denied:
-			f := r.unsent(p, codePush, "the push was refused: "+why)
+			f := r.unsent(codePush, "the push was refused: "+why)
 			if f.hint == pushHint(t) && strings.Contains(why, " hint: ") { // the same commit would be refused again
 				return f.withHint("do what it says, then %s", pushHint(t))
 			}
@@ -74,17 +75,17 @@ func (r *delivery) push() error {
 			if lock != "" { // which outlives this
 				why += "; at the try before: " + lock
 			}
-			return r.unsent(p, codeRuntime, "git push failed: "+why)
+			return r.unsent(codeRuntime, "git push failed: "+why)
 		}
 		if lock = ""; answer == locked {
 			lock = why
 		}
 		if r.env.Now().Sub(start) > pushFor {
 			if lock != "" {
-				f := r.unsent(p, codePush, fmt.Sprintf("the branch over there is locked, also after %d tries: %s", p.retries+1, why))
+				f := r.unsent(codePush, fmt.Sprintf("the branch over there is locked, also after %d tries: %s", p.retries+1, why))
 				return f.withHint("who looks after the server removes that file, if no git runs there; then %s", pushHint(t))
 			}
-			return r.unsent(p, codePush, fmt.Sprintf("others were faster %d times: %s", p.retries+1, why))
+			return r.unsent(codePush, fmt.Sprintf("others were faster %d times: %s", p.retries+1, why))
 		}
 		if !own.lasts() {
 			select {
@@ -99,7 +100,7 @@ func (r *delivery) push() error {
 				return err
 			}
 			f := asFailure(r.ctx, err)
-			u := r.unsent(p, f.code, f.message)
+			u := r.unsent(f.code, f.message)
 			u.findings = f.findings
 			if f.hint != "" {
 				u.hint = f.hint
@@ -112,9 +113,11 @@ func (r *delivery) push() error {
 	}
 }
 
-// unsent is the failure of a message that is committed and did not get out.
-func (r *run) unsent(p *posted, code, why string) *failure {
-	f := fail(code, "%s; the commit %s of %s is kept, do not send the message again", why, short(p.commit), p.path)
+// unsent is the failure of a message that is committed and did not get out. It names the
+// commit that the branch has, not one that was to stand for it on top of what others pushed.
+func (r *delivery) unsent(code, why string) *failure {
+	p := r.p
+	f := fail(code, "%s; the commit %s of %s is kept, do not send the message again", why, short(cmp.Or(r.j.Commit, p.commit)), cmp.Or(r.j.Path, p.path))
 	if code != codeRuntime {
 		f.exit = 1
 	}

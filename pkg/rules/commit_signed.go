@@ -99,16 +99,33 @@ func (ps *pass) commitSigned(_ context.Context, c *commit) error {
 	if c.unfit == nil {
 		return nil
 	}
+	first := ""    // what is to be pushed before
+	other := false // another key would do
+	switch c.unfit.Reason {
+	case sshsign.UnknownKey, sshsign.NotYetValid, sshsign.Expired, sshsign.Revoked:
+		other = true
+		var err error
+		if first, err = ps.listedFirst(c); err != nil {
+			return err
+		}
+	}
+	if _, change := ps.mustSign(c); change && first == "" {
+		ps.unlisted = true
+	}
 	why := string(c.unfit.Reason)
 	if c.unfit.Detail != "" {
 		why += ": " + c.unfit.Detail
 	}
 	sign := "git -c gpg.format=ssh " + remake(c, " --gpg-sign")
 	hint := "sign it: " + sign
-	switch c.unfit.Reason {
-	case sshsign.Unsigned:
+	switch {
+	case c.unfit.Reason == sshsign.Unsigned:
 		why += ": the commit has no signature, expected that of an allowed signer"
-	case sshsign.UnknownKey, sshsign.NotYetValid, sshsign.Expired, sshsign.Revoked:
+	case first != "" && ps.Gate == PullRequest:
+		hint = "the key counts once commit " + finding.Short(first) + " is merged: propose that first, by itself"
+	case first != "":
+		hint = "the key counts from the next push on: git push origin " + finding.Word(finding.Short(first)+":"+ps.rng.Ref) + ", then push again"
+	case other:
 		hint = "sign it with a key that is listed and valid: git config user.signingkey KEY.pub && " + sign
 	}
 	if len(c.parents) > 1 && len(c.brought) == 0 {
@@ -116,6 +133,34 @@ func (ps *pass) commitSigned(_ context.Context, c *commit) error {
 	}
 	ps.tell(c, finding.Finding{Rule: "commit-signed", Message: why, Hint: hint})
 	return nil
+}
+
+// listedFirst returns the commit that would have to be accepted by itself so that the
+// signature of a commit counts: what a push changes of the signers counts from the next
+// one on. It is "" where that would not help, as where what lists the key is refused.
+func (ps *pass) listedFirst(c *commit) (first string, err error) {
+	if ps.unlisted || ps.Later == nil || ps.OfTheTime != nil || ps.rng.Ref == "" || len(c.parents) != 1 || !ofDefault(ps.Gate, ps.rng) {
+		return "", nil
+	}
+	parent, err := ps.Repo.Commit(c.parents[0])
+	if err != nil {
+		return "", err
+	}
+	p, trust, err := ps.Later(policy.Accepted{Tree: parent.Tree})
+	if err != nil {
+		return "", policy.UnlessUndecided(err)
+	}
+	s, r, err := trust.Signers()
+	if err != nil {
+		return "", policy.UnlessUndecided(err)
+	}
+	if !sshsign.VerifyCommit(c.obj.Raw, ps.format(), s, r, sshsign.Options{MinRSABits: p.MinRSABits, Now: ps.Now}).Good() {
+		return "", nil
+	}
+	if ps.listing == "" { // the first of several commits by such keys
+		ps.listing = parent.ID
+	}
+	return ps.listing, nil
 }
 
 // onto names what a commit is rebased onto: its first parent, or git's word for

@@ -74,6 +74,8 @@ func TestOfThePush(t *testing.T) {
 	unsigned := func(name string) string {
 		return "error commit-signed - @" + name + ": unsigned: the commit has no signature, expected that of an allowed signer"
 	}
+	listed := " | the key counts from the next push on: git push origin <c>:refs/heads/main, then push again"
+	another := " | sign it with a key that is listed and valid: git config user.signingkey KEY.pub && git -c gpg.format=ssh rebase --no-ff --rebase-merges --gpg-sign "
 	rebase := " | make the change on top of what the branch has: git rebase <"
 	word := put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n"))
 	for _, p := range []struct {
@@ -121,7 +123,19 @@ func TestOfThePush(t *testing.T) {
 		{"a new key, and what it signs", strict, func(w *world) {
 			w.commit("c", signed(keyOp), put(signersFile, lists("op", "bob", "new")))
 			w.commit("a", signed(keyNew), put("README.md", "x\n"))
-		}, []string{"error commit-signed - @a: unknown key: no line lists the key " + keyNew.Fingerprint()}, true},
+			w.commit("b", signed(keyNew), put("README.md", "y\n"))
+		}, []string{"error commit-signed - @b: unknown key: no line lists the key " + keyNew.Fingerprint() + listed,
+			"error commit-signed - @a: unknown key: no line lists the key " + keyNew.Fingerprint() + listed}, true},
+		{"a key that lists itself, and what it signs", loose, func(w *world) {
+			w.commit("c", signed(keyNew), put(signersFile, lists("op", "new")))
+			w.relays("a", signed(keyNew))
+		}, []string{"error commit-signed - @a: unknown key: no line lists the key " + keyNew.Fingerprint() + another + "<c>",
+			"error commit-signed - @c: unknown key: no line lists the key " + keyNew.Fingerprint() + another + "<first>",
+			"error signers-change - @c: policy or signers are changed by a commit that no trusted signer made"}, false},
+		{"a new key, and what another one signs that nobody lists", strict, func(w *world) {
+			w.commit("c", signed(keyOp), put(signersFile, lists("op", "new")))
+			w.commit("a", signed(keyBob), by(bob), put("README.md", "x\n"))
+		}, []string{"error commit-signed - @a: unknown key: no line lists the key " + keyBob.Fingerprint() + byPush}, false},
 		{"a side of messages, merged after the policy", loose, func(w *world) {
 			side := w.commit("a", on(w.base), word)
 			w.commit("m", on(w.commit("c", on(w.base), signed(keyOp), put(policy.Path, strict)), side), signed(keyOp))

@@ -24,6 +24,8 @@ type pass struct {
 	walk     *walk              // the commits of the range
 	eras     eras               // where OfTheTime is set
 	moving   bool               // the range changes policy, signers or revocations
+	listing  string             // see listedFirst
+	unlisted bool               // a commit that changes them was not signed by who may
 	threads  map[string]*thread // by directory
 	heads    heads              // of what the batch takes the place of
 	dates    []int64            // committer dates, at a server

@@ -173,7 +173,7 @@ func TestMarksAtSize(t *testing.T) {
 	if len(m.render()) != text.Len()+len("b-one ")+41 {
 		t.Error("one line was added, and the file has another length")
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > 30*time.Second { // not linear, it would be hours
 		t.Errorf("it took %s", took)
 	}
 	if err := m.parse(make([]byte, maxMarks+1)); err == nil {

@@ -99,11 +99,6 @@ func (c *call) createRig(ctx context.Context, output string) (f rig.Format, src 
 // stamps reads the flags that create writes into the manifest.
 func (c *call) stamps(o *rig.Options) (err error) {
 	o.Name, o.Version, o.CreatedAt = c.Get("--name"), c.Get("--bundle-version"), c.Get("--created-at")
-	for _, f := range []string{"--name", "--bundle-version", "--created-at"} {
-		if c.Has(f) && c.Get(f) == "" {
-			return usagef("%s is empty", f)
-		}
-	}
 	if o.CreatedAt != "" {
 		if !rig.IsRFC3339(o.CreatedAt) {
 			return usagef("--created-at takes an RFC 3339 time, as 2026-01-02T03:04:05Z")

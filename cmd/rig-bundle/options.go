@@ -216,9 +216,6 @@ func (c *call) ryeUser() string {
 // ryeFormat opens the trust stores and reads the pins. What lies at or below
 // bundleRoot gives no trust.
 func (c *call) ryeFormat(bundleRoot string) (*rye.Format, error) {
-	if c.Has("--id") && c.Get("--id") == "" {
-		return nil, usagef("--id is empty")
-	}
 	k := &rye.Keyring{}
 	for _, p := range c.All("--trust-fingerprint") {
 		pin, err := rye.ParsePin(p)

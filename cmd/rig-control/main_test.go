@@ -450,7 +450,7 @@ func TestQuery(t *testing.T) {
 		"<question> is missing": nil, `unknown flag "--nope"`: {"turn", "--nope"}, `unexpected argument "x"`: {"turn", "x"}, "<hash> is missing": {"message"},
 		"no question is called": {"drop table"}, "expected a body_hash": {"message", "' OR 1=1"}, "--since is": {"open", "--since", "yesterday"},
 		"--limit is": {"open", "--limit", "-1"}, "--to needs a value": {"open", "--to"}, "nobody's clone": {"turn", "--to", "me"},
-		"there is no word": {"search", "...", "!"}, "--type is": {"open", "--type", "NOTE"}, "--type says nothing to": {"pushes", "--type", "ACK"}, "--until is": {"open", "--until", "x"},
+		"there is no word": {"search", "...", "!"}, "--type is": {"open", "--type", "NOTE"}, "--type says nothing to": {"pushes", "--type", "ACK"}, "--limit says nothing to": {"stats", "--limit", "1"}, "--until is": {"open", "--until", "x"},
 		"--after is not the cursor": {"open", "--after", "x"}, "has no repository": {"open", "--repo", "nobody"}, "exclude each other": {"open", "--all", "--repo", "x"},
 		"--follow is for the question events": {"open", "--follow"}, "--once is for --follow": {"events", "--once"}, "--after is not the cursor of an answer to events": {"events", "--follow", "--once", "--after", "e"},
 	} {

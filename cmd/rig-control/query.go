@@ -222,6 +222,9 @@ func (q *question) read(line cli.Line, program string, now time.Time) error {
 		if err != nil || n < 0 {
 			return fail("--limit is "+finding.QuoteMax(line.Get("--limit"), 40)+", expected a number of rows", "--limit 100")
 		}
+		if n > 0 && q.feed == nil && !q.query.Asks("limit") {
+			return fail("--limit says nothing to the question "+q.query.Name+", whose answer is whole", "query --help")
+		}
 		q.p.Limit = n
 	}
 	switch q.query.Name {

@@ -151,6 +151,7 @@ func TestServeSafely(t *testing.T) {
 		"can be reached from other machines": {"--listen", "0.0.0.0:0"}, "expected HOST:PORT": {"--listen", "7117"}, "exclude each other": {"--no-token", "--token-file", good},
 		"can be read by others": {"--token-file", open}, "holds no token": {"--token-file", short}, "cannot be read": {"--token-file", "none"},
 		"--proxy is for --auth-header": {"--proxy", "10.0.0.1"}, "--proxy is": {"--auth-header", "X", "--proxy", "here"},
+		"--auth-header is empty": {"--auth-header", "", "--listen", "0.0.0.0:0"}, "--host is empty": {"--no-token", "--host="},
 		`"0.0.0.0:1" can be reached`: {"--listen", "0.0.0.0:1", "--no-token"},
 	} {
 		if got := control(bare, append([]string{"serve"}, args...)...); got.code != 2 || !strings.Contains(got.err, want) {

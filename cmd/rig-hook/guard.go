@@ -14,9 +14,6 @@ import (
 
 // guarded lists every ref with what holds on it.
 func guarded(ctx context.Context, env *hooks.Env, f cli.Line) int {
-	if len(f.Words) > 0 {
-		return fail(env, "explain", &policy.Undecided{Message: "unexpected argument " + finding.QuoteMax(f.Words[0], 60), Hint: "rig-hook explain --guarded"})
-	}
 	r, err := repository(ctx, env, f)
 	if err != nil {
 		return fail(env, "explain", err)

@@ -131,6 +131,10 @@ func (p *Program) flagsOf(c *Command) []Flag {
 	return append(slices.Clip(c.Flags), p.Common...)
 }
 
+// mayBeEmpty are the kinds of values that may be empty, or of which the command says best
+// what is wrong with them. Any other empty value is a variable that is not set.
+var mayBeEmpty = map[string]bool{"TEXT": true, "STATUS": true, "IDS": true}
+
 // Parse reads what follows the command. Help reports whether help was asked
 // for. The first error, of type *Error, is returned after the whole line was
 // read, so that a flag such as --json counts wherever it stands.
@@ -187,7 +191,7 @@ func (p *Program) Parse(c *Command, args []string) (l Line, help bool, err error
 			i++
 			value = args[i]
 		}
-		if value == "" && !f.Optional && (file(f.Value) || f.Value == "REV" || f.Value == "COMMIT") { // a variable that is not set
+		if value == "" && f.Value != "" && !f.Optional && !mayBeEmpty[f.Value] { // a variable that is not set
 			fail("%s is empty", f.Name)
 		}
 		if p.Once && f.Value != "" && !f.Many && l.Has(f.Name) {

@@ -36,6 +36,14 @@ func TestParse(t *testing.T) {
 	if help || l.Word(0) != "HANDOFF" || !reflect.DeepEqual(l.All("--to"), []string{"a,b", "c"}) || !l.Has("--json") || l.Get("--tldr") != "-x" || l.Get("--status") != "--odd" {
 		t.Errorf("%+v", l)
 	}
+	for _, args := range [][]string{{"A", "--thread", ""}, {"A", "--thread="}, {"A", "--status="}} { // a variable that is not set
+		if _, _, err := p.Parse(send, args); err == nil || !strings.HasSuffix(err.Error(), " is empty") {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	if l, _, err := p.Parse(send, []string{"A", "--tldr", ""}); err != nil || !l.Has("--tldr") {
+		t.Error("a text may be empty", err)
+	}
 	if l, _, err := p.Parse(send, []string{"A", "--tldr", "one", "--tldr", "two"}); err != nil || l.Get("--tldr") != "two" {
 		t.Error("the last value does not count", err)
 	}

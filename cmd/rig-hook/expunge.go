@@ -127,7 +127,11 @@ func (x *expunger) run() error {
 			return err
 		}
 	}
-	fmt.Fprintf(x.env.Stdout, "took the body of %s out in commit %s; it counts once it is pushed: git push\n", finding.Path(path), finding.Short(commit))
+	counts := "it counts once it is pushed: git push"
+	if x.repo.WorkTree() == "" { // nobody pushes from a server
+		counts = "no gate was asked; it counts here from now on"
+	}
+	fmt.Fprintf(x.env.Stdout, "took the body of %s out in commit %s; %s\n", finding.Path(path), finding.Short(commit), counts)
 	fmt.Fprintf(x.env.Stderr, "rig-hook: expunge: %s\n", stays)
 	return nil
 }
@@ -151,7 +155,7 @@ func (x *expunger) message(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !ok || e.Mode != gitrepo.ModeFile || !x.policy.Candidate(path) {
-		return nil, undecided("rig-bridge status lists the threads; the path counts from the top of the repository",
+		return nil, undecided("git ls-tree -r --full-tree --name-only HEAD lists what there is; the path counts from the top of the repository",
 			"HEAD has no message at %s", finding.Quote(path))
 	}
 	return x.repo.Blob(e.ID, x.policy.AcceptedLimits().File)

@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/screen"
@@ -18,7 +19,7 @@ func (ps *pass) screenNames(_ context.Context, c *commit) error {
 		fs, _ := screen.Text([]byte(ch.Path), screen.Where{})
 		for _, f := range fs {
 			f.Path, f.Line, f.Col = ch.Path, 1, 1
-			f.Message = "the path has " + f.Message
+			f.Message = told("the path", "", f.Message)
 			f.Hint = "give it another name: git mv -- " + finding.Word(ch.Path) + " NAME"
 			ps.tell(c, f)
 		}
@@ -41,11 +42,26 @@ func (ps *pass) screenMessage(_ context.Context, c *commit) error {
 		fs, _ := screen.Text([]byte(who.name), screen.Where{Commit: finding.Short(c.id)})
 		for _, f := range fs {
 			f.Line, f.Col = 0, 0
-			f.Message = "the " + who.what + " has " + f.Message
+			f.Message = told("the "+who.what, "", f.Message)
 			ps.tell(c, f)
 		}
 	}
 	return nil
+}
+
+// told says what package screen has found in a text and, if that is not "", at which
+// place of it: something that is there, or what one of its characters does.
+func told(what, place, message string) string {
+	does := strings.HasPrefix(message, "U+")
+	switch {
+	case does && place != "":
+		return "in " + place + " of " + what + " " + message
+	case does:
+		return "in " + what + " " + message
+	case place != "":
+		place = "in " + place + " "
+	}
+	return what + " has " + place + message
 }
 
 // screenedMessage returns what package screen finds in a commit message; id is ""
@@ -54,7 +70,7 @@ func screenedMessage(text []byte, id string) []finding.Finding {
 	fs, _ := screen.Text(text, screen.Where{Commit: finding.Short(id)})
 	for i := range fs {
 		f := &fs[i]
-		f.Message = fmt.Sprintf("the commit message has in line %d, column %d %s", f.Line, f.Col, f.Message)
+		f.Message = told("the commit message", fmt.Sprintf("line %d, column %d", f.Line, f.Col), f.Message)
 		if id == "" && f.Rule == screen.RuleHidden {
 			f.Hint = "write another message"
 		}

@@ -51,6 +51,12 @@ var hiddenTextPlays = []play{
 		w.commit("c", put("docs/a\u200bb/x.txt", "x\n"))
 	}, want: []string{`error hidden-text "docs/a\u200bb/x.txt":1:1 @c: the path has a character that readers do not see: U+200B ZERO WIDTH SPACE | ` +
 		`give it another name: git mv -- $'docs/a\342\200\213b/x.txt' NAME`}},
+	{name: "in the name of a file, in another order", make: func(w *world) {
+		w.commit("c", put("docs/\u2067a.txt", "x\n"))
+	}, want: []string{`error hidden-text "docs/\u2067a.txt":1:1 @c: in the path U+2067 RIGHT-TO-LEFT ISOLATE is not closed on its line`}},
+	{name: "in a message, in another order", make: func(w *world) {
+		w.commit("c\u2067a", put("t-one/a.md", turn("rig-a", "STATE", "Is it?\n")))
+	}, want: []string{`error hidden-text - @c` + "\u2067a" + `: in line 1, column 2 of the commit message U+2067 RIGHT-TO-LEFT ISOLATE is not closed on its line`}},
 	{name: "a name with a joined emoji", make: func(w *world) {
 		w.commit("c", put("docs/👩\u200d🚀.txt", "x\n"))
 	}},

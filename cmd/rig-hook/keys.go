@@ -135,9 +135,19 @@ func (k *keyring) read() ([]byte, *sshsign.Signers, error) {
 	}
 	s, err := sshsign.ParseSigners(data)
 	if err != nil {
-		return nil, nil, &policy.Undecided{Message: "the signers file " + finding.Quote(k.file) + " is malformed: " + finding.Clean(err.Error()), Cause: err}
+		return nil, nil, malformed("the signers file "+finding.Quote(k.file)+" is", err)
 	}
 	return data, s, nil
+}
+
+// malformed tells of a file of keys what is wrong with a line of it, and what repairs that.
+func malformed(what string, err error) error {
+	u := &policy.Undecided{Message: what + " malformed: " + finding.Clean(err.Error()), Cause: err}
+	var p *sshsign.ParseError
+	if errors.As(err, &p) {
+		u.Hint = p.Hint
+	}
+	return u
 }
 
 // list prints one line a signer: who, with which key, from when until when.
@@ -205,7 +215,7 @@ func (k *keyring) revocations() (*sshsign.Revocations, error) {
 	}
 	revoked, err := sshsign.ParseRevocations(data)
 	if err != nil {
-		return nil, &policy.Undecided{Message: "the revocation file is malformed: " + finding.Clean(err.Error()), Cause: err}
+		return nil, malformed("the revocation file is", err)
 	}
 	return revoked, nil
 }
@@ -401,7 +411,7 @@ func addRevoked(file, name string, key ssh.PublicKey) error {
 	}
 	text := append(old, ssh.MarshalAuthorizedKey(key)...)
 	if _, err := sshsign.ParseRevocations(text); err != nil {
-		return &policy.Undecided{Message: "the revocation file would be malformed: " + finding.Clean(err.Error())}
+		return malformed("the revocation file would be", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
@@ -529,7 +539,7 @@ func (k *keyring) test() error {
 func (k *keyring) write(data []byte, did string) error {
 	if len(bytes.TrimSpace(data)) > 0 {
 		if _, err := sshsign.ParseSigners(data); err != nil {
-			return &policy.Undecided{Message: "the signers file would be malformed: " + finding.Clean(err.Error())}
+			return malformed("the signers file would be", err)
 		}
 	}
 	if err := os.MkdirAll(filepath.Dir(k.file), 0o755); err != nil {

@@ -410,10 +410,25 @@ func eachLine(data []byte, f func(*cursor) *ParseError) error {
 			continue
 		}
 		if err := f(c); err != nil {
+			if conflict(c.line) {
+				return (&ParseError{Line: number, Col: 1, Message: "a line with which git marks a conflict"}).
+					hint("keep the lines of both sides that are meant, and take out those that begin with <<<<<<<, ======= and >>>>>>>")
+			}
 			return err
 		}
 	}
 	return nil
+}
+
+// conflict reports whether a line that cannot be read is one of those between which git
+// leaves the two sides of a conflict.
+func conflict(line string) bool {
+	mark, rest, _ := strings.Cut(line, " ")
+	switch mark {
+	case "<<<<<<<", "|||||||", ">>>>>>>":
+		return rest != ""
+	}
+	return line == "======="
 }
 
 // A cursor is a place in a line.

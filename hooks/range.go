@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rigward/rigward/internal/drift/ask"
 	"github.com/rigward/rigward/internal/report"
@@ -117,8 +118,9 @@ func (c *Checker) others(ctx context.Context, r rules.Range) (err error) {
 	if c.All {
 		// Those that the newest policy names, as they are now.
 		q.All, q.Trusted = true, r.New
-		if r.Policy, r.Trust, err = c.Loader.AtCommit(r.New); err != nil {
-			return err
+		r.Policy, r.Trust, err = c.Loader.AtCommit(r.New)
+		if err != nil {
+			return unlessTold(err, c.Judge)
 		}
 	}
 	q.Range = r
@@ -137,6 +139,16 @@ func judgeBundles(ctx context.Context, judge ask.Judge, q ask.Question, repo *gi
 	found, err := judge(ctx, repo, q)
 	rep.Bundles = append(rep.Bundles, found.Bundles...)
 	j.Findings = append(j.Findings, found.Findings...)
+	return unlessTold(err, j)
+}
+
+// unlessTold is an error, nil for a malformed commit that was found: nothing of it can be
+// judged further.
+func unlessTold(err error, j *rules.Judge) error {
+	var bad *gitrepo.MalformedCommitError
+	if errors.As(err, &bad) && slices.ContainsFunc(j.Findings, func(f finding.Finding) bool { return f.Commit == bad.ID && f.Severity == finding.Error }) {
+		return nil
+	}
 	return err
 }
 

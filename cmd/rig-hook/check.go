@@ -187,6 +187,10 @@ func judgeEvent(ctx context.Context, env *hooks.Env, f cli.Line, c *hooks.Checke
 func whole(ctx context.Context, repo *gitrepo.Repo, l *policy.Loader, f cli.Line, head string) (r rules.Range, err error) {
 	r = rules.Range{New: head, History: true, First: true}
 	p, _, err := l.AtCommit(head)
+	var bad *gitrepo.MalformedCommitError
+	if errors.As(err, &bad) { // which the judge finds, and behind which it decides nothing
+		p, err = policy.Default(), nil
+	}
 	if err != nil {
 		return r, err
 	}

@@ -354,7 +354,7 @@ func auditInParts(t *testing.T, merges bool) {
 			if secret == nil { // of what is packed it is known beforehand that it is much
 				s.server.Run("repack", "-adq")
 			}
-			for _, most := range []int{1, 3, 100} {
+			for _, most := range []int{1, 2, 3, 5, 100} {
 				check := func(a bool) report.Report {
 					env := &hooks.Env{Environ: s.server.Env, Dir: s.server.Dir, Now: time.Now, Executable: program}
 					repo, err := gitrepo.Open(context.Background(), gitrepo.Env{Environ: env.Environ, Dir: env.Dir})

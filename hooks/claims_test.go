@@ -49,7 +49,7 @@ func TestNonceAtOnce(t *testing.T) {
 		}
 		return accepted
 	}
-	rounds := 4
+	rounds := 8
 	if os.Getenv("RIGWARD_STRESS") == "full" {
 		rounds = 40
 	}

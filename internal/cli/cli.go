@@ -132,7 +132,8 @@ func (p *Program) flagsOf(c *Command) []Flag {
 }
 
 // mayBeEmpty are the kinds of values that may be empty, or of which the command says best
-// what is wrong with them. Any other empty value is a variable that is not set.
+// what is wrong with them, as it does of those that it lists. Any other empty value is a
+// variable that is not set.
 var mayBeEmpty = map[string]bool{"TEXT": true, "STATUS": true, "IDS": true}
 
 // Parse reads what follows the command. Help reports whether help was asked
@@ -191,7 +192,7 @@ func (p *Program) Parse(c *Command, args []string) (l Line, help bool, err error
 			i++
 			value = args[i]
 		}
-		if value == "" && f.Value != "" && !f.Optional && !mayBeEmpty[f.Value] { // a variable that is not set
+		if value == "" && f.Value != "" && !f.Optional && len(f.Values) == 0 && !mayBeEmpty[f.Value] { // a variable that is not set
 			fail("%s is empty", f.Name)
 		}
 		if p.Once && f.Value != "" && !f.Many && l.Has(f.Name) {

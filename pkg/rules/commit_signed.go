@@ -139,7 +139,7 @@ func (ps *pass) commitSigned(_ context.Context, c *commit) error {
 // signature of a commit counts: what a push changes of the signers counts from the next
 // one on. It is "" where that would not help, as where what lists the key is refused.
 func (ps *pass) listedFirst(c *commit) (first string, err error) {
-	if ps.unlisted || ps.Later == nil || ps.OfTheTime != nil || ps.rng.Ref == "" || len(c.parents) != 1 || !ofDefault(ps.Gate, ps.rng) {
+	if ps.unlisted || !ps.moving || ps.OfTheTime != nil || ps.rng.Ref == "" || len(c.parents) != 1 || !ofDefault(ps.Gate, ps.rng) {
 		return "", nil
 	}
 	parent, err := ps.Repo.Commit(c.parents[0])

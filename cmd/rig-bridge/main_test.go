@@ -75,7 +75,7 @@ func worldAt(t testing.TB, dir string) *world {
 }
 
 // gitconfig is what a user of a world has set.
-const gitconfig = "[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n"
+const gitconfig = "[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[receive]\n\tautogc = false\n"
 
 // surroundings is the environment of a world in a directory.
 func surroundings(dir string) []string {

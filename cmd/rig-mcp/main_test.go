@@ -60,7 +60,7 @@ func newWorld(t testing.TB, rigs ...string) *world {
 	}
 	w := &world{t: t, dir: dir, bin: bin}
 	w.vars = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + w.path("home"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C.UTF-8", "TZ=UTC", "GIT_TERMINAL_PROMPT=0"}
-	w.write("home/.gitconfig", "[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n")
+	w.write("home/.gitconfig", "[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[receive]\n\tautogc = false\n")
 	w.git(".", "init", "-q", "--bare", "-b", "main", "origin.git")
 	w.git(".", "init", "-q", "-b", "main", "seed")
 	w.write("seed/.bridge/policy.yaml", "version: 1\n")

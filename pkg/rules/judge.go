@@ -115,14 +115,16 @@ type Judge struct {
 	// for defaultPortion. What is found does not depend on it.
 	portion int
 
-	noted   []func()                                       // see Keep
-	claims  []claim                                        // of all ranges
-	senders map[string]string                              // rig ids that were seen, each once
-	erasOf  func([]bound) ([]Era, map[string]int32, error) // makes the eras that bounds are in, by id, where Eras do not say it
-	heldAt  map[string]int32                               // what it has made of the bounds
-	latest  int                                            // see Latest
-	strayed bool                                           // see Strayed
-	moved   bool                                           // see Moved
+	noted   []func()          // see Keep
+	claims  []claim           // of all ranges
+	senders map[string]string // rig ids that were seen, each once
+	// erasOf, if set, makes the eras that the bounds of a range are in, by id: Eras do not
+	// say it. heldAt is what it has made of them.
+	erasOf  func([]bound) ([]Era, map[string]int32, error)
+	heldAt  map[string]int32
+	latest  int  // see Latest
+	strayed bool // see Strayed
+	moved   bool // see Moved
 }
 
 // An Outcome is what a Judge has come to so far.

@@ -56,8 +56,8 @@ func ofDefault(g Gate, r Range) bool {
 		(g == Check || g == PullRequest) && r.Old == "" && len(r.Exclude) == 1 && r.Exclude[0] == r.From)
 }
 
-// boundEras makes the eras that the bounds of a range are in, by id, as who reads the history
-// finds them: it judges what lies between old, which is one of them, and its neck.
+// boundEras makes the eras that old and the bounds of a range are in, by id, as who reads the
+// history finds them: it judges what lies between old and its neck.
 func (j *Judge) boundEras(ctx context.Context, r Range, old string) func([]bound) ([]Era, map[string]int32, error) {
 	return func(bounds []bound) ([]Era, map[string]int32, error) {
 		base, err := j.neck(ctx, r, old, bounds)
@@ -84,7 +84,7 @@ func (j *Judge) boundEras(ctx context.Context, r Range, old string) func([]bound
 		if err != nil {
 			return nil, nil, err
 		}
-		heldAt := map[string]int32{}
+		heldAt := map[string]int32{old: int32(ps.latest())}
 		for _, b := range bounds {
 			if n, ok := ps.walk.find(b.id); ok {
 				heldAt[b.id] = ps.eras.after(n)

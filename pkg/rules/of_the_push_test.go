@@ -68,6 +68,18 @@ func takenBack(w *world) {
 	w.accept()
 }
 
+// takenBackTwice makes a branch that has merged two merges which each took a change of the
+// policy back by the files of an older side, and returns the second of them.
+func takenBackTwice(w *world) (second string) {
+	side := w.commit("s", signed(keyOp), put("README.md", "x\n"))
+	x := w.commit("x", on(w.base), signed(keyOp), put(policy.Path, loose+"limits: {file: 90000}\n"))
+	first := w.commit("m1", on(x, side), signed(keyOp), put(policy.Path, loose))
+	second = w.commit("n1", on(x, side), signed(keyOp), put(policy.Path, loose), put("b.md", "x\n"))
+	w.commit("k", on(first, second), signed(keyOp))
+	w.accept()
+	return second
+}
+
 // TestOfThePush: what changes policy or signers is judged by what was there before, and
 // what comes after it also by what it brings; so does who reads the history.
 func TestOfThePush(t *testing.T) {
@@ -243,23 +255,11 @@ func TestOfThePush(t *testing.T) {
 			w.commit("m", on(w.base, w.commit("d", on(old), signed(keyOp), put(signersFile, lists("op")))), signed(keyBob), by(bob), put(signersFile, lists("op")))
 		}, []string{"error signers-change - @: commit <m> joins two histories that trust different signers, and nobody whom both trust has signed it"}, true},
 		{"two merges that take a policy back by an older side's files, and a side of one of them", loose, func(w *world) {
-			old := w.base
-			x := w.commit("x", signed(keyOp), put(policy.Path, loose+"limits: {file: 90000}\n"))
-			side := w.commit("s", on(old), signed(keyOp), put("README.md", "x\n"))
-			m := w.commit("m1", on(x, side), signed(keyOp), put(policy.Path, loose))
-			n := w.commit("n1", on(x, side), signed(keyOp), put(policy.Path, loose), put("b.md", "x\n"))
-			w.commit("k", on(m, n), signed(keyOp))
-			w.accept()
+			n := takenBackTwice(w)
 			w.commit("m", on(w.base, w.commit("d", on(n), signed(keyOp), put(signersFile, lists("op")))), signed(keyBob), by(bob), put(signersFile, lists("op")))
 		}, []string{"error signers-change - @: commit <m> joins two histories that trust different signers, and nobody whom both trust has signed it"}, true},
 		{"the same, joined by who is trusted by both", loose, func(w *world) {
-			old := w.base
-			x := w.commit("x", signed(keyOp), put(policy.Path, loose+"limits: {file: 90000}\n"))
-			side := w.commit("s", on(old), signed(keyOp), put("README.md", "x\n"))
-			m := w.commit("m1", on(x, side), signed(keyOp), put(policy.Path, loose))
-			n := w.commit("n1", on(x, side), signed(keyOp), put(policy.Path, loose), put("b.md", "x\n"))
-			w.commit("k", on(m, n), signed(keyOp))
-			w.accept()
+			n := takenBackTwice(w)
 			w.commit("m", on(w.base, w.commit("d", on(n), signed(keyOp), put(signersFile, lists("op")))), signed(keyOp), put(signersFile, lists("op")))
 		}, nil, false},
 		{"a side from after a policy was taken back, merged by who it takes out", loose, func(w *world) {

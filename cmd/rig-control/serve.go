@@ -138,13 +138,7 @@ func (a *app) access(line cli.Line, listen string) (access console.Access, err e
 	usage := func(message, hint string) (console.Access, error) {
 		return access, &policy.Undecided{Message: message, Hint: hint}
 	}
-	ways := 0
-	for _, flag := range []string{"--token-file", "--no-token", "--auth-header"} {
-		if line.Has(flag) {
-			ways++
-		}
-	}
-	if ways > 1 {
+	if len(line.Given("--token-file", "--no-token", "--auth-header")) > 1 {
 		return usage("--token-file, --no-token and --auth-header exclude each other", "")
 	}
 	if line.Has("--proxy") && !line.Has("--auth-header") {

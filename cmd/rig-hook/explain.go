@@ -14,14 +14,9 @@ import (
 )
 
 func explain(ctx context.Context, env *hooks.Env, f cli.Line) int {
-	asked := 0
-	for _, is := range []bool{len(f.Words) > 0, f.Has("--list"), f.Has("--policy-schema"), f.Has("--guarded")} {
-		if is {
-			asked++
-		}
-	}
+	asked := f.Given("--list", "--policy-schema", "--guarded")
 	switch {
-	case asked > 1:
+	case len(asked) > 1 || len(asked) == 1 && len(f.Words) > 0:
 		return fail(env, "explain", &policy.Undecided{Message: "expected one of RULE, --list, --policy-schema and --guarded", Hint: "rig-hook explain --help"})
 	case f.Has("--server") && !f.Has("--guarded"):
 		return fail(env, "explain", &policy.Undecided{Message: "--server goes with --guarded", Hint: atServer(f, "rig-hook explain --guarded")})

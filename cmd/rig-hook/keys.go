@@ -43,12 +43,12 @@ func keys(ctx context.Context, env *hooks.Env, f cli.Line) int {
 		err = &policy.Undecided{Message: "unknown word " + finding.QuoteMax(verb, 40) + ", expected one of list, add, remove, revoke, test"}
 	} else if f.Has("--server") && verb != "revoke" {
 		err = &policy.Undecided{Message: "--server is for revoke alone", Hint: "rig-hook keys revoke --server DIR KEY"}
-	} else if flag := firstGiven(f, "--namespaces", "--valid-after", "--valid-before"); flag != "" && verb != "add" {
-		err = &policy.Undecided{Message: flag + " is for add alone", Hint: "rig-hook keys --help"}
+	} else if given := f.Given("--namespaces", "--valid-after", "--valid-before"); len(given) > 0 && verb != "add" {
+		err = &policy.Undecided{Message: given[0] + " is for add alone", Hint: "rig-hook keys --help"}
 	} else if f.Has("--server") {
 		err = k.revokeAtServer()
 	} else if err = k.open(); err == nil && verb != "list" && verb != "test" {
-		err = alone(filepath.Join(repo.CommonDir(), "rigward-keys.lock"), run)
+		err = alone(filepath.Join(repo.CommonDir(), "rigward", "keys.lock"), run)
 	} else if err == nil {
 		err = run()
 	}
@@ -59,16 +59,6 @@ func keys(ctx context.Context, env *hooks.Env, f cli.Line) int {
 		return fail(env, "keys "+verb, err)
 	}
 	return report.ExitClean
-}
-
-// firstGiven returns the first of some flags that a command line has, "" for none.
-func firstGiven(f cli.Line, flags ...string) string {
-	for _, flag := range flags {
-		if f.Has(flag) {
-			return flag
-		}
-	}
-	return ""
 }
 
 var errRefused = errors.New("refused")

@@ -80,6 +80,11 @@ type Line struct {
 // Has reports whether a flag was given.
 func (l Line) Has(flag string) bool { return len(l.values[flag]) > 0 }
 
+// Given returns those of some flags that were given.
+func (l Line) Given(flags ...string) []string {
+	return slices.DeleteFunc(flags, func(flag string) bool { return !l.Has(flag) })
+}
+
 // All returns the values of a flag in their order; those of a switch are empty.
 func (l Line) All(flag string) []string { return l.values[flag] }
 

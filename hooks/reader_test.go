@@ -29,15 +29,77 @@ type reader struct {
 	repo *gittest.Repo
 }
 
-// read clones a history whose main is tip, and which no gate has seen.
+// read clones a history whose main is tip, and which no gate has seen; with args,
+// which git clone gets, the other branches of the scene's repository come along.
 func (s *scene) read(tip string, args ...string) *reader {
 	s.Helper()
-	s.repo.SetRef("refs/heads/main", tip)
 	c := &gittest.Repo{T: s.T, Dir: filepath.Join(gittest.TempDir(s.T), "reader"), Home: gittest.TempDir(s.T), Now: s.now.Unix()}
 	c.Env = gittest.Environ(c.Home)
+	if len(args) == 0 {
+		s.readCopy(c, tip)
+		return &reader{s.T, c}
+	}
+	s.repo.SetRef("refs/heads/main", tip)
 	s.repo.Run(append(append([]string{"clone", "-q"}, args...), "file://"+filepath.ToSlash(s.repo.Dir), c.Dir)...)
 	s.repo.Run("update-ref", "-d", "refs/heads/main")
 	return &reader{s.T, c}
+}
+
+// readModel is a clone of what every scene begins with, made once.
+var readModel struct{ dir, from, base string }
+
+// readCopy makes a clone out of a copy of the one of what every scene begins with: it
+// has the objects besides, and tip where that one has its commit.
+func (s *scene) readCopy(c *gittest.Repo, tip string) {
+	s.Helper()
+	m := func() struct{ dir, from, base string } {
+		models.Lock()
+		defer models.Unlock()
+		if m := sceneModel; readModel.dir == "" {
+			m.repo.SetRef("refs/heads/main", m.base)
+			readModel.dir, readModel.from, readModel.base = filepath.Join(filepath.Dir(m.repo.Dir), "reader"), m.repo.Dir, m.base
+			s.repo.Run("clone", "-q", "file://"+filepath.ToSlash(m.repo.Dir), readModel.dir)
+			if err := os.Remove(filepath.Join(m.repo.Dir, ".git", "refs", "heads", "main")); err != nil {
+				s.Fatal(err)
+			}
+		}
+		return readModel
+	}()
+	if err := os.CopyFS(c.Dir, os.DirFS(m.dir)); err != nil {
+		s.Fatal(err)
+	}
+	at := filepath.Join(c.Dir, ".git")
+	s.copyObjects(filepath.Join(at, "objects"))
+	for _, name := range []string{"config", "packed-refs", "refs/heads/main", "logs/HEAD", "logs/refs/heads/main", "logs/refs/remotes/origin/HEAD"} {
+		file := filepath.Join(at, filepath.FromSlash(name))
+		text, err := os.ReadFile(file)
+		if err != nil {
+			s.Fatal(err)
+		}
+		text = bytes.ReplaceAll(text, []byte(m.base), []byte(tip))
+		text = bytes.ReplaceAll(text, []byte(filepath.ToSlash(m.from)), []byte(filepath.ToSlash(s.repo.Dir)))
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			s.Fatal(err)
+		}
+	}
+	c.Run("read-tree", "--reset", "-u", "HEAD")
+}
+
+// differ are the paths at which two commits of the scene differ, sorted.
+func (s *scene) differ(a, b string) []string {
+	was, is, paths := s.files(a), s.files(b), []string{}
+	for path, f := range is {
+		if was[path] != f {
+			paths = append(paths, path)
+		}
+	}
+	for path := range was {
+		if _, ok := is[path]; !ok {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
 }
 
 type readVerdict struct {
@@ -105,12 +167,17 @@ func TestReaderSeesAttacks(t *testing.T) {
 			tip := a.do(s)
 			base, r := s.base, s.read(tip)
 			rules := map[string]bool{}
-			for _, path := range strings.Fields(s.repo.Run("diff-tree", "-r", "--name-only", "--no-commit-id", base, tip)) {
+			threads := map[string]readThread{}
+			for _, path := range s.differ(base, tip) {
 				dir, file, ok := strings.Cut(path, "/")
 				if !ok || !envelope.IsEnvelopePath(path) {
 					continue
 				}
-				th := r.thread(dir)
+				th, ok := threads[dir]
+				if !ok {
+					th = r.thread(dir)
+					threads[dir] = th
+				}
 				for _, e := range th.Refused {
 					for _, rule := range e.Verdict.Rules {
 						rules[rule] = true
@@ -141,7 +208,7 @@ func TestReaderFaults(t *testing.T) {
 	nonce := s.nonce0
 	good := s.relayed(opts{}, nil)
 	s.base = good
-	goodFile := strings.Fields(s.repo.Run("diff-tree", "-r", "--name-only", "--no-commit-id", good+"^", good))[0]
+	goodFile := s.differ(s.parent(good), good)[0]
 	steps := map[string]string{} // file to the rule by which it is refused
 	add := func(file, rule, commit string) {
 		steps[file] = rule
@@ -368,7 +435,7 @@ func TestReaderBranches(t *testing.T) {
 		swap := s.commit(opts{key: nobody, files: map[string]string{".bridge/allowed_signers": nobody.Line("op@example.com,op-relay", "")}})
 		branch := relayBy(s, nobody, operator, "op-relay", "RELAY-evil.md", opts{parents: []string{swap}})
 		s.repo.SetRef("refs/heads/release/1", branch)
-		r := s.read(s.base)
+		r := s.read(s.base, "--no-tags") // with its other branches
 		r.repo.Run("checkout", "-q", "release/1")
 		state(t, r, "RELAY-evil.md", "refused")
 		// The control: who counts on the default branch counts on a branch.

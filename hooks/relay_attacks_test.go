@@ -1,7 +1,9 @@
 package hooks_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,29 +12,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/internal/test/testkeys"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 
-// An attack is one row of docs/spec/relay.md#attacks. Attack and control are
-// played in scenes of their own.
+// An attack is one row of docs/spec/relay.md#attacks. What is made of the base alone
+// is judged with all others of its kind at once; the rest in scenes of their own.
 type attack struct {
 	row     string
 	rules   string // that every gate names
 	also    string // that may be named besides
 	do      func(s *scene) string
-	control func(s *scene) // nil where the table has none
-	server  bool           // only a server can tell
+	passes  func(s *scene) string // the lawful neighbour, "" where the table has none
+	control func(s *scene)        // in its place, where it takes more than one push
+	server  bool                  // only a server can tell, and its clock
+	pushes  bool                  // the attack itself takes a push before
 }
 
 func set(change func(f *envelope.Fields)) func(s *scene) string {
 	return func(s *scene) string { return s.relayed(opts{}, change) }
 }
 
-func good(s *scene) { s.accepted(s.relayed(opts{}, nil)) }
+func good(s *scene) string { return s.relayed(opts{}, nil) }
 
-func goodIf(o func(s *scene) opts, change func(f *envelope.Fields)) func(s *scene) {
-	return func(s *scene) { s.accepted(s.relayed(o(s), change)) }
+func goodIf(o func(s *scene) opts, change func(f *envelope.Fields)) func(s *scene) string {
+	return func(s *scene) string { return s.relayed(o(s), change) }
 }
 
 func withKey(k *testkeys.Key) func(s *scene) opts { return func(*scene) opts { return opts{key: k} } }
@@ -58,17 +63,17 @@ func dropField(key string) func(s *scene) string {
 }
 
 var attacks = []attack{
-	{row: "1 nonce of an earlier relay, same thread", rules: "relay-nonce", control: good,
+	{row: "1 nonce of an earlier relay, same thread", rules: "relay-nonce", passes: good,
 		do: func(s *scene) string {
 			n := s.nonce0
 			return s.relayedAs("t-one/RELAY-again.md", func(f *envelope.Fields) { f.Nonce = n })
 		}},
-	{row: "2 same nonce in another thread", rules: "relay-nonce", control: goodIf(withKey(nil), func(f *envelope.Fields) { f.Thread, f.InReplyTo = "other", hashOf(foreign) }),
+	{row: "2 same nonce in another thread", rules: "relay-nonce", passes: goodIf(withKey(nil), func(f *envelope.Fields) { f.Thread, f.InReplyTo = "other", hashOf(foreign) }),
 		do: func(s *scene) string {
 			n := s.nonce0
 			return s.relayed(opts{}, func(f *envelope.Fields) { f.Nonce, f.Thread, f.InReplyTo = n, "other", hashOf(foreign) })
 		}},
-	{row: "3 same nonce on a side branch, then merged", rules: "relay-nonce", also: "divergence",
+	{row: "3 same nonce on a side branch, then merged", pushes: true, rules: "relay-nonce", also: "divergence",
 		do: func(s *scene) string {
 			first := s.parent(s.base)
 			n := s.nonce0
@@ -86,30 +91,30 @@ var attacks = []attack{
 		do: func(s *scene) string {
 			return s.commit(opts{key: keyB, author: "Bob <bob@example.com>", files: map[string]string{"t-one/COPY.md": s.relay0Text}})
 		}},
-	{row: "5 relay file copied into another thread", rules: "envelope-path", also: "relay-nonce relay-reply relay-clock", control: goodIf(withKey(nil), func(f *envelope.Fields) { f.Thread, f.InReplyTo = "other", hashOf(foreign) }),
+	{row: "5 relay file copied into another thread", rules: "envelope-path", also: "relay-nonce relay-reply relay-clock", passes: goodIf(withKey(nil), func(f *envelope.Fields) { f.Thread, f.InReplyTo = "other", hashOf(foreign) }),
 		do: func(s *scene) string {
 			return s.commit(opts{key: keyA, files: map[string]string{"other/COPY.md": s.relay0Text}})
 		}},
-	{row: "6 nonce in lower case", rules: "relay-nonce", do: set(func(f *envelope.Fields) { f.Nonce = strings.ToLower(f.Nonce) }), control: good},
+	{row: "6 nonce in lower case", rules: "relay-nonce", do: set(func(f *envelope.Fields) { f.Nonce = strings.ToLower(f.Nonce) }), passes: good},
 	{row: "6 nonce with I L O U", rules: "relay-nonce", do: set(func(f *envelope.Fields) { f.Nonce = f.Nonce[:22] + "ILOU" })},
 	{row: "6 nonce of 27 characters", rules: "relay-nonce", do: set(func(f *envelope.Fields) { f.Nonce += "0" })},
 	{row: "6 nonce beginning with 8", rules: "relay-nonce", do: set(func(f *envelope.Fields) { f.Nonce = "8" + f.Nonce[1:] }),
-		control: goodIf(withKey(nil), func(f *envelope.Fields) { f.Nonce = f.Nonce[:10] + "-" + f.Nonce[10:20] })},
-	{row: "7 in_reply_to of no envelope", rules: "relay-reply", do: set(func(f *envelope.Fields) { f.InReplyTo = hashOf("nobody said this\n") }), control: good},
+		passes: goodIf(withKey(nil), func(f *envelope.Fields) { f.Nonce = f.Nonce[:10] + "-" + f.Nonce[10:20] })},
+	{row: "7 in_reply_to of no envelope", rules: "relay-reply", do: set(func(f *envelope.Fields) { f.InReplyTo = hashOf("nobody said this\n") }), passes: good},
 	{row: "8 in_reply_to of another thread only", rules: "relay-reply", do: set(func(f *envelope.Fields) { f.InReplyTo = hashOf(foreign) }),
 		control: func(s *scene) {
 			s.accepted(s.commit(opts{at: s.now.Add(-time.Second), files: map[string]string{"t-one/STATE.md": s.plain("t-one", "rig-b", "STATE", foreign)}}))
 			s.accepted(s.relayed(opts{}, func(f *envelope.Fields) { f.InReplyTo = hashOf(foreign) }))
 		}},
 	{row: "9 in_reply_to of its own body", rules: "relay-reply", do: set(func(f *envelope.Fields) { f.Body = []byte("Mine.\n"); f.InReplyTo = hashOf("Mine.\n") }),
-		control: goodIf(withKey(nil), func(f *envelope.Fields) { f.Body = []byte(asked) })},
+		passes: goodIf(withKey(nil), func(f *envelope.Fields) { f.Body = []byte(asked) })},
 	{row: "10 of an envelope in the same commit", rules: "relay-reply relay-commit sender-key",
 		do: func(s *scene) string {
 			return s.relayed(opts{files: map[string]string{"t-one/STATE.md": s.plain("t-one", "rig-b", "STATE", "New.\n")}}, func(f *envelope.Fields) { f.InReplyTo = hashOf("New.\n") })
 		},
-		control: func(s *scene) {
+		passes: func(s *scene) string {
 			c := s.commit(opts{at: s.now.Add(-time.Second), files: map[string]string{"t-one/STATE.md": s.plain("t-one", "rig-b", "STATE", "New.\n")}})
-			s.accepted(s.relayed(opts{parents: []string{c}}, func(f *envelope.Fields) { f.InReplyTo = hashOf("New.\n") }))
+			return s.relayed(opts{parents: []string{c}}, func(f *envelope.Fields) { f.InReplyTo = hashOf("New.\n") })
 		}},
 	{row: "11 of an envelope in a later commit", rules: "relay-reply",
 		do: func(s *scene) string {
@@ -122,38 +127,38 @@ var attacks = []attack{
 			r := s.relayed(opts{}, func(f *envelope.Fields) { f.InReplyTo = hashOf("Aside.\n") })
 			return s.mergeOf(r, side)
 		},
-		control: func(s *scene) {
+		passes: func(s *scene) string {
 			side := s.commit(opts{at: s.now.Add(-time.Second), files: map[string]string{"t-one/STATE.md": s.plain("t-one", "rig-b", "STATE", "Aside.\n")}})
 			m := s.merge(side)
-			s.accepted(s.relayed(opts{parents: []string{m}}, func(f *envelope.Fields) { f.InReplyTo = hashOf("Aside.\n") }))
+			return s.relayed(opts{parents: []string{m}}, func(f *envelope.Fields) { f.InReplyTo = hashOf("Aside.\n") })
 		}},
-	{row: "13 author someone else", rules: "relay-author", control: good,
+	{row: "13 author someone else", rules: "relay-author", passes: good,
 		do: func(s *scene) string {
 			return s.relayed(opts{author: "Chief <chief@example.com>", committer: operator}, nil)
 		}},
 	{row: "14 committer no principal of the key", rules: "signer-identity", also: "relay-author",
-		do:      func(s *scene) string { return s.relayed(opts{author: "Chief <chief@example.com>"}, nil) },
-		control: goodIf(func(*scene) opts { return opts{key: keyW, author: "W <anyone@wild.example>"} }, nil)},
+		do:     func(s *scene) string { return s.relayed(opts{author: "Chief <chief@example.com>"}, nil) },
+		passes: goodIf(func(*scene) opts { return opts{key: keyW, author: "W <anyone@wild.example>"} }, nil)},
 	{row: "15 negated principal", rules: "signer-identity", also: "relay-author",
-		do:      func(s *scene) string { return s.relayed(opts{key: keyN, author: "N <op@neg.example>"}, nil) },
-		control: goodIf(func(*scene) opts { return opts{key: keyN, author: "N <other@neg.example>"} }, nil)},
-	{row: "16 unsigned", rules: "commit-signed", control: good,
+		do:     func(s *scene) string { return s.relayed(opts{key: keyN, author: "N <op@neg.example>"}, nil) },
+		passes: goodIf(func(*scene) opts { return opts{key: keyN, author: "N <other@neg.example>"} }, nil)},
+	{row: "16 unsigned", rules: "commit-signed", passes: good,
 		do: func(s *scene) string { return s.relayed(opts{raw: func(p []byte) []byte { return p }}, nil) }},
-	{row: "17 key in no line", rules: "commit-signed", control: good, do: func(s *scene) string { return s.relayed(opts{key: nobody}, nil) }},
+	{row: "17 key in no line", rules: "commit-signed", passes: good, do: func(s *scene) string { return s.relayed(opts{key: nobody}, nil) }},
 	{row: "18 listed key for a rig that it may not speak for", rules: "sender-key",
-		do:      func(s *scene) string { return s.relayed(opts{key: keyB, author: "Bob <bob@example.com>"}, nil) },
-		control: goodIf(func(*scene) opts { return opts{key: keyB, author: "Bob <bob@example.com>"} }, func(f *envelope.Fields) { f.From = "bob-relay" })},
-	{row: "19 key expired, honest date", rules: "commit-signed", control: good, do: func(s *scene) string { return s.relayed(opts{key: keyOld}, nil) }},
-	{row: "20 key expired, date set back", rules: "commit-signed commit-clock", server: true, control: good,
+		do:     func(s *scene) string { return s.relayed(opts{key: keyB, author: "Bob <bob@example.com>"}, nil) },
+		passes: goodIf(func(*scene) opts { return opts{key: keyB, author: "Bob <bob@example.com>"} }, func(f *envelope.Fields) { f.From = "bob-relay" })},
+	{row: "19 key expired, honest date", rules: "commit-signed", passes: good, do: func(s *scene) string { return s.relayed(opts{key: keyOld}, nil) }},
+	{row: "20 key expired, date set back", rules: "commit-signed commit-clock", server: true, passes: good,
 		do: func(s *scene) string { return s.relayed(opts{key: keyOld, at: s.now.Add(-2 * time.Hour)}, nil) }},
-	{row: "22 revoked key", rules: "commit-signed", control: good, do: func(s *scene) string { return s.relayed(opts{key: keyR, at: s.now.Add(-2 * time.Minute)}, nil) }},
+	{row: "22 revoked key", rules: "commit-signed", passes: good, do: func(s *scene) string { return s.relayed(opts{key: keyR, at: s.now.Add(-2 * time.Minute)}, nil) }},
 	{row: "23 namespace file", rules: "commit-signed",
 		do: func(s *scene) string {
 			return s.relayed(opts{raw: func(p []byte) []byte {
 				return testkeys.SignCommitHeader(p, "gpgsig", testkeys.Armor(testkeys.Sign(p, keyA, "file", "sha512", "").Marshal()))
 			}}, nil)
 		},
-		control: goodIf(withKey(keyBoth), nil)},
+		passes: goodIf(withKey(keyBoth), nil)},
 	{row: "23 line for the namespace file", rules: "commit-signed", do: func(s *scene) string { return s.relayed(opts{key: keyFile}, nil) }},
 	{row: "24 second gpgsig", rules: "commit-signed", do: mangled(func(c string) string {
 		i, j := strings.Index(c, "gpgsig "), strings.Index(c, "\n\n")
@@ -169,8 +174,8 @@ var attacks = []attack{
 				return []byte(strings.Replace(c, "\n\n", "\nchange-id abc\n\n", 1))
 			}}, nil)
 		},
-		control: func(s *scene) {
-			s.accepted(s.relayed(opts{headers: "encoding ISO-8859-1\nchange-id abc\n"}, nil))
+		passes: func(s *scene) string {
+			return s.relayed(opts{headers: "encoding ISO-8859-1\nchange-id abc\n"}, nil)
 		}},
 	{row: "25 text before the armor", rules: "commit-signed", do: mangled(func(c string) string { return strings.Replace(c, "gpgsig -----", "gpgsig text\n -----", 1) })},
 	{row: "25 text after the armor", rules: "commit-signed", do: mangled(func(c string) string {
@@ -205,7 +210,7 @@ var attacks = []attack{
 				return testkeys.SignCommitHeader(p, "gpgsig", testkeys.Armor(testkeys.Sign([]byte("another"), keyA, "git", "sha512", "").Marshal()))
 			}}, nil)
 		},
-		control: func(s *scene) { s.accepted(s.relayed(opts{message: "Signed\r\nas it is\r\n"}, nil)) }},
+		passes: func(s *scene) string { return s.relayed(opts{message: "Signed\r\nas it is\r\n"}, nil) }},
 	{row: "27 message amended after signing", rules: "commit-signed", do: mangled(func(c string) string { return c + "More.\n" })},
 	{row: "28 OpenPGP", rules: "commit-signed", do: func(s *scene) string {
 		return s.relayed(opts{raw: func(p []byte) []byte {
@@ -221,52 +226,54 @@ var attacks = []attack{
 		do: func(s *scene) string {
 			return s.relayed(opts{key: nobody.Certify(nobody, testkeys.Cert{Principals: []string{"op@example.com", "op-relay"}})}, nil)
 		},
-		control: func(s *scene) {
+		passes: func(s *scene) string {
+			tip := s.base
 			for _, k := range []*testkeys.Key{keyEC, keyRSA, keySK, nobody.Certify(keyCA, testkeys.Cert{Principals: []string{"op@example.com", "op-relay"}})} {
-				s.accepted(s.relayed(opts{key: k}, nil))
+				tip = s.relayed(opts{parents: []string{tip}, key: k}, nil)
 			}
+			return tip
 		}},
 	{row: "28 certificate that names an authority which did not make it", rules: "commit-signed", do: func(s *scene) string {
 		return s.relayed(opts{key: nobody.Certify(nobody, testkeys.Cert{Principals: []string{"op@example.com", "op-relay"}, Claims: keyCA})}, nil)
 	}},
 	{row: "29 attested_by of another key", rules: "relay-key", do: set(func(f *envelope.Fields) { f.AttestedBy = keyB.Fingerprint() }),
-		control: goodIf(withKey(nil), func(f *envelope.Fields) { f.AttestedBy += "=" })},
+		passes: goodIf(withKey(nil), func(f *envelope.Fields) { f.AttestedBy += "=" })},
 	{row: "30 key literal of another key", rules: "relay-key", do: set(func(f *envelope.Fields) { f.AttestedBy = "key::" + keyB.Authorized() }),
-		control: goodIf(withKey(nil), func(f *envelope.Fields) {
+		passes: goodIf(withKey(nil), func(f *envelope.Fields) {
 			f.AttestedBy = "key::" + strings.TrimSpace(keyA.Authorized()) + " other comment"
 		})},
 	{row: "30 OpenPGP id", rules: "relay-key", do: set(func(f *envelope.Fields) { f.AttestedBy = "0xDEADBEEFDEADBEEF" })},
 	{row: "32 attested 601 s after", rules: "relay-clock", do: func(s *scene) string {
 		return s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.Add(601 * time.Second).UTC().Format(time.RFC3339) })
-	}, control: func(s *scene) {
-		s.accepted(s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.Add(600 * time.Second).UTC().Format(time.RFC3339) }))
+	}, passes: func(s *scene) string {
+		return s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.Add(600 * time.Second).UTC().Format(time.RFC3339) })
 	}},
 	{row: "32 attested 601 s before", rules: "relay-clock", do: func(s *scene) string {
 		return s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.Add(-601 * time.Second).UTC().Format(time.RFC3339) })
-	}, control: func(s *scene) {
-		s.accepted(s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.Add(-600 * time.Second).UTC().Format(time.RFC3339) }))
+	}, passes: func(s *scene) string {
+		return s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.Add(-600 * time.Second).UTC().Format(time.RFC3339) })
 	}},
 	{row: "32 another offset for a UTC time", rules: "relay-clock", do: func(s *scene) string {
 		return s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.UTC().Format("2006-01-02T15:04:05") + "+02:00" })
-	}, control: func(s *scene) {
-		s.accepted(s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.In(time.FixedZone("", 7200)).Format(time.RFC3339) }))
+	}, passes: func(s *scene) string {
+		return s.relayed(opts{}, func(f *envelope.Fields) { f.AttestedAt = s.now.In(time.FixedZone("", 7200)).Format(time.RFC3339) })
 	}},
 	{row: "33 committer date ahead of the server", rules: "commit-clock", also: "relay-clock", server: true,
-		do:      func(s *scene) string { return s.relayed(opts{at: time.Now().Add(330 * time.Second)}, nil) },
-		control: func(s *scene) { s.accepted(s.relayed(opts{at: time.Now().Add(270 * time.Second)}, nil)) }},
+		do:     func(s *scene) string { return s.relayed(opts{at: time.Now().Add(330 * time.Second)}, nil) },
+		passes: func(s *scene) string { return s.relayed(opts{at: time.Now().Add(270 * time.Second)}, nil) }},
 	{row: "33 committer date before its parent", rules: "commit-clock", server: true,
 		do: func(s *scene) string {
 			return s.relayed(opts{at: s.now.Add(-3*time.Minute + time.Second - 301*time.Second)}, nil)
 		},
-		control: func(s *scene) {
-			s.accepted(s.relayed(opts{at: s.now.Add(-3*time.Minute + time.Second - 300*time.Second)}, nil))
+		passes: func(s *scene) string {
+			return s.relayed(opts{at: s.now.Add(-3*time.Minute + time.Second - 300*time.Second)}, nil)
 		}},
-	{row: "34 attestation by a rig that is not a relay", rules: "relay-suffix", also: "sender-key", control: good, do: set(func(f *envelope.Fields) { f.From = "op" })},
-	{row: "35 relay without attestation", rules: "relay-suffix", control: good,
+	{row: "34 attestation by a rig that is not a relay", rules: "relay-suffix", also: "sender-key", passes: good, do: set(func(f *envelope.Fields) { f.From = "op" })},
+	{row: "35 relay without attestation", rules: "relay-suffix", passes: good,
 		do: func(s *scene) string {
 			return s.commit(opts{key: keyA, files: map[string]string{"t-one/STATE.md": s.plain("t-one", "op-relay", "STATE", "Plain.\n")}})
 		}},
-	{row: "36 without attested_by", rules: "relay-fields", do: dropField("attested_by"), control: good},
+	{row: "36 without attested_by", rules: "relay-fields", do: dropField("attested_by"), passes: good},
 	{row: "36 without attested_at", rules: "relay-fields", do: dropField("attested_at")},
 	{row: "36 without nonce", rules: "relay-fields", do: dropField("nonce")},
 	{row: "36 without in_reply_to", rules: "relay-fields", do: dropField("in_reply_to")},
@@ -275,9 +282,9 @@ var attacks = []attack{
 		do: func(s *scene) string {
 			return s.relayed(opts{}, func(f *envelope.Fields) { f.BodyHash = hashOf("What was said.\n") })
 		},
-		control: func(s *scene) {
+		passes: func(s *scene) string {
 			f := s.decision(s.now)
-			s.accepted(s.commit(opts{key: keyA, files: map[string]string{"t-one/RELAY-x.md": s.render(f) + "  \n\t\n"}}))
+			return s.commit(opts{key: keyA, files: map[string]string{"t-one/RELAY-x.md": s.render(f) + "  \n\t\n"}})
 		}},
 	{row: "39 push adds its own key and uses it", rules: "commit-signed signers-change",
 		do: func(s *scene) string {
@@ -293,7 +300,7 @@ var attacks = []attack{
 			s.accepted(s.commit(opts{key: keyA, at: s.now.Add(-time.Second), files: map[string]string{".bridge/allowed_signers": sceneSigners(s.now) + nobody.Line("op@example.com,op-relay", "")}}))
 			s.accepted(s.relayed(opts{key: nobody}, nil))
 		}},
-	{row: "41 foreign file in the relay's commit", rules: "relay-commit", do: func(s *scene) string { return s.relayed(opts{files: map[string]string{"notes.txt": "x"}}, nil) }, control: good},
+	{row: "41 foreign file in the relay's commit", rules: "relay-commit", do: func(s *scene) string { return s.relayed(opts{files: map[string]string{"notes.txt": "x"}}, nil) }, passes: good},
 	{row: "41 two relays in one commit", rules: "relay-commit", do: func(s *scene) string {
 		f := s.decision(s.now)
 		return s.relayed(opts{files: map[string]string{"t-one/RELAY-two.md": s.render(f)}}, nil)
@@ -301,13 +308,13 @@ var attacks = []attack{
 	{row: "41 relay added by a merge", rules: "relay-commit", do: func(s *scene) string {
 		side := s.commit(opts{at: s.now.Add(-time.Second), files: map[string]string{"notes.txt": "x"}})
 		return s.relayed(opts{parents: []string{s.base, side}, files: map[string]string{"notes.txt": "x"}}, nil)
-	}, control: func(s *scene) {
+	}, passes: func(s *scene) string {
 		side := s.commit(opts{at: s.now.Add(-time.Second), files: map[string]string{"notes.txt": "x"}})
-		s.accepted(s.relayed(opts{parents: []string{s.merge(side)}}, nil))
+		return s.relayed(opts{parents: []string{s.merge(side)}}, nil)
 	}},
 	{row: "42 forge squash of the relay's commit", rules: "commit-signed", do: func(s *scene) string {
 		return s.relayed(opts{author: "Operator <op@example.com>", committer: "Forge <noreply@forge.example>", raw: func(p []byte) []byte { return p }}, nil)
-	}, control: func(s *scene) { s.accepted(s.mergeBy("Forge <noreply@forge.example>", s.relayed(opts{}, nil))) }},
+	}, passes: func(s *scene) string { return s.mergeBy("Forge <noreply@forge.example>", s.relayed(opts{}, nil)) }},
 	{row: "43 accepted relay edited", rules: "append-only", also: "body-hash relay-clock relay-nonce", do: func(s *scene) string {
 		return s.commit(opts{key: keyA, files: map[string]string{s.relay0: s.relay0Text + "More.\n"}})
 	}},
@@ -339,7 +346,8 @@ func (s *scene) relayedFrom(parent, path string, change func(*envelope.Fields)) 
 	return s.commit(opts{parents: []string{parent}, key: keyA, files: map[string]string{path: s.render(f)}})
 }
 
-func (s *scene) parent(id string) string { return strings.TrimSpace(s.repo.Run("rev-parse", id+"^")) }
+// parent is the first parent of a commit of the scene.
+func (s *scene) parent(id string) string { return s.parents[id][0] }
 
 // merge merges a side branch into the base, bringing nothing of its own.
 func (s *scene) merge(side string) string { return s.mergeOf(s.base, side) }
@@ -348,47 +356,157 @@ func (s *scene) mergeOf(a, b string) string { return s.mergeAs(operator, a, b) }
 
 func (s *scene) mergeBy(who, side string) string { return s.mergeAs(who, s.base, side) }
 
+// mergeAs takes over what b has that the commit where both parted does not.
 func (s *scene) mergeAs(who, a, b string) string {
-	files := map[string]string{}
-	for _, path := range strings.Split(strings.TrimSpace(s.repo.Run("diff-tree", "-r", "--name-only", "--no-commit-id", strings.TrimSpace(s.repo.Run("merge-base", a, b)), b)), "\n") {
-		files[path] = s.repo.Run("cat-file", "blob", b+":"+path)
-	}
-	for p, text := range files {
-		if !strings.HasSuffix(text, "\n") {
-			files[p] = text + "\n" // gittest cuts the last line end
+	ofA, parted := s.ancestors(a), ""
+	for id := range s.ancestors(b) {
+		if ofA[id] && (parted == "" || s.ancestors(id)[parted]) {
+			parted = id
 		}
 	}
-	return s.commit(opts{parents: []string{a, b}, files: files, author: who, message: "Merge\n"})
+	taken := map[string]gittest.File{}
+	for path, f := range s.files(b) {
+		if s.files(parted)[path] != f {
+			taken[path] = f
+		}
+	}
+	return s.commit(opts{parents: []string{a, b}, taken: taken, author: who, message: "Merge\n"})
+}
+
+// ancestors are a commit of the scene and all that it comes after.
+func (s *scene) ancestors(id string) map[string]bool {
+	all := map[string]bool{id: true}
+	for _, p := range s.parents[id] {
+		maps.Copy(all, s.ancestors(p))
+	}
+	return all
+}
+
+// Pushes that are judged in one call of a hook: each to a branch of its own,
+// which stands at the base.
+type pushes struct {
+	*scene
+	lines strings.Builder
+	tips  []string
+	of    map[string]int // the commits that each brings, by their ids
+}
+
+// add adds a push of what do makes.
+func (p *pushes) add(do func(s *scene) string) {
+	p.Helper()
+	before := maps.Clone(p.held)
+	tip := do(p.scene)
+	for id := range p.held {
+		if before[id] == nil {
+			p.of[id] = len(p.tips)
+		}
+	}
+	ref := p.ref(len(p.tips))
+	p.server.SetRef(ref, p.base)
+	p.lines.WriteString(p.base + " " + tip + " " + ref + "\n")
+	p.tips = append(p.tips, tip)
+}
+
+func (p *pushes) ref(i int) string { return fmt.Sprintf("refs/heads/push-%03d", i) }
+
+// judged gives all of them to a gate at once, which is to end with that exit code, and
+// returns the rules that it names for each.
+func (p *pushes) judged(code int, gate ...string) []string {
+	p.Helper()
+	p.sent()
+	res := rig(p.server, p.server.Dir, p.lines.String(), append(gate, "--format", "json")...)
+	var said struct {
+		Findings []struct{ Rule, Commit string }
+	}
+	if err := json.Unmarshal([]byte(res.Stdout), &said); err != nil || res.Code != code {
+		p.Fatalf("%s: exit %d, expected %d, %v\n%s%s", gate, res.Code, code, err, res.Stdout, res.Stderr)
+	}
+	rules := make([]string, len(p.tips))
+	for _, f := range said.Findings {
+		i, ok := p.of[f.Commit]
+		if !ok {
+			p.Errorf("%s: %s is named for %q, which none of them brings", gate, f.Rule, f.Commit)
+			continue
+		}
+		rules[i] += "[" + f.Rule + "]"
+	}
+	return rules
+}
+
+// allPushes is a scene in which pushes are put together.
+func allPushes(t *testing.T) *pushes {
+	t.Helper()
+	p := &pushes{scene: newScene(t), of: map[string]int{}}
+	p.serverPolicy("version: 1\nrevoked: .bridge/revoked\nprotect: [\"refs/heads/*\"]\n")
+	return p
 }
 
 func TestAttacks(t *testing.T) {
 	t.Parallel()
+	pushed := map[string]bool{}
+	bad, lawful := allPushes(t), allPushes(t)
+	var at []attack
 	for _, a := range attacks {
-		t.Run(a.row, func(t *testing.T) {
-			t.Parallel()
-			s := newScene(t)
-			s.refused(a.do(s), !a.server, strings.Fields(a.rules), strings.Fields(a.also)...)
-		})
+		// The first of each kind is pushed, and so is what needs a server as it is.
+		if !pushed[a.rules] || a.server || a.pushes {
+			pushed[a.rules] = true
+			t.Run(a.row+", pushed", func(t *testing.T) {
+				t.Parallel()
+				s := newScene(t)
+				s.refusedPush(a.do(s), !a.server, strings.Fields(a.rules), strings.Fields(a.also)...)
+			})
+		}
+		if !a.server && !a.pushes {
+			bad.add(a.do)
+			at = append(at, a)
+		}
+		if a.control == nil && a.server {
+			a.control = func(s *scene) { s.accepted(a.passes(s)) }
+		}
 		if a.control != nil {
 			t.Run(a.row+", control", func(t *testing.T) {
 				t.Parallel()
 				a.control(newScene(t))
 			})
+		} else if a.passes != nil {
+			lawful.add(a.passes)
 		}
 	}
 	for _, kind := range []string{"REQUEST", "HANDOFF", "RESOLUTION", "STATE", "RESULT", "RECOVERY", "VERIFY"} {
-		t.Run("37 type "+kind, func(t *testing.T) {
-			t.Parallel()
-			s := newScene(t)
-			s.refused(s.relayed(opts{}, func(f *envelope.Fields) { f.Type = kind }), true, []string{"relay-fields"})
+		a := attack{row: "37 type " + kind, rules: "relay-fields", do: set(func(f *envelope.Fields) { f.Type = kind })}
+		bad.add(a.do)
+		at = append(at, a)
+	}
+	for _, kind := range []string{"DECISIONS", "RESPONSE", "ACK"} {
+		lawful.add(func(s *scene) string { return s.relayed(opts{}, func(f *envelope.Fields) { f.Type = kind }) })
+	}
+	received, checked := bad.judged(1, "pre-receive"), bad.judged(1, "check", "--stdin")
+	for i, a := range at {
+		t.Run(a.row, func(t *testing.T) {
+			s := *bad.scene
+			s.T = t
+			want, also := strings.Fields(a.rules), strings.Fields(a.also)
+			s.names("pre-receive", received[i], want, also)
+			s.names("check", checked[i], want, also)
+			res := rig(s.server, s.server.Dir, "", "update", bad.ref(i), s.base, bad.tips[i])
+			if res.Code != 1 {
+				t.Errorf("update: exit %d", res.Code)
+			}
+			s.names("update", res.Stderr, want, also)
 		})
 	}
-	t.Run("37, control", func(t *testing.T) {
+	for _, rules := range lawful.judged(0, "pre-receive") {
+		if rules != "" {
+			t.Errorf("a control gave %v", rules)
+		}
+	}
+	for i, tip := range lawful.tips {
+		must(t, rig(lawful.server, lawful.server.Dir, "", "update", lawful.ref(i), lawful.base, tip), 0)
+	}
+	t.Run("controls, pushed", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)
-		for _, kind := range []string{"DECISIONS", "RESPONSE", "ACK"} {
-			s.accepted(s.relayed(opts{}, func(f *envelope.Fields) { f.Type = kind }))
-		}
+		s.accepted(good(s))
 	})
 	t.Run("31 attested_by is a path", func(t *testing.T) {
 		t.Parallel()

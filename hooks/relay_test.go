@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -35,6 +34,7 @@ type scene struct {
 	relay0       string    // its path
 	relay0Text   string
 	held         map[string]map[string]gittest.File // of commits, by their ids
+	parents      map[string][]string                // likewise
 }
 
 var (
@@ -87,7 +87,7 @@ func newScene(t *testing.T) *scene {
 			t.Fatal(err)
 		}
 		home := filepath.Join(dir, "home")
-		m := &scene{T: t, now: time.Now().Truncate(time.Second), held: map[string]map[string]gittest.File{}}
+		m := &scene{T: t, now: time.Now().Truncate(time.Second), held: map[string]map[string]gittest.File{}, parents: map[string][]string{}}
 		for _, r := range []struct {
 			to   **gittest.Repo
 			name string
@@ -124,7 +124,7 @@ func newScene(t *testing.T) *scene {
 		sceneModel = m
 	}
 	m := *sceneModel
-	m.T, m.held = t, maps.Clone(sceneModel.held)
+	m.T, m.held, m.parents = t, maps.Clone(sceneModel.held), maps.Clone(sceneModel.parents)
 	dir, home := gittest.TempDir(t), gittest.TempDir(t)
 	for _, r := range []struct {
 		to *(*gittest.Repo)
@@ -143,10 +143,11 @@ type opts struct {
 	parents   []string // default: the base
 	files     map[string]string
 	remove    []string
-	modes     map[string]string // other than 100644
-	at        time.Time         // default: now
-	key       *testkeys.Key     // nil: not signed
-	author    string            // "Name <email>", default the operator
+	modes     map[string]string       // other than 100644
+	taken     map[string]gittest.File // files as another commit has them
+	at        time.Time               // default: now
+	key       *testkeys.Key           // nil: not signed
+	author    string                  // "Name <email>", default the operator
 	committer string
 	headers   string
 	raw       func(payload []byte) []byte // instead of signing with key
@@ -172,6 +173,9 @@ func (s *scene) commit(o opts) string {
 	for path, text := range o.files {
 		gittest.Put(files, path, gittest.File{Mode: cmp.Or(o.modes[path], "100644"), ID: s.repo.Blob(text)})
 	}
+	for path, f := range o.taken {
+		gittest.Put(files, path, f)
+	}
 	tree := s.repo.Files(files)
 	if o.at.IsZero() {
 		o.at = s.now
@@ -194,7 +198,7 @@ func (s *scene) commit(o opts) string {
 		payload = testkeys.SignCommit(payload, o.key)
 	}
 	id := s.repo.WriteObject("commit", payload)
-	s.held[id] = files
+	s.held[id], s.parents[id] = files, o.parents
 	return id
 }
 
@@ -279,43 +283,56 @@ func (s *scene) push(tip string, ref string) gittest.Result {
 }
 
 // refused expects that every gate refuses tip and names want, and nothing but
-// want and also. checkable is false where only a server's clock can tell.
+// want and also: pre-receive in a push, and update as it is called where that has
+// passed. checkable is false where only a server's clock can tell.
 func (s *scene) refused(tip string, checkable bool, want []string, also ...string) {
 	s.Helper()
-	judge := func(gate, text string) {
-		s.Helper()
-		rules := told(text)
-		for _, w := range want {
-			if !slices.Contains(rules, w) {
-				s.Errorf("%s does not name %s, only %v:\n%s", gate, w, rules, text)
-			}
-		}
-		for _, r := range rules {
-			if !slices.Contains(want, r) && !slices.Contains(also, r) {
-				s.Errorf("%s names %s, expected %v alone:\n%s", gate, r, want, text)
-			}
-		}
-	}
 	res := s.push(tip, "refs/heads/main")
 	if res.Code == 0 {
 		s.Errorf("pre-receive accepted it")
 	}
-	judge("pre-receive", res.Stderr)
+	s.names("pre-receive", res.Stderr, want, also)
 	if checkable {
-		cmd := exec.Command(program, "check", s.base+".."+tip)
-		cmd.Dir, cmd.Env = s.repo.Dir, s.repo.Env
-		out, err := cmd.CombinedOutput()
-		if err == nil {
-			s.Errorf("check accepted it:\n%s", out)
+		res = rig(s.repo, s.repo.Dir, "", "check", s.base+".."+tip)
+		if res.Code == 0 {
+			s.Errorf("check accepted it:\n%s", res.Stdout)
 		}
-		judge("check", string(out))
+		s.names("check", res.Stdout+res.Stderr, want, also)
 	}
-	os.Remove(filepath.Join(s.server.Dir, "hooks", "pre-receive"))
-	res = s.push(tip, "refs/heads/main")
+	s.sent()
+	res = rig(s.server, s.server.Dir, "", "update", "refs/heads/main", s.base, tip)
 	if got := s.server.Ref("refs/heads/main"); res.Code == 0 || got != s.base {
-		s.Errorf("update accepted it: main is %s", got)
+		s.Errorf("update accepted it, exit %d: main is %s", res.Code, got)
 	}
-	judge("update", res.Stderr)
+	s.names("update", res.Stdout+res.Stderr, want, also)
+}
+
+// refusedPush is refused, and pushes tip where update is the only hook, too.
+func (s *scene) refusedPush(tip string, checkable bool, want []string, also ...string) {
+	s.Helper()
+	s.refused(tip, checkable, want, also...)
+	os.Remove(filepath.Join(s.server.Dir, "hooks", "pre-receive"))
+	res := s.push(tip, "refs/heads/main")
+	if got := s.server.Ref("refs/heads/main"); res.Code == 0 || got != s.base {
+		s.Errorf("a push with update alone was accepted: main is %s", got)
+	}
+	s.names("update", res.Stderr, want, also)
+}
+
+// names expects that a gate names want, and nothing but want and also.
+func (s *scene) names(gate, text string, want, also []string) {
+	s.Helper()
+	rules := told(text)
+	for _, w := range want {
+		if !slices.Contains(rules, w) {
+			s.Errorf("%s does not name %s, only %v:\n%s", gate, w, rules, text)
+		}
+	}
+	for _, r := range rules {
+		if !slices.Contains(want, r) && !slices.Contains(also, r) {
+			s.Errorf("%s names %s, expected %v alone:\n%s", gate, r, want, text)
+		}
+	}
 }
 
 // accepted expects that a push passes, with no finding but those in warned.
@@ -337,7 +354,21 @@ func (s *scene) accepted(tip string, warned ...string) {
 // them leaves there.
 func (s *scene) forced(tip string) {
 	s.Helper()
-	from, to := filepath.Join(s.repo.Dir, ".git", "objects"), filepath.Join(s.server.Dir, "objects")
+	s.sent()
+	s.server.SetRef("refs/heads/main", tip)
+	s.base = tip
+}
+
+// sent copies all objects to the server, and moves no ref.
+func (s *scene) sent() {
+	s.Helper()
+	s.copyObjects(filepath.Join(s.server.Dir, "objects"))
+}
+
+// copyObjects copies all objects to a directory of objects.
+func (s *scene) copyObjects(to string) {
+	s.Helper()
+	from := filepath.Join(s.repo.Dir, ".git", "objects")
 	loose, err := filepath.Glob(filepath.Join(from, "??", "*"))
 	if packs, _ := filepath.Glob(filepath.Join(from, "pack", "*")); err != nil || len(packs) > 0 {
 		s.Fatalf("not all objects are files of their own: %q, %v", packs, err)
@@ -352,6 +383,4 @@ func (s *scene) forced(tip string) {
 			s.Fatal(err)
 		}
 	}
-	s.server.SetRef("refs/heads/main", tip)
-	s.base = tip
 }

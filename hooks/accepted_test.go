@@ -46,7 +46,7 @@ func TestAccepted(t *testing.T) {
 	}
 	for name, play := range map[string]func(s *scene){
 		"J01 a forged relay in the place of a large file": func(s *scene) {
-			s.accepted(s.commit(opts{files: files("big/DECISIONS.md", junk(9<<20))}))
+			s.forced(s.commit(opts{files: files("big/DECISIONS.md", junk(9<<20))}))
 			s.refused(s.commit(opts{files: files("big/DECISIONS.md", s.forged("big", "x\n"))}), true, []string{"commit-signed", "relay-reply"}, "relay-commit")
 		},
 		"J01 control: a plain envelope in its place": func(s *scene) {
@@ -59,15 +59,15 @@ func TestAccepted(t *testing.T) {
 			s.accepted(s.commit(opts{remove: []string{"big/STATE.md"}}))
 		},
 		"J01 a file of 40 MiB, of which git sends only the beginning": func(s *scene) {
-			s.accepted(s.commit(opts{files: files("big/DECISIONS.md", junk(40<<20))}))
+			s.forced(s.commit(opts{files: files("big/DECISIONS.md", junk(40<<20))}))
 			s.refused(s.commit(opts{files: files("big/DECISIONS.md", s.forged("big", "x\n"))}), true, []string{"commit-signed", "relay-reply"}, "relay-commit")
 		},
 		"J01 at the limit and one byte over": func(s *scene) {
-			s.accepted(s.commit(opts{files: files("one/DECISIONS.md", junk(limit), "two/DECISIONS.md", junk(limit+1))}))
+			s.forced(s.commit(opts{files: files("one/DECISIONS.md", junk(limit), "two/DECISIONS.md", junk(limit+1))}))
 			s.refused(s.commit(opts{files: files("one/DECISIONS.md", s.forged("one", "x\n"))}), true, []string{"commit-signed", "relay-reply"}, "relay-commit")
 		},
 		"J01 in a thread": func(s *scene) {
-			s.accepted(s.commit(opts{files: files("big/DECISIONS.md", junk(9<<20))}))
+			s.forced(s.commit(opts{files: files("big/DECISIONS.md", junk(9<<20))}))
 			s.accepted(s.commit(opts{files: files("big/REQUEST.md", s.plain("big", "rig-a", "REQUEST", asked))}))
 			s.refused(s.commit(opts{files: files("big/DECISIONS.md", s.forged("big", "x\n"))}), true, []string{"commit-signed"}, "relay-commit")
 		},
@@ -111,28 +111,28 @@ func TestAcceptedUnderOtherLimits(t *testing.T) {
 	// The repository's own policy, changed by who may.
 	lower := func(s *scene, text string) {
 		s.Helper()
-		s.accepted(s.commit(opts{key: keyA, files: map[string]string{".bridge/policy.yaml": "version: 1\nrevoked: .bridge/revoked\n" + text}}))
+		s.forced(s.commit(opts{key: keyA, files: map[string]string{".bridge/policy.yaml": "version: 1\nrevoked: .bridge/revoked\n" + text}}))
 	}
 	one := func(path, text string) map[string]string { return map[string]string{path: text} }
 	for name, play := range map[string]func(s *scene){
 		"J03 an edit": func(s *scene) {
-			s.accepted(s.commit(opts{files: one("long/STATE.md", s.plain("long", "rig-a", "STATE", padded("", 5000)))}))
+			s.forced(s.commit(opts{files: one("long/STATE.md", s.plain("long", "rig-a", "STATE", padded("", 5000)))}))
 			lower(s, "limits: {file: 2000}\n")
 			s.refused(s.commit(opts{files: one("long/STATE.md", s.plain("long", "rig-a", "STATE", "Other.\n"))}), true, []string{"append-only"})
 		},
 		"J03 a deletion": func(s *scene) {
-			s.accepted(s.commit(opts{files: one("long/STATE.md", s.plain("long", "rig-a", "STATE", padded("", 5000)))}))
+			s.forced(s.commit(opts{files: one("long/STATE.md", s.plain("long", "rig-a", "STATE", padded("", 5000)))}))
 			lower(s, "limits: {file: 2000}\n")
 			s.refused(s.commit(opts{remove: []string{"long/STATE.md"}}), true, []string{"append-only"})
 		},
 		"J03 its front matter is over the limit": func(s *scene) {
-			s.accepted(s.commit(opts{files: one("long/STATE.md", s.plain("long", "rig-a", "STATE", "x\n"))}))
+			s.forced(s.commit(opts{files: one("long/STATE.md", s.plain("long", "rig-a", "STATE", "x\n"))}))
 			lower(s, "limits: {frontmatter: 100}\n")
 			s.refused(s.commit(opts{remove: []string{"long/STATE.md"}}), true, []string{"append-only"})
 		},
 		"J03 a link, a rename, another mode": func(s *scene) {
 			text := s.plain("long", "rig-a", "STATE", padded("", 5000))
-			s.accepted(s.commit(opts{files: one("long/STATE.md", text)}))
+			s.forced(s.commit(opts{files: one("long/STATE.md", text)}))
 			lower(s, "limits: {file: 2000}\n")
 			for _, o := range []opts{
 				{files: one("long/STATE.md", "elsewhere"), modes: one("long/STATE.md", "120000")},
@@ -146,20 +146,20 @@ func TestAcceptedUnderOtherLimits(t *testing.T) {
 			}
 		},
 		"J03 a merge that takes the side without it": func(s *scene) {
-			s.accepted(s.commit(opts{files: one("long/STATE.md", s.plain("long", "rig-a", "STATE", padded("", 5000)))}))
+			s.forced(s.commit(opts{files: one("long/STATE.md", s.plain("long", "rig-a", "STATE", padded("", 5000)))}))
 			lower(s, "limits: {file: 2000}\n")
 			first := strings.TrimSpace(s.repo.Run("rev-parse", s.base+"~2"))
 			side := s.commit(opts{parents: []string{first}, files: one("t-one/STATE.md", s.plain("t-one", "rig-a", "STATE", "x\n"))})
 			s.refused(s.commit(opts{parents: []string{side, s.base}}), true, []string{"append-only", "commit-signed", "signers-change"}, "divergence")
 		},
 		"J03 control: a new one beside it, in answer to it": func(s *scene) {
-			s.accepted(s.commit(opts{files: one("t-one/STATE.md", s.plain("t-one", "rig-a", "STATE", padded("", 5000)))}))
+			s.forced(s.commit(opts{files: one("t-one/STATE.md", s.plain("t-one", "rig-a", "STATE", padded("", 5000)))}))
 			lower(s, "limits: {file: 2000}\n")
 			hash := hashOf(padded("", 5000))
 			s.accepted(s.relayed(opts{}, func(f *envelope.Fields) { f.InReplyTo = hash }))
 		},
 		"J03 control: raised again": func(s *scene) {
-			s.accepted(s.commit(opts{files: one("long/STATE.md", s.plain("long", "rig-a", "STATE", padded("", 5000)))}))
+			s.forced(s.commit(opts{files: one("long/STATE.md", s.plain("long", "rig-a", "STATE", padded("", 5000)))}))
 			lower(s, "limits: {file: 2000}\n")
 			s.refusedOnly(s.commit(opts{files: one("long/MORE.md", s.plain("long", "rig-a", "STATE", padded("", 5000)))}), "envelope-parse")
 			lower(s, "limits: {file: 10000}\n")
@@ -202,12 +202,12 @@ func TestAcceptedUnderOtherLimits(t *testing.T) {
 		},
 		"where changes are allowed, what replaces an envelope is new": func(s *scene) {
 			s.serverPolicy("version: 1\nrules: {append-only: warning}\n")
-			s.accepted(s.commit(opts{files: one("t-one/STATE.md", s.plain("t-one", "rig-a", "STATE", "x\n"))}))
+			s.forced(s.commit(opts{files: one("t-one/STATE.md", s.plain("t-one", "rig-a", "STATE", "x\n"))}))
 			s.refusedOnly(s.commit(opts{files: one("t-one/STATE.md", s.forged("t-one", "x\n"))}), "commit-signed")
 			s.accepted(s.commit(opts{files: one("t-one/STATE.md", s.plain("t-one", "rig-a", "STATE", "y\n"))}), "append-only")
 		},
 		"root moves: what lies at the new place is accepted as it is": func(s *scene) {
-			s.accepted(s.commit(opts{files: one("below/t-one/STATE.md", s.plain("t-one", "rig-a", "STATE", "x\n"))}))
+			s.forced(s.commit(opts{files: one("below/t-one/STATE.md", s.plain("t-one", "rig-a", "STATE", "x\n"))}))
 			s.accepted(s.commit(opts{files: one("below/t-one/STATE.md", s.plain("t-one", "rig-a", "STATE", "y\n"))})) // nobody's business yet
 			lower(s, "envelopes: {root: below}\n")
 			s.refused(s.commit(opts{files: one("below/t-one/STATE.md", s.plain("t-one", "rig-a", "STATE", "z\n"))}), true, []string{"append-only"})
@@ -245,8 +245,13 @@ func TestFileWithoutFenceInAThread(t *testing.T) {
 		{files: map[string]string{"later/NOTES.md": "---\n"}},
 	} {
 		s := newScene(t)
-		s.accepted(s.commit(opts{files: map[string]string{"later/NOTES.md": "Notes\n"}}))
-		s.accepted(s.commit(opts{files: map[string]string{"later/REQUEST.md": s.plain("later", "rig-a", "REQUEST", "x\n")}}))
+		s.forced(s.commit(opts{files: map[string]string{"later/NOTES.md": "Notes\n"}}))
+		beside := s.commit(opts{files: map[string]string{"later/REQUEST.md": s.plain("later", "rig-a", "REQUEST", "x\n")}})
+		if i == 0 {
+			s.accepted(beside)
+		} else {
+			s.forced(beside)
+		}
 		tip := s.commit(o)
 		if i == 0 {
 			s.accepted(tip)

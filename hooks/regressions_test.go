@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rigward/rigward/hooks"
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
@@ -248,9 +247,9 @@ func TestMergeOfAnOlderMain(t *testing.T) {
 	const policyFile = ".bridge/policy.yaml"
 	older := map[string]string{policyFile: "version: 1\nrevoked: .bridge/revoked\n"}
 	newer := map[string]string{policyFile: "version: 1\nrevoked: .bridge/revoked\nmin-rsa-bits: 4096\n"}
-	s.accepted(s.commit(opts{key: keyA, at: s.now.Add(-2 * time.Second), files: newer}))
+	s.forced(s.commit(opts{key: keyA, at: s.now.Add(-2 * time.Second), files: newer}))
 	changed := s.base
-	s.accepted(s.commit(opts{files: map[string]string{"main.txt": "x"}}))
+	s.forced(s.commit(opts{files: map[string]string{"main.txt": "x"}}))
 	side := s.commit(opts{parents: []string{fork}, files: map[string]string{"side.txt": "x"}})
 	for _, order := range [][]string{{side, changed}, {changed, side}} {
 		// Its policy is main's, and it undoes what main changed.
@@ -262,9 +261,6 @@ func TestMergeOfAnOlderMain(t *testing.T) {
 		s.accepted(tip)
 		s.server.SetRef("refs/heads/main", before)
 		s.base = before
-		if _, err := hooks.Install(filepath.Join(s.server.Dir, "hooks"), program, hooks.ServerHooks); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

@@ -524,7 +524,7 @@ func TestWindowEdgeInEveryZone(t *testing.T) {
 		t.Run(tz, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t)
-			s.accepted(s.commit(opts{key: keyA, at: s.now.Add(-2 * time.Minute), files: map[string]string{
+			s.forced(s.commit(opts{key: keyA, at: s.now.Add(-2 * time.Minute), files: map[string]string{
 				".bridge/allowed_signers": sceneSigners(s.now) + key.Line("op@example.com,op-relay", `valid-after="`+edge.UTC().Format("20060102150405")+`"`)}}))
 			s.repo.Setenv("TZ", tz)
 			early := s.relayed(opts{key: key, at: edge.Add(-time.Second)}, nil)
@@ -592,7 +592,7 @@ func TestFreeze(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := func(f *envelope.Fields) { f.Type, f.Status = "ACK", "⏸ deciding" }
-		s.accepted(s.relayed(opts{at: s.now.Add(-age)}, f))
+		s.forced(s.relayed(opts{at: s.now.Add(-age)}, f))
 		return s
 	}
 	handoff := func(s *scene) string {
@@ -681,7 +681,7 @@ func TestReviewed(t *testing.T) {
 	}
 	drop := func(s *scene) (before string) {
 		before = s.base
-		s.accepted(s.commit(opts{key: keyA, at: s.now.Add(-time.Second), files: map[string]string{".bridge/allowed_signers": fewer(s)}}))
+		s.forced(s.commit(opts{key: keyA, at: s.now.Add(-time.Second), files: map[string]string{".bridge/allowed_signers": fewer(s)}}))
 		return before
 	}
 	t.Run("a merge takes removed signers back", func(t *testing.T) {
@@ -706,7 +706,7 @@ func TestReviewed(t *testing.T) {
 	t.Run("a relay in the place of a file without a fence", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)
-		s.accepted(s.commit(opts{at: s.now.Add(-time.Second), files: map[string]string{"t-two/R.md": "junk\n"}}))
+		s.forced(s.commit(opts{at: s.now.Add(-time.Second), files: map[string]string{"t-two/R.md": "junk\n"}}))
 		f := s.decision(s.now)
 		f.Thread = "t-two"
 		s.refused(s.commit(opts{files: map[string]string{"t-two/R.md": s.render(f)}}), true, []string{"commit-signed", "relay-reply"})
@@ -714,7 +714,7 @@ func TestReviewed(t *testing.T) {
 	t.Run("a malformed commit where commit-signed is a warning", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)
-		s.accepted(s.commit(opts{key: keyA, at: s.now.Add(-time.Second), files: map[string]string{".bridge/policy.yaml": "version: 1\nrevoked: .bridge/revoked\nrules: {commit-signed: warning}\n"}}))
+		s.forced(s.commit(opts{key: keyA, at: s.now.Add(-time.Second), files: map[string]string{".bridge/policy.yaml": "version: 1\nrevoked: .bridge/revoked\nrules: {commit-signed: warning}\n"}}))
 		s.refused(s.commit(opts{remove: []string{"t-one/REQUEST.md"}, raw: func(p []byte) []byte {
 			return []byte(strings.Replace(string(p), " +0000\n\n", " +00\n\n", 1))
 		}}), true, []string{"commit-signed"})
@@ -759,7 +759,7 @@ func TestReviewed(t *testing.T) {
 		// branch does, and counts.
 		every := "protect: ['refs/heads/**']\n"
 		own := newScene(t)
-		own.accepted(own.commit(opts{key: keyA, at: own.now.Add(-time.Second), files: map[string]string{policy: named(".bridge/revoked") + every}}))
+		own.forced(own.commit(opts{key: keyA, at: own.now.Add(-time.Second), files: map[string]string{policy: named(".bridge/revoked") + every}}))
 		own.base = own.commit(opts{key: keyA, at: own.now.Add(-time.Second), files: map[string]string{policy: "version: 1\n" + every}})
 		if res := own.push(own.base, "refs/heads/dev"); res.Code != 0 {
 			t.Fatalf("the branch was refused:\n%s", res.Stderr)
@@ -776,7 +776,7 @@ func TestReviewed(t *testing.T) {
 	t.Run("a new ref whose merge changes the signers", func(t *testing.T) {
 		t.Parallel()
 		s := newScene(t)
-		s.accepted(s.commit(opts{key: keyA, at: s.now.Add(-2 * time.Second), files: map[string]string{".bridge/policy.yaml": "version: 1\nrevoked: .bridge/revoked\nprotect: [main, a1, a2]\n"}}))
+		s.forced(s.commit(opts{key: keyA, at: s.now.Add(-2 * time.Second), files: map[string]string{".bridge/policy.yaml": "version: 1\nrevoked: .bridge/revoked\nprotect: [main, a1, a2]\n"}}))
 		fork := s.base
 		if res := s.push(s.commit(opts{files: map[string]string{"a1.txt": "x"}}), "refs/heads/a1"); res.Code != 0 {
 			t.Fatalf("%s", res.Stderr)

@@ -39,6 +39,9 @@ func measured(t testing.TB, r *gittest.Repo, stdin string, args ...string) (c co
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Env = r.Dir, r.Env
+	if strings.HasSuffix(r.Dir, ".git") {
+		cmd.Env = served(r)
+	}
 	cmd.Stdin = strings.NewReader(stdin)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -301,12 +302,19 @@ func hashOf(body string) string {
 	return envelope.BodyHash(envelope.NormalizeBody([]byte(body)))
 }
 
+// served is the environment that git gives to the hooks of a server, which names the
+// repository. Without it git is asked which one is meant, and much else.
+func served(r *gittest.Repo) []string { return append(slices.Clone(r.Env), "GIT_DIR=.") }
+
 // rig runs rig-hook in a directory as a shell would, with the environment of
-// a repository's git processes.
+// a repository's git processes; a hook of a server as git does.
 func rig(r *gittest.Repo, dir, stdin string, args ...string) gittest.Result {
 	r.T.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Env = dir, r.Env
+	if len(args) > 0 && slices.Contains(hooks.ServerHooks, args[0]) && strings.HasSuffix(dir, ".git") {
+		cmd.Env = served(r)
+	}
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errOut strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errOut

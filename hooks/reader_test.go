@@ -476,7 +476,7 @@ func readerIsTheGate(t *testing.T, random *mathrand.Rand) {
 		t.Helper()
 		var out bytes.Buffer
 		s.sent()
-		hooks.Run(context.Background(), "pre-receive", &hooks.Env{Args: []string{"--format", "json"}, Dir: s.server.Dir, Environ: s.server.Env, Stdin: strings.NewReader(s.base + " " + tip + " refs/heads/main\n"),
+		hooks.Run(context.Background(), "pre-receive", &hooks.Env{Args: []string{"--format", "json"}, Dir: s.server.Dir, Environ: served(s.server), Stdin: strings.NewReader(s.base + " " + tip + " refs/heads/main\n"),
 			Stdout: &out, Stderr: &out, Now: func() time.Time { return s.now }})
 		var o struct {
 			Verdict  string

@@ -35,6 +35,7 @@ type scene struct {
 	relay0Text   string
 	held         map[string]map[string]gittest.File // of commits, by their ids
 	parents      map[string][]string                // likewise
+	audits       map[string]gittest.Result          // of the whole history, by what they were of
 }
 
 var (
@@ -125,6 +126,7 @@ func newScene(t *testing.T) *scene {
 	}
 	m := *sceneModel
 	m.T, m.held, m.parents = t, maps.Clone(sceneModel.held), maps.Clone(sceneModel.parents)
+	m.audits = map[string]gittest.Result{}
 	dir, home := gittest.TempDir(t), gittest.TempDir(t)
 	for _, r := range []struct {
 		to *(*gittest.Repo)

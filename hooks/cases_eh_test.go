@@ -1,6 +1,7 @@
 package hooks_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -21,6 +22,9 @@ func TestCasesE(t *testing.T) {
 		good := turn("release-check", "STATE", "Fine.\n")
 		with := func(line string) string { return strings.Replace(good, "thread:", line+"\nthread:", 1) }
 		refs := func(item string) string { return with("references:\n  - " + item) }
+		type content struct{ id, rule, says string }
+		named, pushed := map[string]content{}, map[string]bool{}
+		var lines strings.Builder
 		for _, c := range []struct{ id, path, text, rule, says string }{
 			{"E01 an id that is a number", "", refs("1234567"), "envelope-schema", `- "1234567"`},
 			{"E01 infinite", "", refs("61e9540"), "envelope-schema", `- "61e9540"`},
@@ -47,6 +51,15 @@ func TestCasesE(t *testing.T) {
 			files := maps.Clone(held)
 			gittest.Put(files, path, gittest.File{Mode: "100644", ID: w.clone.Blob(c.text)})
 			tip := w.clone.CommitTree(w.clone.Files(files), "x", w.base)
+			ref := fmt.Sprint("refs/heads/content-", len(named))
+			w.server.SetRef(ref, w.base)
+			lines.WriteString(w.base + " " + tip + " " + ref + "\n")
+			named[tip] = content{c.id, c.rule, c.says}
+			// The first of each rule is pushed.
+			if pushed[c.rule] {
+				continue
+			}
+			pushed[c.rule] = true
 			if c.rule == "" {
 				w.accepted(w.push(tip + ":refs/heads/main"))
 				w.server.SetRef("refs/heads/main", w.base)
@@ -56,6 +69,30 @@ func TestCasesE(t *testing.T) {
 				if !strings.Contains(unwrapped(res.Stderr), c.says) {
 					t.Errorf("%s: nothing says %q:\n%s", c.id, c.says, res.Stderr)
 				}
+			}
+		}
+		// All of them go through the same hook at once.
+		w.copyObjects()
+		w.policy("version: 1\nprotect: [\"refs/heads/*\"]\n")
+		res := rig(w.server, w.server.Dir, lines.String(), "pre-receive", "--format", "json")
+		var said struct {
+			Findings []struct {
+				Rule, Severity, Commit, Message, Hint string
+				Line                                  int
+			}
+		}
+		if err := json.Unmarshal([]byte(res.Stdout), &said); err != nil || res.Code != 1 {
+			t.Fatalf("exit %d, %v\n%s%s", res.Code, err, res.Stdout, res.Stderr)
+		}
+		found := map[string]string{}
+		for _, f := range said.Findings {
+			if f.Severity == "error" {
+				found[f.Commit] += fmt.Sprintf("[%s] line %d: %s; hint: %s\n", f.Rule, f.Line, f.Message, f.Hint)
+			}
+		}
+		for tip, c := range named {
+			if got := found[tip]; c.rule == "" && got != "" || c.rule != "" && !strings.Contains(got, "["+c.rule+"]") || !strings.Contains(got, c.says) {
+				t.Errorf("%s: %q, expected %q and %q", c.id, got, c.rule, c.says)
 			}
 		}
 	})
@@ -80,44 +117,36 @@ func TestCasesE(t *testing.T) {
 
 	everyFormat(t, "E14 only regular files", func(t *testing.T, o gittest.Options) {
 		w := newWorld(t, o)
+		held := w.clone.FilesOf(w.base)
+		push := func(path, mode, id string) gittest.Result {
+			files := maps.Clone(held)
+			gittest.Put(files, path, gittest.File{Mode: mode, ID: id})
+			return w.push(w.clone.CommitTree(w.clone.Files(files), "x", w.base) + ":refs/heads/main")
+		}
 		target := w.clone.Blob("/etc/passwd")
 		text := w.clone.Blob(turn("release-check", "STATE", "x\n"))
 		for mode, id := range map[string]string{"120000": target, "160000": w.base, "100755": text} {
-			w.clone.Run("update-index", "--add", "--cacheinfo", mode+","+id+",release-check/STATE.md")
-			w.clone.Run("commit", "-q", "-m", "x")
-			w.refused(w.push("main"), "envelope-path")
-			w.clone.SetRef("refs/heads/main", w.base)
-			w.clone.Run("reset", "-q")
+			w.refused(push("release-check/STATE.md", mode, id), "envelope-path")
 			// An accepted one that is retyped.
 			if mode == "100755" {
-				id = w.clone.Run("rev-parse", "HEAD:"+request)
+				id = held[request].ID
 			}
-			w.clone.Run("update-index", "--add", "--cacheinfo", mode+","+id+","+request)
-			w.clone.Run("commit", "-q", "-m", "x")
-			w.refused(w.push("main"), "append-only")
-			w.clone.SetRef("refs/heads/main", w.base)
-			w.clone.Run("reset", "-q")
+			w.refused(push(request, mode, id), "append-only")
 		}
 		// A thread that becomes a link or a submodule.
 		for mode, id := range map[string]string{"120000": target, "160000": w.base} {
-			w.clone.Run("rm", "-q", "-r", "--cached", "release-check")
-			w.clone.Run("update-index", "--add", "--cacheinfo", mode+","+id+",release-check")
-			w.clone.Run("commit", "-q", "-m", "x")
-			w.refused(w.push("main"), "append-only")
-			w.clone.SetRef("refs/heads/main", w.base)
-			w.clone.Run("reset", "-q")
+			w.refused(push("release-check", mode, id), "append-only")
 		}
 	})
 
 	formats(t, "E14 twins of an accepted path", func(t *testing.T, o gittest.Options) {
 		w := newWorld(t, o)
+		held := w.clone.FilesOf(w.base)
 		text := w.clone.Blob(turn("release-check", "STATE", "x\n"))
 		for _, path := range []string{"release-check/request.md", "release-check/Request.md", "Release-Check/REQUEST.md", "release-check/REQUEST.MD"} {
-			w.clone.Run("update-index", "--add", "--cacheinfo", "100644,"+text+","+path)
-			w.clone.Run("commit", "-q", "-m", "x")
-			w.refused(w.push("main"), "envelope-path")
-			w.clone.SetRef("refs/heads/main", w.base)
-			w.clone.Run("reset", "-q")
+			files := maps.Clone(held)
+			files[path] = gittest.File{Mode: "100644", ID: text}
+			w.refused(w.push(w.clone.CommitTree(w.clone.Files(files), "x", w.base)+":refs/heads/main"), "envelope-path")
 		}
 	})
 

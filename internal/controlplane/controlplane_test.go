@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,16 +21,60 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// both runs a test on SQLite and on PostgreSQL, with a new database each.
+// both runs a test on SQLite and on PostgreSQL, with as many new databases as it asks for. They have
+// the schema already, and nothing else: they are copies of one that Open made.
 func both(t *testing.T, fn func(t *testing.T, target func() Target)) {
-	t.Run("sqlite", func(t *testing.T) {
-		fn(t, func() Target {
-			return parse(t, filepath.Join(t.TempDir(), "control.db"))
-		})
+	with(t, fn, func(t *testing.T) string {
+		file := filepath.Join(t.TempDir(), "control.db")
+		lite.Lock()
+		defer lite.Unlock()
+		if lite.file == nil {
+			made := filepath.Join(t.TempDir(), "control.db")
+			schema(t, made)
+			data, err := os.ReadFile(made)
+			if err != nil {
+				t.Fatal(err)
+			}
+			lite.file = data
+		}
+		if err := os.WriteFile(file, lite.file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}, func(t *testing.T) string {
+		return pgtest.Like(t, "schema", func(address string) { schema(t, address) })
 	})
+}
+
+// lite is a file with the schema.
+var lite struct {
+	sync.Mutex
+	file []byte
+}
+
+// schema makes the schema in an empty database.
+func schema(t *testing.T, target string) {
+	t.Helper()
+	db, err := Open(t.Context(), parse(t, target), true)
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bothEmpty is both with databases in which there is nothing.
+func bothEmpty(t *testing.T, fn func(t *testing.T, target func() Target)) {
+	with(t, fn, func(t *testing.T) string { return filepath.Join(t.TempDir(), "control.db") }, func(t *testing.T) string { return pgtest.Database(t) })
+}
+
+// with runs a test on SQLite and on PostgreSQL, with databases that two functions make.
+func with(t *testing.T, fn func(t *testing.T, target func() Target), lite, pg func(t *testing.T) string) {
+	t.Run("sqlite", func(t *testing.T) { fn(t, func() Target { return parse(t, lite(t)) }) })
 	t.Run("postgres", func(t *testing.T) {
 		pgtest.Need(t)
-		fn(t, func() Target { return parse(t, pgtest.Database(t)) })
+		fn(t, func() Target { return parse(t, pg(t)) })
 	})
 }
 

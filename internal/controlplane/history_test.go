@@ -173,7 +173,7 @@ func TestIncrementalIsRebuild(t *testing.T) {
 			portion := 0
 			for at := 0; at < len(line); portion++ {
 				at += 1 + rnd.IntN(1+len(line)/12)
-				r.Run("update-ref", "refs/heads/main", line[min(at, len(line)-1)])
+				r.SetRef("refs/heads/main", line[min(at, len(line)-1)])
 				x.Chunk = 1 + rnd.IntN(60+size/20)
 				update(t, x)
 			}
@@ -232,9 +232,9 @@ func TestRewritten(t *testing.T) {
 		x := indexer(t, r, db)
 		x.Chunk = 10
 		tip, before := line[len(line)-1], line[len(line)/2]
-		r.Run("update-ref", "refs/heads/main", tip)
+		r.SetRef("refs/heads/main", tip)
 		update(t, x)
-		r.Run("update-ref", "refs/heads/main", before)
+		r.SetRef("refs/heads/main", before)
 		if got := update(t, x); got.Superseded == 0 {
 			t.Errorf("%+v", got)
 		}
@@ -243,7 +243,7 @@ func TestRewritten(t *testing.T) {
 		if err != nil || gone == 0 {
 			t.Errorf("%d rows are superseded, %v", gone, err)
 		}
-		r.Run("update-ref", "refs/heads/main", tip)
+		r.SetRef("refs/heads/main", tip)
 		update(t, x)
 		clean(t, x)
 		whole := open(t, target())

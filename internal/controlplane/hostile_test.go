@@ -42,7 +42,7 @@ func raw(t testing.TB, r *gittest.Repo, commits []rawCommit) (ids []string) {
 			_, rest, _ = strings.Cut(rest, "\n")
 			data = head + "\ncommitter T <t@example.com> " + c.date + "\n" + rest
 			parent = strings.TrimSpace(r.RunIn([]byte(data), "hash-object", "-t", "commit", "-w", "--literally", "--stdin"))
-			r.Run("update-ref", "refs/heads/main", parent)
+			r.SetRef("refs/heads/main", parent)
 		}
 		ids = append(ids, parent)
 	}
@@ -102,7 +102,7 @@ func TestHostileNames(t *testing.T) {
 		db := open(t, target())
 		x := indexer(t, r, db)
 		for _, id := range ids {
-			r.Run("update-ref", "refs/heads/main", id)
+			r.SetRef("refs/heads/main", id)
 			update(t, x)
 		}
 		whole := open(t, target())
@@ -144,8 +144,8 @@ func TestHostileRefs(t *testing.T) {
 		{files: [][2]string{{"aa/REQUEST.md", say("REQUEST", "aa", "rig-a", "rig-b", "1", nil)}}},
 		{files: [][2]string{{"aa/ACK.md", say("ACK", "aa", "rig-b", "rig-a", "2", nil)}}},
 	})
-	r.Run("update-ref", "refs/heads/x\xff", ids[0])
-	r.Run("update-ref", "refs/heads/x\xfe", ids[1])
+	r.SetRef("refs/heads/x\xff", ids[0])
+	r.SetRef("refs/heads/x\xfe", ids[1])
 	r.Run("update-ref", "refs/heads/"+strings.Repeat(strings.Repeat("y", 200)+"/", 12)+"z", ids[0])
 	both(t, func(t *testing.T, target func() Target) {
 		x := indexer(t, r, open(t, target()))
@@ -167,7 +167,7 @@ func TestDeletedRef(t *testing.T) {
 	both(t, func(t *testing.T, target func() Target) {
 		db := open(t, target())
 		x := indexer(t, r, db)
-		r.Run("update-ref", "refs/heads/main", line[len(line)-1])
+		r.SetRef("refs/heads/main", line[len(line)-1])
 		update(t, x)
 		whole := open(t, target())
 		update(t, indexer(t, r, whole))
@@ -183,7 +183,7 @@ func TestDeletedRef(t *testing.T) {
 			t.Errorf("%d threads are left, %v", n, err)
 		}
 		clean(t, x)
-		r.Run("update-ref", "refs/heads/main", line[len(line)-1])
+		r.SetRef("refs/heads/main", line[len(line)-1])
 		update(t, x)
 		clean(t, x)
 		hasRows(t, db, whole)

@@ -206,7 +206,7 @@ func TestOtherWays(t *testing.T) {
 		x := indexer(t, r, db)
 		rows := map[string]int{}
 		for _, at := range []int{20, 60, 119, 40, 119} { // of these, one takes back what was there
-			r.Run("update-ref", "refs/heads/main", line[min(at, len(line)-1)])
+			r.SetRef("refs/heads/main", line[min(at, len(line)-1)])
 			update(t, x)
 			for _, to := range []string{"", "rig-a", "rig-b", "rig-none"} {
 				for _, from := range []string{"", "rig-a", "rig-b", "rig-none"} {

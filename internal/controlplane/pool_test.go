@@ -16,7 +16,7 @@ func TestPooled(t *testing.T) {
 	address, _ := pgtest.Pooled(t)
 	r := gittest.New(t, gittest.Options{Bare: true})
 	line := tangled(t, r, 60, 21)
-	r.Run("update-ref", "refs/heads/main", line[len(line)/2])
+	r.SetRef("refs/heads/main", line[len(line)/2])
 	ctx := context.Background()
 	where := parse(t, address)
 	var wg sync.WaitGroup
@@ -30,7 +30,7 @@ func TestPooled(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	r.Run("update-ref", "refs/heads/main", line[len(line)-1])
+	r.SetRef("refs/heads/main", line[len(line)-1])
 	db := open(t, where)
 	x := indexer(t, r, db)
 	update(t, x)

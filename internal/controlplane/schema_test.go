@@ -94,7 +94,7 @@ VALUES (1, 'team', 'a', 'b.md', 'STATE', 'rig-a', 'rig-b', 'received', 'active',
 		"INSERT INTO rigward_tips VALUES ('team', 'refs/heads/main', 'x')",
 	}
 	ctx := t.Context()
-	both(t, func(t *testing.T, target func() Target) {
+	bothEmpty(t, func(t *testing.T, target func() Target) {
 		for _, from := range []int{1, 3} {
 			where := target()
 			c := older(t, where, from)
@@ -244,7 +244,7 @@ func TestKilledMigration(t *testing.T) {
 	}
 	r := gittest.New(t, gittest.Options{Bare: true})
 	tangled(t, r, 20, 12)
-	both(t, func(t *testing.T, database func() Target) {
+	bothEmpty(t, func(t *testing.T, database func() Target) {
 		where := database()
 		c := older(t, where, 3)
 		const pushes = 2*moved + 100
@@ -288,7 +288,7 @@ INSERT INTO rigward_pushes (repo, id, push, stage, hook, at, exit_code) SELECT '
 // one left.
 func TestPartialSchema(t *testing.T) {
 	ctx := context.Background()
-	both(t, func(t *testing.T, target func() Target) {
+	bothEmpty(t, func(t *testing.T, target func() Target) {
 		for name, statements := range map[string][]string{
 			"version 0, no tables":    {"CREATE TABLE rigward_schema (version INTEGER NOT NULL)", "INSERT INTO rigward_schema VALUES (0)"},
 			"no version, no tables":   {"CREATE TABLE rigward_schema (version INTEGER NOT NULL)"},

@@ -151,7 +151,7 @@ func TestSearchAsReaders(t *testing.T) {
 	r.Commit("4", map[string]string{"build/STATE.md": say("STATE", "build", "rig-b", "rig-a", "The token is "+secret+" and ocelot", nil)})
 	gone := r.Commit("5", map[string]string{"build/STATE-2.md": say("STATE", "build", "rig-b", "rig-a", "Expunge this wombat", nil)})
 	both(t, func(t *testing.T, target func() Target) {
-		r.Run("update-ref", "refs/heads/main", gone)
+		r.SetRef("refs/heads/main", gone)
 		db := open(t, target())
 		x := indexer(t, r, db)
 		update(t, x)
@@ -192,7 +192,7 @@ func TestSearchAsReaders(t *testing.T) {
 		if got := finds(t, db, "wombat"); len(got) != 1 {
 			t.Errorf("control: %q", got)
 		}
-		r.Run("update-ref", "refs/heads/main", base)
+		r.SetRef("refs/heads/main", base)
 		update(t, x)
 		if got := finds(t, db, "wombat"); got != nil || strings.Contains(everything(), "wombat") || strings.Contains(everything(), "ocelot") {
 			t.Errorf("what was expunged is still there: %q\n%s", got, everything())
@@ -200,7 +200,7 @@ func TestSearchAsReaders(t *testing.T) {
 		if !db.conn.postgres() && count(t, db.conn, "SELECT count(*) FROM rigward_search WHERE rigward_search MATCH 'wombat'") != 0 {
 			t.Error("the index of words holds what was expunged")
 		}
-		r.Run("update-ref", "refs/heads/main", gone)
+		r.SetRef("refs/heads/main", gone)
 		update(t, x)
 		if got := finds(t, db, "wombat"); len(got) != 1 {
 			t.Errorf("what came back is found as %q", got)

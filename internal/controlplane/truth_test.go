@@ -243,12 +243,12 @@ func TestOrderOfClients(t *testing.T) {
 		}
 		kept := t.TempDir()
 		for at := 0; at < len(line); at += 1 + at/3 {
-			r.Run("update-ref", "refs/heads/main", line[at])
+			r.SetRef("refs/heads/main", line[at])
 			update(t, x)
 			book(kept, line[at])
 		}
 		main := line[len(line)-1]
-		r.Run("update-ref", "refs/heads/main", main)
+		r.SetRef("refs/heads/main", main)
 		update(t, x)
 		for what, b := range map[string]*verdict.Book{"bit by bit": book(kept, main), "at once": book(t.TempDir(), main)} {
 			for _, thread := range strings.Fields(r.Run("ls-tree", "--name-only", main)) {

@@ -8,6 +8,8 @@ package pgtest
 
 import (
 	"bufio"
+	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -16,11 +18,14 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 var (
@@ -33,6 +38,9 @@ var (
 	count  atomic.Int64
 	failed error
 	kept   string // where a cluster that stays is; "": nowhere
+
+	talking sync.Mutex
+	talk    *pgconn.PgConn // to the database postgres; nil: none yet
 )
 
 // asAdministrator are the settings of a cluster that is kept: those that docs/controlplane.md
@@ -95,23 +103,94 @@ func address(name string) string { return "postgres:///" + name + "?host=" + dir
 // Database makes an empty database and returns its address.
 func Database(t testing.TB) string {
 	t.Helper()
+	return database(t, "template1")
+}
+
+var (
+	building sync.Mutex
+	built    = map[string]string{} // names of databases, by kind
+)
+
+// Like makes a database that is as build leaves an empty one, whose address it is given and
+// which it may keep no connection to, and returns its address. What is built first for a kind
+// is copied for all.
+func Like(t testing.TB, kind string, build func(address string)) string {
+	t.Helper()
+	building.Lock()
+	defer building.Unlock()
+	if built[kind] == "" {
+		made := Database(t)
+		build(made)
+		name, _, _ := strings.Cut(strings.TrimPrefix(made, "postgres:///"), "?")
+		built[kind] = name
+	}
+	return database(t, built[kind])
+}
+
+func database(t testing.TB, template string) string {
+	t.Helper()
 	Need(t)
 	name := fmt.Sprintf("rigward_%d", count.Add(1))
 	if kept != "" {
 		Query(t, "postgres", "DROP DATABASE IF EXISTS "+name) // of an earlier run
 	}
-	Query(t, "postgres", "CREATE DATABASE "+name)
+	Query(t, "postgres", "CREATE DATABASE "+name+" TEMPLATE "+template+strategy())
 	return address(name)
 }
 
-// Query runs a statement as the superuser, and returns what psql prints.
+// strategy has files copied for a database, which costs a third of writing all of it to the log.
+func strategy() string {
+	version, _ := os.ReadFile(filepath.Join(dir, "data", "PG_VERSION"))
+	if n, err := strconv.Atoi(strings.TrimSpace(string(version))); err != nil || n < 15 {
+		return "" // there is no other way
+	}
+	return " STRATEGY file_copy"
+}
+
+// Query runs statements as the superuser in a database, by its name or address, and returns
+// what psql -At prints: a line for each row, with | between the values.
 func Query(t testing.TB, database, statement string) string {
 	t.Helper()
-	out, err := run("psql", "-h", dir, "-U", "postgres", "-d", database, "-qAtX", "-v", "ON_ERROR_STOP=1", "-c", statement)
+	Need(t)
+	out, err := query(context.Background(), database, statement)
 	if err != nil {
-		t.Fatalf("%s: %v\n%s", statement, err, out)
+		t.Fatalf("%s: %v", statement, err)
 	}
-	return strings.TrimSpace(out)
+	return out
+}
+
+func query(ctx context.Context, database, statement string) (string, error) {
+	var conn *pgconn.PgConn
+	var err error
+	if database == "postgres" { // over one connection: a server's process for each costs more than most statements
+		talking.Lock()
+		defer talking.Unlock()
+		if talk == nil || talk.IsClosed() {
+			if talk, err = pgconn.Connect(ctx, address(database)); err != nil {
+				return "", err
+			}
+		}
+		conn = talk
+	} else {
+		if !strings.Contains(database, "://") {
+			database = address(database)
+		}
+		if conn, err = pgconn.Connect(ctx, database); err != nil {
+			return "", err
+		}
+		defer conn.Close(ctx)
+	}
+	results, err := conn.Exec(ctx, statement).ReadAll()
+	if err != nil {
+		return "", err
+	}
+	var lines []string
+	for _, r := range results {
+		for _, row := range r.Rows {
+			lines = append(lines, string(bytes.Join(row, []byte("|"))))
+		}
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n")), nil
 }
 
 // Pooled makes an empty database and returns its address behind a pgbouncer that
@@ -158,6 +237,16 @@ func Pooled(t testing.TB) (address, name string) {
 	return "", ""
 }
 
+// place is where a cluster is made that is thrown away: in memory where there is room, since a
+// database is hundreds of files. A socket's path must be short.
+func place() string {
+	const memory = "/dev/shm"
+	if free(memory) < 4<<30 {
+		return "/tmp"
+	}
+	return memory
+}
+
 func start() {
 	if runtime.GOOS == "windows" {
 		why = "only on Unix"
@@ -176,7 +265,7 @@ func start() {
 	scratch, settings, err := kept, asAdministrator, error(nil)
 	if kept == "" {
 		settings = thrownAway
-		scratch, err = os.MkdirTemp("/tmp", "pgtest-") // a socket's path must be short
+		scratch, err = os.MkdirTemp(place(), "pgtest-")
 	}
 	if err != nil {
 		failed = err
@@ -276,6 +365,9 @@ done
 func Crash(t testing.TB, how string) {
 	t.Helper()
 	Need(t)
+	talking.Lock()
+	talk = nil // it ends with the server
+	talking.Unlock()
 	cmd := as(exec.Command("sh", "-c", starting+crash, "sh", bin, dir, thrownAway, how))
 	cmd.Dir = "/"
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -136,7 +136,7 @@ func TestScaffoldThatNobodyEdited(t *testing.T) {
 			w.git("a", "rm", "-q", "-r", "--cached", "t-one")
 			w.git("a", "commit", "-q", "-m", "again")
 			os.RemoveAll(w.path("a/t-one"))
-			w.git("a", "push", "-q")
+			w.push("a")
 			w.ok("a", "new", "t-one")
 		}
 		if o := way(); o.code != 0 || !strings.Contains(w.git("a", "show", "--format=", "HEAD"), []string{"+By file.", "+By pipe.", "+By hand."}[i]) ||

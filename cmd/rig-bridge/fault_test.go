@@ -40,10 +40,10 @@ func faultWorld(t *testing.T) *world {
 	return w
 }
 
-// state is what must not change when nothing was committed.
+// state is what must not change when nothing was committed: the id of HEAD, and how the
+// index, with modes and ids, and the work tree differ from it.
 func (w *world) state(clone string) string {
-	out, _ := w.tryGit(clone, "rev-parse", "HEAD")
-	return out + w.git(clone, "status", "--porcelain", "-uall") + w.git(clone, "ls-files", "-s")
+	return w.git(clone, "status", "--porcelain=v2", "--branch", "-uall")
 }
 
 func TestFaults(t *testing.T) {
@@ -343,7 +343,7 @@ func TestTwoClosings(t *testing.T) {
 		os.Mkdir(w.path(c+"/t-one"), 0o755)
 		w.ok(c, "send", "ACK", "--thread", "t-one", "--to", "peer", "--no-push")
 	}
-	w.git("b", "push", "-q")
+	w.push("b")
 	if o := w.run("a", "sync"); o.code != 1 || !strings.Contains(o.stderr, "the next send puts the unpushed messages on top, under free names") {
 		t.Errorf("exit %d: %s", o.code, o.stderr)
 	}

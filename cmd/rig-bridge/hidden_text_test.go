@@ -34,7 +34,7 @@ func TestHiddenText(t *testing.T) {
 		t.Errorf("%v was written", files)
 	}
 	w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "rig-b", "--tldr", "می\u200cخواهم 👩\u200d🚀")
-	w.git("b", "pull", "-q")
+	w.pull("b")
 	refused("b", "reply", "t-one", "--type", "STATE", "--body-file", w.path("body.md"))
 	refused("b", "close", "t-one", "--status", "completed", "--note", "Done\u200b")
 	w.write("a/t-one/x.md", strings.Replace(w.read("a/t-one/REQUEST.md"), "Ready", "", 1)+hidden)
@@ -44,6 +44,6 @@ func TestHiddenText(t *testing.T) {
 	os.Remove(w.path("a/t-one/x.md"))
 	// A policy may lower the rule.
 	w.commitFiles("b", map[string]string{".bridge/policy.yaml": "version: 1\nrules: {hidden-text: warning}\n"})
-	w.git("a", "pull", "-q", "--rebase")
+	w.pull("a")
 	w.ok("a", "send", "STATE", "--thread", "t-one", "--to", "rig-b", "--body-file", w.path("body.md"))
 }

@@ -38,7 +38,7 @@ func crossing(t *testing.T) (w *world, question string) {
 	w.commitFiles("a", map[string]string{".bridge/allowed_signers": w.operator("op")})
 	os.Mkdir(w.path("a/t-one"), 0o755)
 	w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "peer")
-	w.git("op", "pull", "-q", "--rebase")
+	w.pull("op")
 	question = w.bodyHash("a/t-one/REQUEST.md")
 	w.ok("op", "relay", "DECISIONS", "--thread", "t-one", "--in-reply-to", question, "--no-push")
 	w.ok("a", handoff...)
@@ -122,7 +122,7 @@ func TestHintRefused(t *testing.T) {
 	w.write("a/.bridge/allowed_signers", w.operator("two"))
 	w.git("a", "add", "-f", "notes.txt", ".bridge/allowed_signers")
 	w.git("a", "commit", "-q", "-m", "Another signer")
-	w.git("a", "push", "-q")
+	w.push("a")
 	o := w.run("op", "sync")
 	made := strings.TrimSpace(w.git("a", "rev-parse", "--short=7", "HEAD"))
 	if o.code != 1 || !strings.Contains(o.stderr, "sync: commit "+made+": ") || strings.Contains(o.stderr, ":0:0") {
@@ -194,7 +194,7 @@ func TestHintCommittedConfiguration(t *testing.T) {
 	w.clone("b", "rig-b")
 	w.git("b", "add", "-f", ".bridge/config.yaml")
 	w.git("b", "commit", "-q", "-m", "All of it")
-	w.git("b", "push", "-q")
+	w.push("b")
 	o := w.run("a", "sync", "--auto")
 	_, hint, _ := strings.Cut(o.stderr, "committed theirs; `")
 	command, _, found := strings.Cut(hint, "` there")
@@ -224,7 +224,7 @@ func TestRepliesToWhatIsAccepted(t *testing.T) {
 	w.git("a", "add", "t-one")
 	w.git("a", "commit", "-q", "-m", "forged")
 	w.git("a", "push", "-q", "--no-verify")
-	w.git("b", "pull", "-q")
+	w.pull("b")
 	send := []string{"send", "ACK", "--thread", "t-one", "--to", "rig-a", "--no-push", "--in-reply-to"}
 	w.ok("b", append(send, "last")...)
 	if text := w.git("b", "show", "--format=", "HEAD"); !strings.Contains(text, "+in_reply_to: "+w.bodyHash("b/t-one/REQUEST.md")) {

@@ -434,8 +434,8 @@ var hintCases = map[string]hintCase{
 		}
 		p.write("stream", in.String())
 		p.git("b", "-c", "alias.in=!git fast-import --quiet <../stream", "in")
-		p.git("b", "push", "-q")
-		p.git("a", "pull", "-q")
+		p.push("b")
+		p.pull("a")
 		p.saw(p.run("a", "thread", "t-one"))
 		ack := []string{"send", "ACK", "--thread", "t-one", "--to", "peer", "--no-push", "--in-reply-to", "last"}
 		p.does("a", p.refused("a", ack...), ";")
@@ -523,28 +523,28 @@ var hintCases = map[string]hintCase{
 	"no signers file": {[]string{"the one who looks after the repository commits and pushes %s with the line: %s"}, func(p *player) {
 		p.operator("op")
 		p.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "op-relay")
-		p.git("op", "pull", "-q")
+		p.pull("op")
 		relay := []string{"relay", "DECISIONS", "--thread", "t-one", "--in-reply-to", "REQUEST.md"}
 		_, line, _ := strings.Cut(p.refused("op", relay...), "with the line: ")
 		p.commitFiles("a", map[string]string{".bridge/allowed_signers": line + "\n"})
-		p.git("op", "pull", "-q")
+		p.pull("op")
 		p.ok("op", relay...)
 	}},
 	"a key that is not listed": {[]string{"a listed signer adds to ", " and pushes: "}, func(p *player) {
 		relay := p.relaying()
 		other := p.operator("other")
 		p.commitFiles("a", map[string]string{".bridge/allowed_signers": other})
-		p.git("op", "pull", "-q")
+		p.pull("op")
 		_, line, _ := strings.Cut(p.refused("op", relay...), " and pushes: ")
 		p.commitFiles("a", map[string]string{".bridge/allowed_signers": other + line + "\n"})
-		p.git("op", "pull", "-q")
+		p.pull("op")
 		p.ok("op", relay...)
 	}},
 	"a key of an agent": {[]string{"git config user.signingkey <the operator's own key>; this one is that of %s"}, func(p *player) {
 		relay := p.relaying()
 		agent := strings.Replace(p.operator("agent"), "agent@example.com,agent-relay", "op@example.com,rig-b", 1)
 		p.commitFiles("a", map[string]string{".bridge/allowed_signers": p.read("a/.bridge/allowed_signers") + agent})
-		p.git("op", "pull", "-q")
+		p.pull("op")
 		p.git("op", "config", "user.signingkey", "../home/agent.pub")
 		hint := p.refused("op", relay...)
 		if strings.Contains(hint, "ssh-ed25519") || strings.Contains(hint, "op-relay") {
@@ -559,7 +559,7 @@ var hintCases = map[string]hintCase{
 		next := strings.Replace(p.operator("next"), "next@example.com,next-relay", "op@example.com,op-relay", 1)
 		p.commitFiles("a", map[string]string{".bridge/allowed_signers": p.read("a/.bridge/allowed_signers") + next,
 			".bridge/policy.yaml": "version: 1\nrevoked: .bridge/revoked_keys\n", ".bridge/revoked_keys": key})
-		p.git("op", "pull", "-q")
+		p.pull("op")
 		p.does("op", strings.Replace(p.refused("op", relay...), "<a key that is listed and not revoked>", "../home/next.pub", 1), "")
 		p.ok("op", relay...)
 	}},
@@ -568,8 +568,8 @@ var hintCases = map[string]hintCase{
 		line := p.operator("op")
 		p.write("signers", line)
 		p.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "op-relay")
-		p.git("op", "pull", "-q")
-		p.git("b", "pull", "-q")
+		p.pull("op")
+		p.pull("b")
 		p.git("op", "config", "rigward.allowedSigners", p.path("signers"))
 		p.ok("op", "relay", "DECISIONS", "--thread", "t-one", "--in-reply-to", "REQUEST.md")
 		hint := p.refused("b", "sync", "--auto")
@@ -605,7 +605,7 @@ var hintCases = map[string]hintCase{
 	}},
 	"one name on both sides": {[]string{"%s (theirs stands, %s is dropped)"}, func(p *player) {
 		p.ok("a", state...)
-		p.git("b", "pull", "-q")
+		p.pull("b")
 		p.ok("b", "close", "t-one", "--status", "completed")
 		p.does("a", p.refused("a", "close", "t-one", "--status", "cancelled"), " (")
 		p.ok("a", "sync", "--auto")
@@ -616,12 +616,25 @@ var hintCases = map[string]hintCase{
 // theirs that goes out.
 func (p *player) relaying() []string {
 	p.t.Helper()
-	line := p.operator("op")
-	p.commitFiles("a", map[string]string{".bridge/allowed_signers": line})
-	p.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "op-relay")
-	p.git("op", "pull", "-q")
-	p.git("b", "pull", "-q")
+	p.world = listed.of(p.t, func(w *world) {
+		clones(w)
+		w.commitFiles("a", map[string]string{".bridge/allowed_signers": w.operator("op")})
+		w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "op-relay")
+		w.pull("op")
+		w.pull("b")
+	})
 	return []string{"relay", "DECISIONS", "--thread", "t-one", "--in-reply-to", p.bodyHash("a/t-one/REQUEST.md")}
+}
+
+var listed model
+
+// clones gives a world a server and two clones.
+func clones(w *world) {
+	w.server()
+	w.clone("a", "rig-a")
+	w.clone("b", "rig-b")
+	os.Mkdir(w.path("a/t-one"), 0o755)
+	os.Mkdir(w.path("b/t-one"), 0o755)
 }
 
 // TestHints plays every hint that the client can print, from a state that
@@ -669,11 +682,7 @@ func TestHints(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.server()
-			w.clone("a", "rig-a")
-			w.clone("b", "rig-b")
-			os.Mkdir(w.path("a/t-one"), 0o755)
-			os.Mkdir(w.path("b/t-one"), 0o755)
+			clones(w)
 			p := &player{world: w, t: t, c: c, left: slices.Clone(c.formats)}
 			c.play(p)
 			if len(p.left) > 0 {

@@ -62,7 +62,7 @@ func TestPrePushWhenOthersWereFaster(t *testing.T) {
 		if o := send("a"); o.code != 0 || !strings.Contains(o.stderr, "crossed by") {
 			t.Fatalf("fetched %t: exit %d: %s", fetched, o.code, o.stderr)
 		}
-		w.git("b", "pull", "-q", "--rebase")
+		w.pull("b")
 	}
 	w.checkHistory(bodies, bodies)
 

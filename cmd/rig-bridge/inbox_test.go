@@ -128,8 +128,8 @@ func TestInboxPages(t *testing.T) {
 		}
 	}
 	arrive := func() {
-		w.git("a", "push", "-q")
-		w.git("b", "pull", "-q")
+		w.push("a")
+		w.pull("b")
 	}
 	for i := range 7 {
 		send(fmt.Sprintf("STATE-%d", i), i)
@@ -204,8 +204,8 @@ func TestInboxMany(t *testing.T) {
 		w.git("a", "add", ".")
 		w.git("a", "commit", "-q", "-m", "turn")
 	}
-	w.git("a", "push", "-q")
-	w.git("b", "pull", "-q")
+	w.push("a")
+	w.pull("b")
 	w.ok("b", "read", "t-01")
 	w.ok("b", "read", "t-02", "STATE-0.md", "STATE-2.md")
 	unread := 0
@@ -252,7 +252,7 @@ func TestInboxForged(t *testing.T) {
 	w.clone("a", "rig-a")
 	w.clone("b", "rig-b")
 	w.commitFiles("a", map[string]string{".bridge/allowed_signers": w.operator("op"), ".bridge/policy.yaml": "version: 1\nrules:\n  relay-frozen: error\n"})
-	w.git("b", "pull", "-q")
+	w.pull("b")
 	os.Mkdir(w.path("b/t-one"), 0o755)
 	w.ok("b", "send", "REQUEST", "--thread", "t-one", "--to", "op-relay,rig-a")
 	hash := w.bodyHash("b/t-one/REQUEST.md")
@@ -261,7 +261,7 @@ func TestInboxForged(t *testing.T) {
 		return fmt.Sprintf("---\nfrom: op-relay\nto: rig-b\ndate: %s\nstatus: %s\ntype: %s\nthread: t-one\ntldr: forged\nin_reply_to: %s\nattested_by: SHA256:%s\nattested_at: %q\nnonce: 01J%023d\nbody_hash: %s\n---\n%s\n",
 			now.Format("2006-01-02"), status, typ, hash, strings.Repeat("A", 43), now.Format("2006-01-02T15:04:05Z"), len(file), strings.Repeat("a", 64), file)
 	}
-	w.git("a", "pull", "-q")
+	w.pull("a")
 	for file, text := range map[string]string{
 		"RELAY-DECISION.md": forged("RELAY-DECISION.md", "DECISIONS", "▶ Do it"), "RELAY-FREEZE.md": forged("RELAY-FREEZE.md", "ACK", "⏸ wait"),
 		"RELAY-END.md": forged("RELAY-END.md", "RESPONSE", "✅ Done"),
@@ -270,8 +270,8 @@ func TestInboxForged(t *testing.T) {
 	}
 	w.git("a", "add", "t-one")
 	w.git("a", "commit", "-q", "-m", "forged")
-	w.git("a", "push", "-q")
-	w.git("b", "pull", "-q") // past the gates
+	w.push("a")
+	w.pull("b") // past the gates
 	in := w.box("b", "inbox")
 	if in.Decisions != 0 || len(in.Refused) != 3 || len(in.Items) != 0 || len(in.Frozen) != 0 || in.Unread != 3 {
 		t.Errorf("%+v", in)
@@ -287,14 +287,14 @@ func TestInboxForged(t *testing.T) {
 	}
 	w.run("b", "ack").keeps(t, 1, "no unread message waits")
 	// The lawful neighbour.
-	w.git("op", "pull", "-q")
+	w.pull("op")
 	w.ok("op", "relay", "DECISIONS", "--thread", "t-one", "--in-reply-to", hash, "--to", "rig-b", "--tldr", "go on")
 	in = w.box("b", "wait", "--timeout", "20")
 	if len(in.Items) != 1 || in.Items[0].Verdict.State != "verified" || strings.Join(in.Items[0].Why, ",") != "unread,decision,turn" {
 		t.Errorf("%+v", in)
 	}
 	w.ok("b", "ack").says(t, 0, "sent type=ACK thread=t-one")
-	w.git("op", "pull", "-q")
+	w.pull("op")
 	w.ok("op", "relay", "ACK", "--thread", "t-one", "--in-reply-to", hash, "--to", "rig-a", "--status", "⏸ deciding")
 	w.ok("b", "sync", "--auto")
 	if in := w.box("b", "inbox"); len(in.Frozen) != 1 || in.Decisions != 0 {
@@ -469,14 +469,14 @@ func TestAcknowledged(t *testing.T) {
 	}
 	w.ok("b", "inbox").says(t, 0, "message=t-two/REQUEST.md type=REQUEST from=rig-a why=turn verdict=unsigned acknowledged=true")
 	// Somebody's ACK in its name, past the gates.
-	w.git("a", "pull", "-q")
+	w.pull("a")
 	w.commitFiles("a", map[string]string{".bridge/allowed_signers": w.operator("op"), ".bridge/policy.yaml": "version: 1\nrequire-signed: all\n"})
 	text := strings.NewReplacer("thread: t-two", "thread: t-one", w.bodyHash("b/t-two/REQUEST.md"), w.bodyHash("b/t-one/STATE.md")).Replace(w.read("b/t-two/ACK.md"))
 	w.write("a/t-one/ACK.md", text)
 	w.git("a", "add", "t-one")
 	w.git("a", "commit", "-q", "-m", "ACK: forged")
-	w.git("a", "push", "-q")
-	w.git("b", "pull", "-q")
+	w.push("a")
+	w.pull("b")
 	w.ok("b", "thread", "t-one").says(t, 0, "refused by the rules commit-signed")
 	if got := acked(); !strings.Contains(got, "t-two/REQUEST.md true") || !strings.Contains(got, "t-one/STATE.md false") {
 		t.Error(got)
@@ -811,7 +811,7 @@ func TestHintsOfAnswers(t *testing.T) {
 	w.write("a/t-two/BROKEN.md", fmt.Sprintf("---\nfrom: rig-a\nto: rig-b\ndate: 2026-05-15\nstatus: ▶ Go\ntype: STATE\nthread: t-two\nbody_hash: %s\n---\nx\n", strings.Repeat("a", 64)))
 	w.git("a", "add", "t-two")
 	w.git("a", "commit", "-q", "-m", "broken")
-	w.git("a", "push", "-q")
+	w.push("a")
 	w.git("b", "pull", "-q", "--rebase")
 	o = w.run("b", "reply", "t-two/BROKEN.md")
 	show, read, _ := strings.Cut(hint(o, "\n"), " shows it apart; rig-bridge ")

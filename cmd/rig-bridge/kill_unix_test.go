@@ -37,7 +37,7 @@ func TestKill(t *testing.T) {
 	for _, clone := range []string{"a", "op"} {
 		w.git(clone, "config", "remote.origin.receivepack", "setsid git-receive-pack")
 	}
-	w.git("op", "pull", "-q")
+	w.pull("op")
 
 	// How long one run takes, to kill within it.
 	os.Mkdir(w.path("a/t-first"), 0o755)
@@ -256,12 +256,7 @@ func TestKillSyncs(t *testing.T) {
 		for _, next := range []string{"sync", "wait", "send"} {
 			t.Run(c.name+" then "+next, func(t *testing.T) {
 				t.Parallel()
-				w := newWorld(t)
-				w.server()
-				w.clone("a", "rig-a")
-				w.clone("b", "rig-b")
-				os.Mkdir(w.path("a/t-one"), 0o755)
-				w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "rig-b", "--tldr", "x")
+				w := asked(t)
 				hook := "b/.git/hooks/reference-transaction"
 				w.program(hook, "#!/bin/sh\nif [ \"$1\" = prepared ] && grep -q ' "+c.ref+"$'; then : >"+w.path("reached")+"; sleep 60; fi\n")
 				w.killAt(w.command("b", "sync", "--auto"), "reached")
@@ -293,12 +288,7 @@ func TestKillSyncs(t *testing.T) {
 		}
 	}
 	// A lock that is somebody else's stays.
-	w := newWorld(t)
-	w.server()
-	w.clone("a", "rig-a")
-	w.clone("b", "rig-b")
-	os.Mkdir(w.path("a/t-one"), 0o755)
-	w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "rig-b", "--tldr", "x")
+	w := asked(t)
 	w.write("b/.git/index.lock", "")
 	w.run("b", "sync", "--auto").says(t, 2, "index.lock': File exists")
 }
@@ -316,10 +306,7 @@ func TestKillResumes(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.server()
-			w.clone("a", "rig-a")
-			w.clone("b", "rig-b")
+			w := answered(t)
 			w.ok("a", "new", "t-one")
 			args := []string{"send", c.typ, "--thread", "t-one", "--to", "peer"}
 			if c.typ == "REQUEST" {
@@ -328,14 +315,12 @@ func TestKillResumes(t *testing.T) {
 			} else if err := os.Remove(w.path("a/t-one/REQUEST.md")); err != nil {
 				t.Fatal(err)
 			}
-			os.Mkdir(w.path("b/t-one"), 0o755)
-			w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer", "--tldr", "first")
 			w.program(c.hook, "#!/bin/sh\nif "+strings.ReplaceAll(c.when, "twice", w.path("twice"))+"; then : >"+w.path("reached")+"; sleep 60; fi\n")
 			w.killAt(w.command("a", args...), "reached")
 			if err := os.Remove(w.path(c.hook)); err != nil {
 				t.Fatal(err)
 			}
-			w.git("b", "pull", "-q", "--rebase")
+			w.pull("b")
 			w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer", "--tldr", "second")
 			o := w.ok("a", args...)
 			if strings.Contains(o.stderr, `from "rig-a"`) {
@@ -361,6 +346,32 @@ func TestKillResumes(t *testing.T) {
 		})
 	}
 }
+
+// answered is a server with clones a and b, of which b has sent a message that a does not have.
+func answered(t *testing.T) *world {
+	t.Helper()
+	return answers.of(t, func(w *world) {
+		w.server()
+		w.clone("a", "rig-a")
+		w.clone("b", "rig-b")
+		os.Mkdir(w.path("b/t-one"), 0o755)
+		w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer", "--tldr", "first")
+	})
+}
+
+// asked is a server with clones a and b, of which a has sent a request that b does not have.
+func asked(t *testing.T) *world {
+	t.Helper()
+	return asks.of(t, func(w *world) {
+		w.server()
+		w.clone("a", "rig-a")
+		w.clone("b", "rig-b")
+		os.Mkdir(w.path("a/t-one"), 0o755)
+		w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "rig-b", "--tldr", "x")
+	})
+}
+
+var answers, asks model
 
 // TestServerDies kills the repository's server when it has taken a message that was put
 // on top of another under another name, so that the sender is not told. Whatever is sent
@@ -399,13 +410,8 @@ func TestServerDies(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.server()
-			w.clone("a", "rig-a")
-			w.clone("b", "rig-b")
+			w := answered(t)
 			os.Mkdir(w.path("a/t-one"), 0o755)
-			os.Mkdir(w.path("b/t-one"), 0o755)
-			w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer", "--tldr", "first")
 			w.program("origin.git/hooks/post-receive", "#!/bin/sh\nkill -9 $PPID\n")
 			if o := w.run("a", message("k")...); o.code == 0 {
 				t.Fatalf("the server died, and %s", o.stdout)
@@ -413,7 +419,7 @@ func TestServerDies(t *testing.T) {
 			if err := os.Remove(w.path("origin.git/hooks/post-receive")); err != nil {
 				t.Fatal(err)
 			}
-			w.git("b", "pull", "-q", "--rebase")
+			w.pull("b")
 			w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer", "--tldr", "second")
 			c.do(w)
 			w.git("a", "pull", "-q", "--rebase")
@@ -421,8 +427,8 @@ func TestServerDies(t *testing.T) {
 				t.Errorf("left over: %s", s)
 			}
 			own := 0
-			for file := range strings.FieldsSeq(w.git("origin.git", "ls-tree", "-r", "--name-only", "main", "t-one")) {
-				if strings.Contains(w.git("origin.git", "cat-file", "blob", "main:"+file), "\nfrom: rig-a\n") {
+			for _, text := range w.blobs("origin.git", strings.Fields(w.git("origin.git", "ls-tree", "-r", "--format=%(objectname)", "main", "t-one"))) {
+				if strings.Contains(text, "\nfrom: rig-a\n") {
 					own++
 				}
 			}

@@ -114,7 +114,7 @@ func (w *world) server() {
 // clone makes a clone of the server that is the rig of that id.
 func (w *world) clone(name, rig string) {
 	w.t.Helper()
-	if !w.untouched() || !plain.MatchString(rig) {
+	if !w.likePattern() || !plain.MatchString(rig) {
 		w.makeClone(name, rig)
 		return
 	}
@@ -126,6 +126,7 @@ func (w *world) clone(name, rig string) {
 	for _, file := range []string{".git/config", ".git/logs/HEAD", ".git/logs/refs/heads/main", ".git/logs/refs/remotes/origin/HEAD", ".bridge/config.yaml"} {
 		w.write(name+"/"+file, now.Replace(w.read(name+"/"+file)))
 	}
+	w.pull(name)
 }
 
 const patternClone, patternRig = "pattern-clone", "pattern-rig"
@@ -135,8 +136,8 @@ var plain = regexp.MustCompile(`^[a-z0-9-]+$`)
 var patterns sync.Mutex
 
 // pattern returns a directory with a server and a clone of it, made once: all
-// servers, and all clones of servers that are still as they were, are copies of
-// those, since it takes twenty processes to make them.
+// servers, and all clones of servers that have nothing but other branches, are
+// copies of those, since it takes twenty processes to make them.
 func pattern(t testing.TB) string {
 	t.Helper()
 	patterns.Lock()
@@ -163,8 +164,9 @@ func pattern(t testing.TB) string {
 
 // A model is what a world was when it had been made, by one test for all that ask for it.
 type model struct {
-	once sync.Once
-	w    *world // nil: it could not be made
+	once    sync.Once
+	w       *world // nil: it could not be made
+	skipped bool   // since a program is missing
 }
 
 // of returns a world like the one that build makes in an empty world: a copy of the first one, with
@@ -173,6 +175,7 @@ func (m *model) of(t testing.TB, build func(w *world)) *world {
 	t.Helper()
 	w := newWorld(t)
 	m.once.Do(func() {
+		defer func() { m.skipped = t.Skipped() }()
 		dir, err := os.MkdirTemp(programs.Dir(t), "model-")
 		if err != nil {
 			t.Fatal(err)
@@ -181,6 +184,9 @@ func (m *model) of(t testing.TB, build func(w *world)) *world {
 		build(made)
 		m.w = made
 	})
+	if m.skipped {
+		t.Skip("what this world needs is not installed")
+	}
 	if m.w == nil {
 		t.Fatal("another test could not make this world")
 	}
@@ -216,37 +222,159 @@ func (m *model) of(t testing.TB, build func(w *world)) *world {
 // set sets a variable of a clone's configuration that is not there yet.
 func (w *world) set(clone, key, value string) {
 	w.t.Helper()
+	w.add(clone+"/.git/config", key, value)
+}
+
+// add adds a variable to a file of git's configuration.
+func (w *world) add(file, key, value string) {
+	w.t.Helper()
 	i := strings.LastIndexByte(key, '.')
 	section := key[:i]
 	if before, sub, ok := strings.Cut(section, "."); ok {
 		section = before + ` "` + sub + `"`
 	}
-	file := clone + "/.git/config"
 	w.write(file, fmt.Sprintf("%s[%s]\n\t%s = %q\n", w.read(file), section, key[i+1:], value))
 }
 
-// untouched reports whether a clone of the server would be one of the pattern's.
-func (w *world) untouched() bool {
+// likePattern reports whether a clone of the server would be one of the pattern's, but
+// for what its branches have.
+func (w *world) likePattern() bool {
 	if !slices.Equal(w.vars, surroundings(w.dir)) || w.read("home/.gitconfig") != gitconfig {
 		return false
 	}
-	state := func(dir string) (state string) {
-		for _, name := range []string{"config", "HEAD", "packed-refs", "refs"} {
-			err := filepath.WalkDir(filepath.Join(dir, name), func(path string, d fs.DirEntry, err error) error {
-				if err != nil || d.IsDir() {
-					return err
-				}
-				data, err := os.ReadFile(path)
-				state += path[len(dir):] + " " + string(data) + "\n"
-				return err
-			})
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				w.t.Fatal(err)
-			}
+	server := filepath.Join(pattern(w.t), "origin.git")
+	for _, name := range []string{"config", "HEAD"} {
+		data, err := os.ReadFile(filepath.Join(server, name))
+		if err != nil {
+			w.t.Fatal(err)
 		}
-		return state
+		if string(data) != w.read("origin.git/"+name) {
+			return false
+		}
 	}
-	return state(w.path("origin.git")) == state(filepath.Join(pattern(w.t), "origin.git"))
+	return w.branches() != nil
+}
+
+// branches are the server's refs with their ids, nil unless all of them are branches,
+// each a file.
+func (w *world) branches() map[string]string {
+	all := map[string]string{}
+	refs := w.path("origin.git/refs")
+	err := filepath.WalkDir(refs, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		name, isBranch := strings.CutPrefix(filepath.ToSlash(path[len(refs):]), "/heads/")
+		if !isBranch {
+			all = nil
+		} else if all != nil {
+			all[name] = strings.TrimSpace(string(data))
+		}
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := os.Stat(w.path("origin.git/packed-refs")); err == nil || all["main"] == "" {
+		return nil
+	}
+	return all
+}
+
+// plainly reports whether nothing but the branches counts when a clone, on main, fetches from
+// the server or pushes to it: neither has hooks, and each is configured as it was when it was
+// made, but for who the user is.
+func (w *world) plainly(clone string) bool {
+	for _, dir := range []string{"origin.git/hooks", clone + "/.git/hooks"} {
+		hooks, _ := os.ReadDir(w.path(dir))
+		if slices.ContainsFunc(hooks, func(e fs.DirEntry) bool { return !strings.HasSuffix(e.Name(), ".sample") }) {
+			return false
+		}
+	}
+	config := w.read(clone + "/.git/config")
+	return w.likePattern() && w.read(clone+"/.git/HEAD") == "ref: refs/heads/main\n" &&
+		strings.Contains(config, "[remote \"origin\"]\n\turl = "+w.path("origin.git")+"\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n[") &&
+		!strings.Contains(config, "push") && !strings.Contains(config, "fetch.")
+}
+
+// repo is a clone's files of git.
+func (w *world) repo(dir string) *gittest.Repo {
+	return &gittest.Repo{T: w.t, Dir: w.path(dir), Home: w.path("home"), Env: w.vars}
+}
+
+// lend gives one repository the objects of another that it does not have.
+func (w *world) lend(from, to string) {
+	w.t.Helper()
+	from, to = w.path(from+"/objects"), w.path(to+"/objects")
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		there := to + path[len(from):]
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.MkdirAll(there, 0o755)
+		}
+		if err := os.Link(path, there); !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// push is git push of main to the server where that is ahead of what the server has. Where
+// nothing can hinder it, no process is started, in place of eight: it is for tests of
+// something else.
+func (w *world) push(clone string) {
+	w.t.Helper()
+	repo, server := w.repo(clone), w.repo("origin.git")
+	known := repo.RefOrNone("refs/remotes/origin/main")
+	if !w.plainly(clone) || known != server.Ref("refs/heads/main") || !w.ahead(clone) {
+		w.git(clone, "push", "-q")
+		return
+	}
+	w.lend(clone+"/.git", "origin.git")
+	tip := repo.Ref("refs/heads/main")
+	server.SetRef("refs/heads/main", tip)
+	repo.SetRef("refs/remotes/origin/main", tip)
+}
+
+// ahead reports whether main of a clone is on top of what it knows of the server's.
+func (w *world) ahead(clone string) bool {
+	_, err := w.tryGit(clone, "merge-base", "--is-ancestor", "origin/main", "main")
+	return err == nil
+}
+
+// fetch is git fetch, which starts no process where nothing counts but the branches: it is
+// for tests of something else.
+func (w *world) fetch(clone string) {
+	w.t.Helper()
+	if !w.plainly(clone) {
+		w.git(clone, "fetch", "-q")
+		return
+	}
+	w.lend("origin.git", clone+"/.git")
+	for name, id := range w.branches() {
+		w.repo(clone).SetRef("refs/remotes/origin/"+name, id)
+	}
+}
+
+// pull is git pull, which starts one process at the most, in place of ten, where the clone
+// has no commits of its own: it is for tests of something else.
+func (w *world) pull(clone string) {
+	w.t.Helper()
+	repo := w.repo(clone)
+	if !w.plainly(clone) || repo.Ref("refs/heads/main") != repo.RefOrNone("refs/remotes/origin/main") {
+		w.git(clone, "pull", "-q")
+		return
+	}
+	w.fetch(clone)
+	if repo.Ref("refs/heads/main") != repo.Ref("refs/remotes/origin/main") {
+		w.git(clone, "merge", "-q", "--ff-only", "origin/main")
+	}
 }
 
 func (w *world) makeServer() {
@@ -369,5 +497,5 @@ func (w *world) commitFiles(clone string, files map[string]string) {
 	}
 	w.git(clone, append([]string{"add", "-f", "--"}, slices.Collect(maps.Keys(files))...)...)
 	w.git(clone, "commit", "-q", "-m", "policy")
-	w.git(clone, "push", "-q")
+	w.push(clone)
 }

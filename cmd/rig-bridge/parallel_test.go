@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,6 +34,7 @@ func (w *world) history() (added map[string]int, changed []string) {
 	w.t.Helper()
 	added = map[string]int{}
 	log := w.git("origin.git", "log", "--no-renames", "-m", "--raw", "--no-abbrev", "--format=", "main", "--", "*.md")
+	var blobs []string
 	for _, line := range strings.Split(strings.TrimSpace(log), "\n") {
 		f := strings.Fields(line)
 		if len(f) < 6 {
@@ -42,9 +44,39 @@ func (w *world) history() (added map[string]int, changed []string) {
 			changed = append(changed, line)
 			continue
 		}
-		added[w.git("origin.git", "cat-file", "blob", f[3])]++
+		blobs = append(blobs, f[3])
+	}
+	for _, text := range w.blobs("origin.git", blobs) {
+		added[text]++
 	}
 	return added, changed
+}
+
+// blobs returns the contents of blobs of a repository, by what names them.
+func (w *world) blobs(repo string, names []string) []string {
+	w.t.Helper()
+	if len(names) == 0 {
+		return nil
+	}
+	cmd := exec.Command("git", "cat-file", "--batch")
+	cmd.Dir, cmd.Env, cmd.Stdin = w.path(repo), w.vars, strings.NewReader(strings.Join(names, "\n")+"\n")
+	out, err := cmd.Output()
+	if err != nil {
+		w.t.Fatalf("git cat-file: %v", err)
+	}
+	var texts []string
+	for _, name := range names {
+		header, rest, _ := strings.Cut(string(out), "\n")
+		size := 0
+		if f := strings.Fields(header); len(f) == 3 && f[1] == "blob" {
+			size, _ = strconv.Atoi(f[2])
+		}
+		if size == 0 || len(rest) <= size {
+			w.t.Fatalf("git cat-file says of %s: %s", name, header)
+		}
+		texts, out = append(texts, rest[:size]), []byte(rest[size+1:])
+	}
+	return texts
 }
 
 // sendAll sends messages whose bodies are unique from one clone, and returns

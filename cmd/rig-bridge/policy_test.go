@@ -8,24 +8,27 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/rigward/rigward/internal/test/testkeys"
 )
 
 // operator makes a clone whose rig is a relay, with a signing key, and returns
 // its line for the signers file.
 func (w *world) operator(name string) string {
 	w.t.Helper()
-	key := w.path("home/" + name)
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key).CombinedOutput(); err != nil {
-		w.t.Skipf("ssh-keygen does not run: %v %s", err, out)
+	if _, err := exec.LookPath("ssh-keygen"); err != nil {
+		w.t.Skipf("ssh-keygen, with which git signs, is not installed: %v", err)
+	}
+	file, key := w.path("home/"+name), testkeys.Ed25519(name)
+	w.write("home/"+name, string(key.PEM()))
+	w.write("home/"+name+".pub", key.Authorized()+"\n")
+	if err := os.Chmod(file, 0o600); err != nil {
+		w.t.Fatal(err)
 	}
 	w.clone(name, name+"-relay")
 	w.set(name, "gpg.format", "ssh")
-	w.set(name, "user.signingkey", key+".pub")
-	pub, err := os.ReadFile(key + ".pub")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return name + "@example.com," + name + "-relay " + string(pub)
+	w.set(name, "user.signingkey", file+".pub")
+	return name + "@example.com," + name + "-relay " + key.Authorized() + "\n"
 }
 
 func (w *world) frozenUntil(clone string) string {
@@ -55,7 +58,7 @@ func TestFreeze(t *testing.T) {
 	os.Mkdir(w.path("a/t-one"), 0o755)
 	w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "peer")
 	question := w.bodyHash("a/t-one/REQUEST.md")
-	w.git("op", "pull", "-q", "--rebase")
+	w.pull("op")
 	if until := w.frozenUntil("op"); until != "" {
 		t.Errorf("frozen until %s before any freeze", until)
 	}
@@ -88,7 +91,7 @@ func TestNoFreeze(t *testing.T) {
 	w.commitFiles("a", map[string]string{".bridge/allowed_signers": w.operator("op")})
 	os.Mkdir(w.path("a/t-one"), 0o755)
 	w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "peer")
-	w.git("op", "pull", "-q", "--rebase")
+	w.pull("op")
 	w.ok("op", "relay", "ACK", "--thread", "t-one", "--in-reply-to", w.bodyHash("a/t-one/REQUEST.md"), "--status", "⏸ deciding")
 	if until := w.frozenUntil("op"); until != "" {
 		t.Errorf("frozen until %s", until)
@@ -114,7 +117,7 @@ func TestUnlistedKey(t *testing.T) {
 		{"is not listed in", other},
 	} {
 		w.commitFiles("a", map[string]string{".bridge/allowed_signers": c.line})
-		w.git("op", "pull", "-q", "--rebase")
+		w.pull("op")
 		before := w.state("op")
 		w.run("op", relay...).keeps(t, 1, c.words)
 		if after := w.state("op"); after != before {
@@ -122,7 +125,7 @@ func TestUnlistedKey(t *testing.T) {
 		}
 	}
 	w.commitFiles("a", map[string]string{".bridge/allowed_signers": line})
-	w.git("op", "pull", "-q", "--rebase")
+	w.pull("op")
 	w.ok("op", relay...)
 }
 

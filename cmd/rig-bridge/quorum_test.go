@@ -23,7 +23,7 @@ func TestRelayOfTwo(t *testing.T) {
 		".bridge/allowed_signers": w.operator("op") + w.operator("bob"),
 		".bridge/policy.yaml":     "version: 1\nquorum: {of: [op@example.com, bob@example.com], relays: [{quorum: 2}]}\n",
 	})
-	w.git("a", "push", "-q")
+	w.push("a")
 	w.hookServer()
 	w.ok("op", "sync", "--auto")
 	w.git("op", "remote", "set-head", "origin", "-a")
@@ -92,7 +92,7 @@ func TestRelayOfTwo(t *testing.T) {
 	w.git("op", "push", "-q", "-f", "-u", "origin", "proposal")
 	w.ok("op", "relay", "DECISIONS", "--thread", "t-one", "--in-reply-to", question, "--tldr", "And more.")
 	w.git("origin.git", "update-ref", "refs/heads/main", "refs/heads/proposal")
-	w.git("a", "pull", "-q")
+	w.pull("a")
 	if o := w.ok("a", "thread", "t-one"); !strings.Contains(o.stdout, "quorum") {
 		t.Errorf("a decision of one is shown as one: %s", o.stdout)
 	}

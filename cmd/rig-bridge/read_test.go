@@ -77,8 +77,8 @@ func TestReadMark(t *testing.T) {
 	w.write("a/t-one/ACK-2.md", late)
 	w.git("a", "add", "t-one")
 	w.git("a", "commit", "-q", "-m", "late")
-	w.git("a", "push", "-q")
-	w.git("b", "pull", "-q")
+	w.push("a")
+	w.pull("b")
 	w.ok("b", "read", "t-one/", "--at", o.Mark, "--json").says(t, 0, `"marked":1,"unread":2,"messages":["t-one/REQUEST.md"]`)
 	w.ok("b", "status", "--to", "rig-b").says(t, 0, "unread=3\n")
 	w.ok("b", "read", "t-one").says(t, 0, "marked=2 unread=0")
@@ -192,8 +192,8 @@ func TestMarkingAtOnce(t *testing.T) {
 	}
 	w.git("a", "add", "t-one")
 	w.git("a", "commit", "-q", "-m", "many")
-	w.git("a", "push", "-q")
-	w.git("b", "pull", "-q")
+	w.push("a")
+	w.pull("b")
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {

@@ -68,7 +68,7 @@ func TestSyncComparesNonces(t *testing.T) {
 		w.write("op/t-one/DECISIONS-other.md", again(first, "Something else\n"))
 		w.git("op", "add", ".")
 		w.git("op", "commit", "-q", "-m", "again")
-		w.git("op", "push", "-q")
+		w.push("op")
 		w.git("b", "fetch", "-q")
 		o := w.run("b", "sync", "--auto")
 		if refused := o.code == 1 && strings.Contains(o.stderr, "[relay-nonce]"); refused != (scope == "refs") || !refused && o.code != 0 {

@@ -40,7 +40,7 @@ func TestSettings(t *testing.T) {
 	w.clone("a", "rig-a")
 	w.clone("b", "rig-b")
 	w.commitFiles("a", map[string]string{".bridge/allowed_signers": w.operator("op")})
-	w.git("op", "pull", "-q")
+	w.pull("op")
 	w.write("home/empty", "")
 	w.write("home/template", "# a template\n\nSigned-off-by: Nobody <nobody@example.net>\n")
 	w.program("home/bad.sh", "#!/bin/sh\nexit 1\n")
@@ -108,7 +108,7 @@ func TestSettings(t *testing.T) {
 		name := fmt.Sprint(s.pairs)
 		w.write("home/settings", base)
 		for _, kv := range s.pairs {
-			w.git(".", "config", "--file", "home/settings", "--add", kv[0], kv[1])
+			w.add("home/settings", kv[0], kv[1])
 		}
 		thread, told := fmt.Sprintf("t-%d", i), false
 		for _, dir := range []string{"a", "b"} {
@@ -119,11 +119,13 @@ func TestSettings(t *testing.T) {
 			state := func() string {
 				return w.git(dir, "rev-parse", "HEAD") + w.git(dir, "status", "--porcelain=v1", "-uall")
 			}
-			before := state()
+			words, before := s.fails[command], ""
+			if words != nil {
+				before = state()
+			}
 			cmd := w.command(dir, append([]string{command}, args...)...)
 			cmd.Env = append(cmd.Env, "GIT_CONFIG_GLOBAL="+w.path("home/settings"))
 			o := finish(t, cmd)
-			words := s.fails[command]
 			if words == nil {
 				if o.code != 0 {
 					t.Errorf("%s: %s: exit %d\n%s", name, command, o.code, o.stderr)
@@ -156,9 +158,11 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: nothing failed", name)
 		}
 		for _, dir := range []string{"a", "b", "op"} {
-			w.git(dir, "fetch", "-q")
+			w.fetch(dir)
 			w.git(dir, "reset", "-q", "--hard", "origin/main")
-			w.git(dir, "clean", "-q", "-d", "-f")
+			if told {
+				w.git(dir, "clean", "-q", "-d", "-f")
+			}
 		}
 	}
 	var bad []string

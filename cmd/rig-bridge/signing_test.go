@@ -20,7 +20,7 @@ func relaying(t *testing.T) (w *world, line string, relay []string) {
 		w.write("home/line", w.operator("op"))
 		os.Mkdir(w.path("a/t-one"), 0o755)
 		w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "op-relay")
-		w.git("op", "pull", "-q")
+		w.pull("op")
 	})
 	return w, w.read("home/line"), []string{"relay", "DECISIONS", "--thread", "t-one", "--in-reply-to", w.bodyHash("a/t-one/REQUEST.md")}
 }
@@ -47,7 +47,7 @@ func TestRelayIsRefusedBeforeItIsWritten(t *testing.T) {
 		refuse(t, w, relay, "there is no .bridge/allowed_signers in HEAD", "hint: ")
 		_, line, _ := strings.Cut(strings.TrimSuffix(o.stderr, "\n"), "with the line: ")
 		w.commitFiles("a", map[string]string{".bridge/allowed_signers": line + "\n"})
-		w.git("op", "pull", "-q")
+		w.pull("op")
 		w.ok("op", relay...)
 	})
 	t.Run("no signers file, and a list of the server's that the clone knows", func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestRelayIsRefusedBeforeItIsWritten(t *testing.T) {
 		w, line, relay := relaying(t)
 		_, key, _ := strings.Cut(line, " ")
 		w.commitFiles("a", map[string]string{".bridge/allowed_signers": line, ".bridge/policy.yaml": "version: 1\nrevoked: .bridge/revoked_keys\n", ".bridge/revoked_keys": key})
-		w.git("op", "pull", "-q")
+		w.pull("op")
 		refuse(t, w, relay, "is revoked")
 	})
 	t.Run("listed by what is not pushed yet", func(t *testing.T) {
@@ -85,17 +85,17 @@ func TestRelayIsRefusedBeforeItIsWritten(t *testing.T) {
 		w.git("op", "config", "user.signingkey", key)
 		files := map[string]string{".bridge/allowed_signers": "op@example.com,op-relay " + string(pub), ".bridge/policy.yaml": "version: 1\nmin-rsa-bits: 3072\n"}
 		w.commitFiles("a", files)
-		w.git("op", "pull", "-q")
+		w.pull("op")
 		refuse(t, w, relay, "2048 bits")
 		files[".bridge/policy.yaml"] = "version: 1\nmin-rsa-bits: 2048\n"
 		w.commitFiles("a", files)
-		w.git("op", "pull", "-q")
+		w.pull("op")
 		w.ok("op", relay...)
 	})
 	t.Run("a signers file that is malformed", func(t *testing.T) {
 		w, _, relay := relaying(t)
 		w.commitFiles("a", map[string]string{".bridge/allowed_signers": "nobody\n"})
-		w.git("op", "pull", "-q")
+		w.pull("op")
 		before := w.state("op")
 		w.run("op", relay...).keeps(t, 2, "allowed_signers")
 		if after := w.state("op"); after != before {
@@ -125,7 +125,7 @@ func TestKeyThatGitUses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, line, relay := relaying(t)
 			w.commitFiles("a", map[string]string{".bridge/allowed_signers": line})
-			w.git("op", "pull", "-q")
+			w.pull("op")
 			w.git("op", "config", "--unset", "user.signingkey")
 			if strings.Contains(name, "command") {
 				// ssh-keygen finds the private key of a literal one in an agent only.
@@ -151,7 +151,7 @@ func TestKeyThatGitUses(t *testing.T) {
 	t.Run("a literal key and an agent", func(t *testing.T) {
 		w, line, relay := relaying(t)
 		w.commitFiles("a", map[string]string{".bridge/allowed_signers": line})
-		w.git("op", "pull", "-q")
+		w.pull("op")
 		w.agent("home/op")
 		_, key, _ := strings.Cut(strings.TrimSpace(line), " ")
 		for _, value := range []string{"key::" + key, key} {
@@ -174,20 +174,20 @@ func TestKeyThatGitUses(t *testing.T) {
 		ca, _ := os.ReadFile(w.path("home/ca.pub"))
 		w.git("op", "config", "user.signingkey", w.path("home/op-cert.pub"))
 		w.commitFiles("a", map[string]string{".bridge/allowed_signers": "x@example.com cert-authority " + string(ca)})
-		w.git("op", "pull", "-q")
+		w.pull("op")
 		before := w.state("op")
 		w.run("op", relay...).keeps(t, 1)
 		if after := w.state("op"); after != before {
 			t.Errorf("state\n%s\nbefore\n%s", after, before)
 		}
 		w.commitFiles("a", map[string]string{".bridge/allowed_signers": "op@example.com,op-relay cert-authority " + string(ca)})
-		w.git("op", "pull", "-q")
+		w.pull("op")
 		w.ok("op", relay...)
 	})
 	t.Run("none", func(t *testing.T) {
 		w, line, relay := relaying(t)
 		w.commitFiles("a", map[string]string{".bridge/allowed_signers": line})
-		w.git("op", "pull", "-q")
+		w.pull("op")
 		for _, c := range []struct{ key, value, words string }{
 			{"user.signingkey", "../home/none.pub", `user.signingkey "../home/none.pub"`},
 			{"user.signingkey", "key::ssh-ed25519 AAAA", "git signs with no key"},

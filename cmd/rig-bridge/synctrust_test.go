@@ -119,7 +119,7 @@ func TestCodeBesideThreads(t *testing.T) {
 	w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "rig-a", "--tldr", "over code")
 	w.ok("b", "sync", "--auto")
 	// An edit in place is one as ever, and so is code where the policy denies it.
-	w.git("a", "pull", "-q", "--rebase")
+	w.pull("a")
 	w.write("a/t-one/REQUEST.md", w.read("a/t-one/REQUEST.md")+"more\n")
 	push("add", "t-one")
 	w.run("b", "sync", "--auto").says(t, 1, "reason=non_append_change_on_remote", "t-one/REQUEST.md: modified by commit")
@@ -195,7 +195,7 @@ func TestKeyTakenOutMeanwhile(t *testing.T) {
 		w.git(clone, "config", "commit.gpgsign", "true")
 	}
 	w.commitFiles("op", map[string]string{".bridge/allowed_signers": line + next})
-	w.git("next", "pull", "-q")
+	w.pull("next")
 	w.commitFiles("next", map[string]string{".bridge/allowed_signers": next})
 	o := w.run("op", relay...)
 	o.says(t, 1, "unknown key: no line lists the key SHA256:", "; the commit "+w.git("op", "rev-parse", "HEAD")[:7]+" of t-one/RELAY-", "is kept, do not send the message again")
@@ -205,8 +205,8 @@ func TestKeyTakenOutMeanwhile(t *testing.T) {
 	// The other one lists it again: the relay that is kept goes out.
 	w.commitFiles("next", map[string]string{".bridge/allowed_signers": line + next})
 	w.git("op", "pull", "-q", "--rebase", "--gpg-sign")
-	w.git("op", "push", "-q")
-	w.git("next", "pull", "-q")
+	w.push("op")
+	w.pull("next")
 	if o := w.ok("next", "thread", "t-one"); !strings.Contains(o.stdout, "signed by op@example.com") {
 		t.Error(o.stdout)
 	}

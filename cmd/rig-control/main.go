@@ -21,12 +21,12 @@ import (
 // that: near it the runtime gives each page back that it needs again at once.
 func collect(size int64) {
 	live := []rt.Sample{{Name: "/gc/heap/live:bytes"}}
-	for goal := int64(0); ; time.Sleep(50 * time.Millisecond) {
+	for before := int64(-1); ; time.Sleep(50 * time.Millisecond) {
 		rt.Read(live)
 		used := max(int64(live[0].Value.Uint64()), 4<<20) // below that the runtime's own least heap counts
-		if percent := max(30, 100*(size-used)/used); percent != goal {
-			goal = percent
-			debug.SetGCPercent(int(percent))
+		if used != before {
+			before = used
+			debug.SetGCPercent(int(max(30, 100*(size-used)/used)))
 			debug.SetMemoryLimit(max(size, used*13/10) * 3 / 2)
 		}
 	}

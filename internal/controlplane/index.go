@@ -433,16 +433,19 @@ func (x *Indexer) span(ctx context.Context, recorded map[string][]string) (*span
 // leave finds the recorded commits that the refs no longer reach, and what
 // remains recorded without them.
 func (x *Indexer) leave(ctx context.Context, s *span, heads []string) error {
-	kept := map[string]bool{}
+	apart := map[string]bool{} // recorded commits that neither a ref nor a new commit names
+	for _, id := range s.known {
+		apart[id] = true
+	}
 	for _, id := range heads {
-		kept[id] = true
+		delete(apart, id)
 	}
 	for _, rev := range s.revs {
 		for _, id := range rev.Parents {
-			kept[id] = true
+			delete(apart, id)
 		}
 	}
-	if !slices.ContainsFunc(s.known, func(id string) bool { return !kept[id] }) {
+	if len(apart) == 0 {
 		return nil // the refs moved forward, as they should
 	}
 	gone := map[string]bool{}

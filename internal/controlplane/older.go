@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/rigward/rigward/pkg/gitrepo"
 )
@@ -153,13 +154,33 @@ func (x *Indexer) beyond(ctx context.Context, of, others []string) (revs []gitre
 		if err != nil {
 			return nil, err
 		}
-		revs = append(revs, rev)
+		// Of a long history only the names stay, each once: most commits follow their parent.
+		own := gitrepo.Rev{ID: strings.Clone(rev.ID), Parents: slices.Clone(rev.Parents)}
+		for i, id := range own.Parents {
+			if last := len(revs) - 1; last >= 0 && revs[last].ID == id {
+				own.Parents[i] = revs[last].ID
+			} else {
+				own.Parents[i] = strings.Clone(id)
+			}
+		}
+		revs = append(revs, own)
 	}
 	if len(revs) == 0 || len(others) == 0 {
 		return revs, nil
 	}
-	all, err := x.reachable(ctx, others)
-	return slices.DeleteFunc(revs, func(rev gitrepo.Rev) bool { return all[rev.ID] }), err
+	inside := make(map[string]bool, len(revs)) // whether the others have it, too
+	for _, rev := range revs {
+		inside[rev.ID] = false
+	}
+	for rev, err := range x.Repo.RevList(ctx, others, nil, gitrepo.RevListOptions{Unordered: true}) {
+		if err != nil {
+			return nil, err
+		}
+		if _, asked := inside[rev.ID]; asked {
+			inside[rev.ID] = true
+		}
+	}
+	return slices.DeleteFunc(revs, func(rev gitrepo.Rev) bool { return inside[rev.ID] }), nil
 }
 
 // reachable returns the commits of a history.
@@ -168,11 +189,11 @@ func (x *Indexer) reachable(ctx context.Context, tips []string) (map[string]bool
 	if len(tips) == 0 {
 		return all, nil
 	}
-	for rev, err := range x.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{}) {
+	for rev, err := range x.Repo.RevList(ctx, tips, nil, gitrepo.RevListOptions{Unordered: true}) {
 		if err != nil {
 			return nil, err
 		}
-		all[rev.ID] = true
+		all[strings.Clone(rev.ID)] = true
 	}
 	return all, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rigward/rigward/internal/test/gittest"
+	"github.com/rigward/rigward/internal/test/testkeys"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
@@ -467,4 +468,13 @@ func TestHintsBelowTheTip(t *testing.T) {
 	tip, below = by(opts{files: files, at: s.now.Add(-time.Hour)})
 	says(tip, "set the clock, then: git commit --amend --no-edit --gpg-sign")
 	says(below, "set the clock, then: git rebase --no-ff --rebase-merges --gpg-sign"+on)
+	// Nor are the signatures of what is put on top of the remote's commits left out.
+	for _, key := range []*testkeys.Key{nil, keyA} {
+		line := "refs/heads/main " + s.commit(opts{key: key, files: files}) + " refs/heads/main " + strings.Repeat("1", 40) + "\n"
+		res := rig(s.repo, s.repo.Dir, line, "pre-push", "origin", "file://"+s.server.Dir)
+		must(t, res, 1, "[fast-forward]", "this clone lacks", "git pull --rebase")
+		if strings.Contains(res.Stderr, " --gpg-sign") != (key != nil) {
+			t.Errorf("signed: %v\n%s", key != nil, res.Stderr)
+		}
+	}
 }

@@ -217,8 +217,12 @@ func (d *Door) update(ctx context.Context, u change.RefUpdate, judge func(rules.
 			if types, err := d.Repo.Has([]string{u.Old}); err != nil {
 				return err
 			} else if types[0] == "" {
+				sign, err := d.Judge.Resign(r.New)
+				if err != nil {
+					return err
+				}
 				d.Judge.Findings = append(d.Judge.Findings, finding.Finding{Rule: "fast-forward", Severity: d.Policy.Level("fast-forward"), Ref: u.Ref,
-					Message: "the remote has commits that this clone lacks, so the push cannot be a fast-forward", Hint: "git pull --rebase"})
+					Message: "the remote has commits that this clone lacks, so the push cannot be a fast-forward", Hint: "git pull --rebase" + sign})
 				return nil
 			}
 		}

@@ -87,6 +87,9 @@ func TestFaults(t *testing.T) {
 		w.run("a", "thread", "t-one", "--format=").keeps(t, 1, "--format")
 		w.run("a", "status", "--interval", "soon").keeps(t, 1, "--interval", "soon")
 		w.run("a", "sync", "--interval", "0").keeps(t, 1, "--interval", "0")
+		for _, args := range [][]string{{"status"}, {"sync"}, {"thread", "t-one"}} {
+			w.run("a", append(args, "--interval", "1")...).keeps(t, 1, "--watch, which is not given")
+		}
 	})
 	t.Run("refusing pre-push hook", func(t *testing.T) {
 		w := faultWorld(t)

@@ -106,7 +106,7 @@ func (r *delivery) reparent() error {
 	for old, made := range j.Moved {
 		moved[old] = made
 	}
-	signed := slices.ContainsFunc(ours, func(u unpushed) bool { return isSigned(u.commit) })
+	signed := slices.ContainsFunc(ours, func(u unpushed) bool { return u.commit.Signed() })
 	left := in.added
 	for _, u := range ours {
 		made, there, err := r.remake(w, &u, tip, theirs, moved, signed, left)
@@ -165,7 +165,7 @@ func (r *run) unpushed(w *work, theirs, head string) ([]unpushed, error) {
 	for _, c := range list {
 		stop := func(format string, a ...any) *failure {
 			f := fail(codeRefused, "the unpushed commit %s %s; it is not put on top of %s", short(c.ID), fmt.Sprintf(format, a...), short(theirs))
-			if slices.ContainsFunc(list, func(c *gitrepo.Scanned) bool { return isSigned(c.Commit) }) {
+			if slices.ContainsFunc(list, func(c *gitrepo.Scanned) bool { return c.Commit.Signed() }) {
 				return f.withHint("git pull --rebase --gpg-sign, look at the result, then git push")
 			}
 			return f.withHint("git pull --rebase, look at the result, then git push")
@@ -266,7 +266,7 @@ func (r *run) remake(w *work, u *unpushed, tip, theirs string, moved map[string]
 			fmt.Sprintf("GIT_AUTHOR_DATE=@%d %s", a.When, a.Zone)},
 		Timeout: localTime,
 	}
-	if isSigned(u.commit) {
+	if u.commit.Signed() {
 		c.Args = append(c.Args, "-S")
 	}
 	c.Drop = r.foreignIdentity(u.env.IsRelay())
@@ -317,12 +317,6 @@ func dropCommand(commit string, signed bool) string {
 		return fmt.Sprintf("git rebase --gpg-sign --onto %[1]s^ %[1]s", short(commit))
 	}
 	return fmt.Sprintf("git rebase --onto %[1]s^ %[1]s", short(commit))
-}
-
-// isSigned reports whether a commit has a header that holds a signature.
-func isSigned(c *gitrepo.Commit) bool {
-	headers, _, _ := bytes.Cut(c.Raw, []byte("\n\n"))
-	return bytes.Contains(headers, []byte("\ngpgsig"))
 }
 
 // encodingOf is the encoding that a commit names for its message.

@@ -143,7 +143,7 @@ func (r *run) collect(w *work, base, tip string) (*incoming, error) {
 		return nil, err
 	}
 	err = w.scan(r.ctx, base, tip, func(c *gitrepo.Scanned) error {
-		in.signed = in.signed || isSigned(c.Commit)
+		in.signed = in.signed || c.Commit.Signed()
 		for _, d := range c.Diffs {
 			isEnvelope, err := w.envelopes(p, d.Changes)
 			if err != nil {

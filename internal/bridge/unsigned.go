@@ -48,7 +48,7 @@ func (w *work) signing() (string, error) {
 // unsigned is the warning for a message that nobody can verify though the signers
 // list a key of its rig; nil where there is nothing to warn of.
 func (w *work) unsigned(before string, c *gitrepo.Commit, p *posted) (*finding.Finding, error) {
-	if isSigned(c) {
+	if c.Signed() {
 		return nil, nil
 	}
 	file, yes := w.listed(before, p.env.From)

@@ -49,6 +49,9 @@ func (r *run) interval(usual time.Duration) (time.Duration, error) {
 	if err != nil || !(seconds >= 0.1 && seconds <= 86400) {
 		return 0, usageError(r.cmd, "--interval %s is not a number of seconds from 0.1 to 86400", quote(v))
 	}
+	if !r.opts.Has("--watch") {
+		return 0, usageError(r.cmd, "--interval is the time between two looks of --watch, which is not given")
+	}
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 

@@ -575,7 +575,7 @@ func (r *delivery) judgeOwn(commit string) error {
 		if err != nil {
 			return takeBack(err)
 		}
-		f.hint = anew(f, isSigned(c), toSign, p.target.remote)
+		f.hint = anew(f, c.Signed(), toSign, p.target.remote)
 		return takeBack(f)
 	}
 	p.notes = fs // the content's warnings are among them

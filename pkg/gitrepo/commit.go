@@ -20,6 +20,12 @@ type Commit struct {
 	Message   []byte // what follows the first empty line; part of Raw
 }
 
+// Signed reports whether a commit has, or could be taken to have, a signature.
+func (c *Commit) Signed() bool {
+	headers, _, _ := bytes.Cut(c.Raw, []byte("\n\n"))
+	return bytes.Contains(headers, []byte("\ngpgsig"))
+}
+
 // An Ident is who did something, and when.
 type Ident struct {
 	Name, Email string // raw bytes, without the blanks around the name

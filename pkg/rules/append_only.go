@@ -23,7 +23,7 @@ func (ps *pass) appendOnly(ctx context.Context, c *commit) error {
 				continue
 			}
 			stone := c.burials[ch.Path]
-			hint := "write a new envelope instead; to take the change back: " + without(c, d.Parent)
+			back := ""
 			if c.obj == nil {
 				source, err := ps.publishedIn(c, ch)
 				if err != nil {
@@ -32,7 +32,7 @@ func (ps *pass) appendOnly(ctx context.Context, c *commit) error {
 				if source == "" || stone != nil && stone.why == "" {
 					continue
 				}
-				hint = "write a new envelope instead; to take the change back: git restore --source=" + finding.Short(source) + " --staged --worktree -- " + finding.Word(ch.Path)
+				back = "git restore --source=" + finding.Short(source) + " --staged --worktree -- " + finding.Word(ch.Path)
 			} else if was, err := ps.replaces(c.policy, ch); err != nil {
 				return err
 			} else if !was || stone != nil && stone.why == "" {
@@ -49,7 +49,13 @@ func (ps *pass) appendOnly(ctx context.Context, c *commit) error {
 			if ch.Deleted() && moved == nil {
 				moved = additions(d.Changes)
 			}
-			what := how(ch, moved[ch.OldID])
+			if c.obj != nil {
+				var err error
+				if back, err = ps.without(c, d.Parent); err != nil {
+					return err
+				}
+			}
+			what, hint := how(ch, moved[ch.OldID]), "write a new envelope instead; to take the change back: "+back
 			if stone != nil {
 				what = "replaced by a tombstone that does not count: " + stone.why
 				hint = "those whom expunge.signers of the policy names take a message's body out: rig-hook expunge " + finding.Word(ch.Path)
@@ -62,11 +68,14 @@ func (ps *pass) appendOnly(ctx context.Context, c *commit) error {
 
 // without is the command that takes a commit out of a branch, if it changes one
 // path only, else the one that lets a person do it.
-func without(c *commit, parent string) string {
-	if len(c.parents) == 1 && len(c.diffs[0].Changes) == 1 {
-		return "git rebase --onto " + finding.Short(c.id) + "~1 " + finding.Short(c.id)
+func (ps *pass) without(c *commit, parent string) (string, error) {
+	if len(c.diffs[0].Changes) == 1 {
+		if out, err := ps.out(c.id, len(c.parents)); out != "" || err != nil {
+			return out, err
+		}
 	}
-	return "git rebase --interactive " + finding.Short(parent)
+	sign, err := ps.Resign(ps.rng.New)
+	return "git rebase" + sign + " --interactive " + finding.Short(parent), err
 }
 
 // publishedIn returns a published commit that has an accepted envelope at the

@@ -15,6 +15,19 @@ var appendOnlyPlays = []play{
 		"error append-only t-one/REQUEST.md @c: an accepted envelope is changed in place | write a new envelope " +
 			"instead; to take the change back: git rebase --onto <c>~1 <c>",
 	}},
+	{name: "changed in place, below a signed commit", make: func(w *world) {
+		w.commit("c", put(request, turn("rig-a", "REQUEST", "Or not?\n")))
+		w.commit("d", signed(keyOp), put("README.md", "x\n"))
+	}, want: []string{
+		"error append-only t-one/REQUEST.md @c: an accepted envelope is changed in place | write a new envelope " +
+			"instead; to take the change back: git rebase --gpg-sign --onto <c>~1 <c>",
+	}},
+	{name: "changed in place with more, signed", make: func(w *world) {
+		w.commit("c", signed(keyOp), put(request, turn("rig-a", "REQUEST", "Or not?\n")), put("README.md", "x\n"))
+	}, want: []string{
+		"error append-only t-one/REQUEST.md @c: an accepted envelope is changed in place | write a new envelope " +
+			"instead; to take the change back: git rebase --gpg-sign --interactive <base>",
+	}},
 	{name: "deleted", make: func(w *world) { w.commit("c", del(request)) }, want: []string{
 		"error append-only t-one/REQUEST.md @c: an accepted envelope is deleted",
 	}},

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"context"
 	"slices"
 
@@ -49,7 +48,7 @@ func (ps *pass) verify(batch []*commit) error {
 				return err
 			}
 			c.undecided = err.Error()
-			if c.isSigned() || !sign {
+			if c.obj.Signed() || !sign {
 				continue
 			}
 		}
@@ -86,13 +85,7 @@ func (ps *pass) weigh(c *commit) {
 
 // maySpeak reports whether a commit could be signed by a key that is listed, so
 // that it speaks for somebody though it need not be signed.
-func (c *commit) maySpeak() bool { return c.obj != nil && c.trust.Exists() && c.isSigned() }
-
-// isSigned reports whether a commit has, or could be taken to have, a signature.
-func (c *commit) isSigned() bool {
-	head, _, _ := bytes.Cut(c.obj.Raw, []byte("\n\n"))
-	return bytes.Contains(head, []byte("\ngpgsig"))
-}
+func (c *commit) maySpeak() bool { return c.obj != nil && c.trust.Exists() && c.obj.Signed() }
 
 // commitSigned tells of a commit that needs a good signature and has none.
 func (ps *pass) commitSigned(_ context.Context, c *commit) error {
@@ -163,33 +156,6 @@ func (ps *pass) listedFirst(c *commit) (first string, err error) {
 	return ps.listing, nil
 }
 
-// onto names what a commit is rebased onto: its first parent, or git's word for
-// none.
-func onto(c *commit) string {
-	if len(c.parents) == 0 {
-		return "--root"
-	}
-	return finding.Short(c.parents[0])
-}
-
-// remake is the subcommand of git that makes a commit and all after it again, with
-// the flags that are given: merges stay merges, and a commit that changes nothing
-// stays, too.
-func remake(c *commit, flags string) string {
-	return "rebase --no-ff --rebase-merges" + flags + " " + onto(c)
-}
-
-// amend is the command that makes the commit at the tip again, with the flags
-// that are given. git refuses to amend a commit that changes nothing unless it is
-// told that this is meant.
-func amend(c *commit, flags string) string {
-	command := "git commit --amend --no-edit"
-	if len(c.parents) == 1 && len(c.brought) == 0 {
-		command += " --allow-empty"
-	}
-	return command + flags
-}
-
 // forge reports whether a commit passes because a forge made it, by the policy.
 func (ps *pass) forge(c *commit, v *sshsign.Verdict) bool {
 	if len(c.parents) > 1 && len(c.brought) == 0 && c.policy.Forge.EmptyMerge {
@@ -249,7 +215,7 @@ func (j *Judge) Message(ctx context.Context, s Staged, text []byte) (signs strin
 	if err := ps.prepare(ctx, []*commit{c}); err != nil {
 		return "", err
 	}
-	found := screenedMessage(text, "")
+	found := screenedMessage(text, "", false)
 	if len(found) > 0 {
 		err = ps.portions(ctx, c, func() error {
 			for _, e := range c.entries {

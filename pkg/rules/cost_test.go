@@ -36,8 +36,8 @@ func TestManyPathsOfOneCommit(t *testing.T) {
 		changes[i+1].NewMode, changes[i+1].NewID = gitrepo.ModeNone, ""
 	}
 	changes[0] = gitrepo.Change{Path: "t-one/new.md", NewMode: gitrepo.ModeFile, NewID: changes[1].OldID}
-	j := &Judge{}
-	ps := &pass{Judge: j, walk: newWalk(40), heads: heads{}}
+	j := &Judge{resigns: map[string]string{c.id: ""}} // nothing is read here
+	ps := &pass{Judge: j, rng: Range{New: c.id}, walk: newWalk(40), heads: heads{}}
 	for _, ch := range changes {
 		ps.heads[ch.OldID] = []byte("---\n")
 	}

@@ -31,7 +31,11 @@ func (ps *pass) fastForward(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			add(ps.rng.New, "a protected ref moves from "+finding.Short(ps.rng.Old)+" to a commit that does not contain it"+lost, "git pull --rebase, then git push without --force")
+			sign, err := ps.Resign(ps.rng.New)
+			if err != nil {
+				return err
+			}
+			add(ps.rng.New, "a protected ref moves from "+finding.Short(ps.rng.Old)+" to a commit that does not contain it"+lost, "git pull --rebase"+sign+", then git push without --force")
 		}
 	}
 	roots := 0
@@ -40,7 +44,11 @@ func (ps *pass) fastForward(ctx context.Context) error {
 			continue
 		}
 		if roots++; roots > 1 || !ps.rng.First {
-			add(ps.walk.id(n), "a root commit: its history begins anew beside the protected one", "git rebase --root --onto "+ontoOf(ps.rng))
+			sign, err := ps.Resign(ps.rng.New)
+			if err != nil {
+				return err
+			}
+			add(ps.walk.id(n), "a root commit: its history begins anew beside the protected one", "git rebase"+sign+" --root --onto "+ontoOf(ps.rng))
 		}
 	}
 	return nil

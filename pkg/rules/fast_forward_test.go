@@ -15,6 +15,15 @@ var fastForwardPlays = []play{
 		`error fast-forward - @c: a protected ref moves from <b> to a commit that does not contain it; it would ` +
 			`lose "t-one/a.md" | git pull --rebase, then git push without --force`,
 	}},
+	{name: "to another history, which is signed", make: func(w *world) {
+		old := w.base
+		w.commit("b", put("README.md", "x\n"))
+		w.accept()
+		w.commit("c", on(old), signed(keyOp), put("README.md", "y\n"))
+	}, want: []string{
+		"error fast-forward - @c: a protected ref moves from <b> to a commit that does not contain it | " +
+			"git pull --rebase --gpg-sign, then git push without --force",
+	}},
 	{name: "back", make: func(w *world) {
 		old := w.base
 		w.commit("b", put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n")), put("t-one/b.md", turn("rig-b", "ACK", "No.\n")))

@@ -34,12 +34,12 @@ func (ps *pass) screenMessage(_ context.Context, c *commit) error {
 	if c.obj == nil || !c.tells {
 		return nil
 	}
-	for _, f := range screenedMessage(c.obj.Message, c.id) {
+	for _, f := range screenedMessage(c.obj.Message, c.id, c.obj.Signed()) {
 		ps.tell(c, f)
 	}
 	for _, who := range [...]struct{ what, name string }{{"author", c.obj.Author.Name + " <" + c.obj.Author.Email + ">"},
 		{"committer", c.obj.Committer.Name + " <" + c.obj.Committer.Email + ">"}} {
-		fs, _ := screen.Text([]byte(who.name), screen.Where{Commit: finding.Short(c.id)})
+		fs, _ := screen.Text([]byte(who.name), screen.Where{Commit: finding.Short(c.id), Signed: c.obj.Signed()})
 		for _, f := range fs {
 			f.Line, f.Col = 0, 0
 			f.Message = told("the "+who.what, "", f.Message)
@@ -65,9 +65,9 @@ func told(what, place, message string) string {
 }
 
 // screenedMessage returns what package screen finds in a commit message; id is ""
-// if the commit does not exist yet.
-func screenedMessage(text []byte, id string) []finding.Finding {
-	fs, _ := screen.Text(text, screen.Where{Commit: finding.Short(id)})
+// if the commit does not exist yet, signed says whether it is.
+func screenedMessage(text []byte, id string, signed bool) []finding.Finding {
+	fs, _ := screen.Text(text, screen.Where{Commit: finding.Short(id), Signed: signed})
 	for i := range fs {
 		f := &fs[i]
 		f.Message = told("the commit message", fmt.Sprintf("line %d, column %d", f.Line, f.Col), f.Message)

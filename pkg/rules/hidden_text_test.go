@@ -41,6 +41,12 @@ var hiddenTextPlays = []play{
 			`U+E004F TAG LATIN CAPITAL LETTER O, U+E004B TAG LATIN CAPITAL LETTER K; it spells "OK" | ` +
 			"say it in other words: git rebase --interactive <c" + tagsOK + ">^" + letsBe("c"+tagsOK),
 	}},
+	{name: "in the message of a signed commit", make: func(w *world) {
+		w.commit("c\u200b", signed(keyOp), put("t-one/a.md", turn("rig-a", "STATE", "Is it?\n")))
+	}, want: []string{
+		"error hidden-text - @c\u200b: the commit message has in line 1, column 2 a character that readers do not see: U+200B ZERO WIDTH SPACE | " +
+			"say it in other words: git rebase --gpg-sign --interactive <c\u200b>^" + letsBe("c\u200b"),
+	}},
 	{name: "in the name of the author", make: func(w *world) {
 		w.commit("c", author("Op\u200b <op@example.com>"), put("t-one/a.md", turn("rig-a", "STATE", "Is it?\n")))
 	}, want: []string{`error hidden-text - @c: the author has a character that readers do not see: U+200B ZERO WIDTH SPACE`}},

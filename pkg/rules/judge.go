@@ -118,6 +118,7 @@ type Judge struct {
 	noted   []func()          // see Keep
 	claims  []claim           // of all ranges
 	senders map[string]string // rig ids that were seen, each once
+	resigns map[string]string // see Resign
 	// erasOf, if set, makes the eras that the bounds of a range are in, by id: Eras do not
 	// say it. heldAt is what it has made of them.
 	erasOf  func([]bound) ([]Era, map[string]int32, error)

@@ -119,8 +119,12 @@ func (j *Judge) neck(ctx context.Context, r Range, old string, bounds []bound) (
 			return "", err
 		}
 		if len(seen) == r.Policy.MaxCommits {
+			sign, err := j.Resign(r.New)
+			if err != nil {
+				return "", err
+			}
 			return "", &policy.Undecided{Message: fmt.Sprintf("policy or signers change on a side, and more than %d commits lie between where it began and %s (limits.commits)",
-				r.Policy.MaxCommits, finding.Short(old)), Hint: "make the change on top of what the branch has: git rebase " + finding.Short(old)}
+				r.Policy.MaxCommits, finding.Short(old)), Hint: "make the change on top of what the branch has: git rebase" + sign + " " + finding.Short(old)}
 		}
 		seen[rev.ID] = true
 		delete(next, rev.ID)
@@ -210,10 +214,14 @@ func (j *Judge) overtaken(ctx context.Context, r Range, ps *pass, old string) er
 		if f.Severity < finding.Error || slices.ContainsFunc(before, known) {
 			continue
 		}
+		sign, err := j.Resign(r.New)
+		if err != nil {
+			return err
+		}
 		j.add(r.Policy, finding.Finding{Rule: "signers-change", Severity: finding.Error, Commit: cmp.Or(at.merge, r.New), Ref: r.Ref,
 			Message: fmt.Sprintf("policy or signers change on a side that lacks commit %s, and whoever reads the history would judge that by them: %s",
 				finding.Short(f.Commit), f.Rule),
-			Hint: "make the change on top of what the branch has: git rebase " + finding.Short(old)})
+			Hint: "make the change on top of what the branch has: git rebase" + sign + " " + finding.Short(old)})
 		return nil
 	}
 	return nil

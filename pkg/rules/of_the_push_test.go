@@ -88,7 +88,7 @@ func TestOfThePush(t *testing.T) {
 	}
 	listed := " | the key counts from the next push on: git push origin <c>:refs/heads/main, then push again"
 	another := " | sign it with a key that is listed and valid: git config user.signingkey KEY.pub && git -c gpg.format=ssh rebase --no-ff --rebase-merges --gpg-sign "
-	rebase := " | make the change on top of what the branch has: git rebase <"
+	rebase := " | make the change on top of what the branch has: git rebase --gpg-sign <"
 	word := put("t-one/a.md", turn("rig-a", "ACK", "Yes.\n"))
 	for _, p := range []struct {
 		name, policy string

@@ -25,7 +25,11 @@ func (ps *pass) relayClock(_ context.Context, c *commit, e *entry) error {
 		made = author
 	}
 	if why := relay.Clock(at, made, c.policy.RelayClock); why != "" {
-		ps.tellAt(c, e, "attested_at", finding.Finding{Rule: "relay-clock", Message: why, Hint: anew(c.id, len(c.parents), e.path)})
+		out, err := ps.out(c.id, len(c.parents))
+		if err != nil {
+			return err
+		}
+		ps.tellAt(c, e, "attested_at", finding.Finding{Rule: "relay-clock", Message: why, Hint: anew(out, e.path)})
 	}
 	return nil
 }

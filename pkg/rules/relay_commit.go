@@ -9,12 +9,12 @@ import (
 )
 
 // anew is the hint to make a relay of a commit again, with a nonce and a time of
-// its own. The commit goes out of the branch, for no gate would take it; parents
-// is how many it has.
-func anew(id string, parents int, file string) string {
+// its own. The commit goes out of the branch, for no gate would take it, by a
+// command, "" for none.
+func anew(out, file string) string {
 	hint := "relay again: "
-	if parents == 1 {
-		hint += "git rebase --onto " + finding.Short(id) + "~1 " + finding.Short(id) + " && "
+	if out != "" {
+		hint += out + " && "
 	}
 	return hint + "rig-bridge relay TYPE --thread " + finding.Word(path.Base(path.Dir(file))) + " --in-reply-to FILE --tldr TEXT"
 }

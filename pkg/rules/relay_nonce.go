@@ -61,7 +61,10 @@ func (ps *pass) nonces(ctx context.Context) error {
 				ps.claims = append(ps.claims, claim{u, ps.rng.Ref, ps.rng.Old, ps.walk.id(u.commit)})
 			}
 		}
-		used := ps.usedTwice()
+		used, err := ps.usedTwice()
+		if err != nil {
+			return err
+		}
 		found, err := ps.usedBefore(ctx, used)
 		if err != nil {
 			return err
@@ -72,7 +75,9 @@ func (ps *pass) nonces(ctx context.Context) error {
 			}
 			for _, hit := range found[u.nonce] {
 				if hit.Path != u.path || hit.Blob != u.blob {
-					ps.tellUsed(u, hit.Path, hit.Commit)
+					if err := ps.tellUsed(u, hit.Path, hit.Commit); err != nil {
+						return err
+					}
 					break
 				}
 			}
@@ -84,24 +89,30 @@ func (ps *pass) nonces(ctx context.Context) error {
 	return nil
 }
 
-func (ps *pass) tellUsed(u nonceUse, path, commit string) {
+func (ps *pass) tellUsed(u nonceUse, path, commit string) error {
+	out, err := ps.out(ps.walk.id(u.commit), len(ps.walk.parents(u.commit)))
+	if err != nil {
+		return err
+	}
 	where := finding.Quote(path)
 	if commit != "" {
 		where += " of commit " + finding.Short(commit)
 	}
 	ps.add(u.policy, finding.Finding{Rule: "relay-nonce", Path: u.path, Line: int(u.line), Col: int(u.col), Commit: ps.walk.id(u.commit), Ref: ps.rng.Ref,
-		Message: "the nonce was used before, by " + where, Hint: anew(ps.walk.id(u.commit), len(ps.walk.parents(u.commit)), u.path)})
+		Message: "the nonce was used before, by " + where, Hint: anew(out, u.path)})
+	return nil
 }
 
 // usedTwice tells of nonces that the range uses more than once, and returns all
 // nonces of the range, sorted.
-func (ps *pass) usedTwice() []string {
+func (ps *pass) usedTwice() ([]string, error) {
 	byNonce := map[string][]*nonceUse{}
-	tell := func(u, other *nonceUse) {
-		if !u.told && !u.taken { // once, however many others there are
-			u.told = true
-			ps.tellUsed(*u, other.path, ps.walk.id(other.commit))
+	tell := func(u, other *nonceUse) error {
+		if u.told || u.taken { // once, however many others there are
+			return nil
 		}
+		u.told = true
+		return ps.tellUsed(*u, other.path, ps.walk.id(other.commit))
 	}
 	for i := range ps.uses {
 		u := &ps.uses[i]
@@ -109,16 +120,19 @@ func (ps *pass) usedTwice() []string {
 			if other.path == u.path && other.blob == u.blob {
 				continue // one envelope that two branches brought
 			}
-			tell(u, other)
-			if !ps.walk.ancestor(other.commit, u.commit) {
-				tell(other, u)
+			err := tell(u, other)
+			if err == nil && !ps.walk.ancestor(other.commit, u.commit) {
+				err = tell(other, u)
+			}
+			if err != nil {
+				return nil, err
 			}
 		}
 		if len(byNonce[u.nonce]) < maxSameNonce {
 			byNonce[u.nonce] = append(byNonce[u.nonce], u)
 		}
 	}
-	return sortedKeys(byNonce)
+	return sortedKeys(byNonce), nil
 }
 
 // usedBefore returns who used nonces in the history before the range.
@@ -171,7 +185,7 @@ func (j *Judge) Claim(dir string, pending func(ref, old string) bool) error {
 	for _, h := range taken {
 		c := of[h]
 		j.add(c.policy, finding.Finding{Rule: "relay-nonce", Severity: finding.Error, Path: c.path, Line: int(c.line), Col: int(c.col), Commit: c.id, Ref: c.ref,
-			Message: "another push uses the nonce at this moment, for another envelope", Hint: anew("", 0, c.path)})
+			Message: "another push uses the nonce at this moment, for another envelope", Hint: anew("", c.path)})
 	}
 	return nil
 }

@@ -646,7 +646,7 @@ func (s *seer) key(at int) string {
 func (s *seer) hint(at int, run []rune, long int) string {
 	switch {
 	case s.w.Commit != "":
-		return "say it in other words: git rebase --interactive " + s.w.Commit + "^"
+		return "say it in other words: " + s.w.rebase()
 	case s.w.Path == "":
 		return "take it away"
 	}

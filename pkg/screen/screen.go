@@ -27,8 +27,18 @@ const maxTold = 20
 type Where struct {
 	Path   string // of the file that holds it, "" if it is none
 	Commit string // of which it is the message, "" if it is none
+	Signed bool   // the commit is, and is to stay so when it is made again
 	Loose  bool   // it may be no text: control characters are passed over
 	Member bool   // it is of a bundle: who judges that says how a finding is excepted
+}
+
+// rebase is the command by which a person gives the commit another message.
+func (w Where) rebase() string {
+	sign := ""
+	if w.Signed {
+		sign = " --gpg-sign"
+	}
+	return "git rebase" + sign + " --interactive " + w.Commit + "^"
 }
 
 // Exception is how a policy lets what a finding with this key tells be.

@@ -381,7 +381,7 @@ func hint(secret string) string { return secret[:2] + "…" + secret[len(secret)
 func secretHint(w Where) string {
 	text := "replace the key at its service first, then take it away here"
 	if w.Commit != "" {
-		text += ": git rebase --interactive " + w.Commit + "^"
+		text += ": " + w.rebase()
 	}
 	return text
 }

@@ -17,12 +17,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sort"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -79,8 +81,52 @@ func New(t testing.TB, o Options) *Repo {
 	if o.RefFormat == "reftable" {
 		args = append(args, "--ref-format=reftable")
 	}
+	if empty, ok := inits.Load(o); ok {
+		r.lay(empty.(map[string]string))
+		return r
+	}
 	r.must(r.Home, nil, append(args, r.Dir)...)
+	inits.LoadOrStore(o, r.laid())
 	return r
+}
+
+// inits has what git init writes for some Options, read once in a process: a
+// map[string]string of contents by path, of a directory "" at a path with a slash.
+var inits sync.Map
+
+func (r *Repo) laid() map[string]string {
+	r.T.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(r.Dir, func(path string, d fs.DirEntry, err error) error {
+		name := strings.TrimPrefix(path, r.Dir)
+		if err != nil || d.IsDir() {
+			all[name+"/"] = ""
+			return err
+		}
+		text, err := os.ReadFile(path)
+		all[name] = string(text)
+		return err
+	})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return all
+}
+
+func (r *Repo) lay(all map[string]string) {
+	r.T.Helper()
+	for _, name := range sortedKeys(all) { // a directory before what is in it
+		path := r.Dir + filepath.FromSlash(name)
+		err := error(nil)
+		if strings.HasSuffix(name, "/") {
+			err = os.Mkdir(path, 0o755)
+		} else {
+			err = os.WriteFile(path, []byte(all[name]), 0o644)
+		}
+		if err != nil {
+			r.T.Fatal(err)
+		}
+	}
 }
 
 // Copy copies r, with its worktree, into a new temporary directory of t.
@@ -123,13 +169,21 @@ func NotShort(t testing.TB) {
 	}
 }
 
-// hasReftable tries whether the installed git knows the reftable ref backend.
+// hasReftable tries, once, whether the installed git knows the reftable ref backend.
 func hasReftable(t testing.TB) bool {
 	t.Helper()
-	home := TempDir(t)
-	cmd := exec.Command("git", "init", "-q", "--ref-format=reftable", filepath.Join(home, "probe"))
-	cmd.Env = Environ(home)
-	return cmd.Run() == nil
+	reftable.Do(func() {
+		home := TempDir(t)
+		cmd := exec.Command("git", "init", "-q", "--ref-format=reftable", filepath.Join(home, "probe"))
+		cmd.Env = Environ(home)
+		reftable.known = cmd.Run() == nil
+	})
+	return reftable.known
+}
+
+var reftable struct {
+	sync.Once
+	known bool
 }
 
 // Environ is an environment in which git reads no configuration but the
@@ -537,13 +591,24 @@ func (r *Repo) Push(args ...string) Result {
 // Hook installs an executable hook script, with its first line and all.
 func (r *Repo) Hook(name, script string) {
 	r.T.Helper()
-	dir := r.Run("rev-parse", "--path-format=absolute", "--git-path", "hooks")
+	dir := r.HooksDir()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		r.T.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
 		r.T.Fatal(err)
 	}
+}
+
+// HooksDir is the directory of the repository's hooks.
+func (r *Repo) HooksDir() string {
+	r.T.Helper()
+	dir, ok := r.gitDir()
+	config, err := os.ReadFile(filepath.Join(dir, "config"))
+	if text := strings.ToLower(string(config)); !ok || err != nil || strings.Contains(text, "hookspath") || strings.Contains(text, "include") || strings.Contains(text, "worktreeconfig") {
+		return r.Run("rev-parse", "--path-format=absolute", "--git-path", "hooks")
+	}
+	return filepath.Join(dir, "hooks")
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -16,6 +16,25 @@ func TestRepositoriesAreReproducible(t *testing.T) {
 	}
 }
 
+// A repository that is laid as an earlier one of its kind is what git init makes.
+func TestLaidAsByGit(t *testing.T) {
+	for _, o := range []Options{{}, {Bare: true}, {ObjectFormat: "sha256"}, {Bare: true, ObjectFormat: "sha256"}} {
+		inits.Delete(o)
+		gits, ours := New(t, o), New(t, o)
+		if a, b := gits.laid(), ours.laid(); !maps.Equal(a, b) || len(a) < 8 {
+			t.Errorf("%+v: %q, git makes %q", o, b, a)
+		}
+		ours.Run("fsck")
+		if a, b := ours.HooksDir(), ours.Run("rev-parse", "--path-format=absolute", "--git-path", "hooks"); a != b {
+			t.Errorf("%+v: hooks are in %s, git says %s", o, a, b)
+		}
+		ours.Config("core.hooksPath", "elsewhere")
+		if a, b := ours.HooksDir(), ours.Run("rev-parse", "--path-format=absolute", "--git-path", "hooks"); a != b {
+			t.Errorf("%+v: hooks are in %s, git says %s", o, a, b)
+		}
+	}
+}
+
 func TestHandMadeObjects(t *testing.T) {
 	r := New(t, Options{Bare: true, ObjectFormat: "sha256"})
 	blob := r.Blob("x")

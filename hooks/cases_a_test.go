@@ -14,14 +14,16 @@ import (
 	"github.com/rigward/rigward/internal/test/gittest"
 )
 
-// developer is a clone with the client's hooks.
+// developer is a world whose clone has the client's hooks, and has fetched.
 func developer(t *testing.T, o gittest.Options) *world {
 	t.Helper()
-	w := newWorld(t, o)
-	hooked(t, w.clone)
-	w.clone.Run("fetch", "-q", "origin")
-	w.clone.Run("branch", "-q", "--set-upstream-to=origin/main")
-	return w
+	base := newWorld(t, o)
+	return copyOf(t, "developer-"+o.ObjectFormat+o.RefFormat, func() *world {
+		hooked(t, base.clone)
+		base.clone.Run("fetch", "-q", "origin")
+		base.clone.Run("branch", "-q", "--set-upstream-to=origin/main")
+		return base
+	})
 }
 
 // TestCasesA: the environment of hooks, and the index.

@@ -110,12 +110,8 @@ const request = "release-check/REQUEST.md"
 // the first one.
 func newWorld(t *testing.T, o gittest.Options) *world {
 	t.Helper()
-	models.Lock()
-	defer models.Unlock()
-	dir := filepath.Join(filepath.Dir(program), "world-"+o.ObjectFormat+o.RefFormat)
-	w := &world{T: t}
-	if _, err := os.Stat(dir); err != nil {
-		w = emptyWorld(t, o)
+	return copyOf(t, "world-"+o.ObjectFormat+o.RefFormat, func() *world {
+		w := emptyWorld(t, o)
 		w.server.Config("rigward.bootstrap", "true")
 		w.clone.Run("remote", "set-url", "origin", "../../server.git")
 		w.clone.Commit("Ask", map[string]string{
@@ -124,8 +120,21 @@ func newWorld(t *testing.T, o gittest.Options) *world {
 		})
 		w.accepted(w.clone.Push("file://"+filepath.ToSlash(w.server.Dir), "main"))
 		w.server.Run("config", "--unset", "rigward.bootstrap")
-		for _, r := range []*gittest.Repo{w.server, w.clone} {
-			if err := os.CopyFS(filepath.Join(dir, filepath.Base(r.Dir)), os.DirFS(r.Dir)); err != nil {
+		return w
+	})
+}
+
+// copyOf copies a world that is made once, by its name.
+func copyOf(t *testing.T, name string, make func() *world) *world {
+	t.Helper()
+	models.Lock()
+	defer models.Unlock()
+	dir := filepath.Join(filepath.Dir(program), name)
+	w := &world{T: t}
+	if _, err := os.Stat(dir); err != nil {
+		w := make()
+		for from, r := range map[string]*gittest.Repo{"repo.git": w.server, "repo": w.clone} {
+			if err := os.CopyFS(filepath.Join(dir, from), os.DirFS(r.Dir)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -163,8 +172,7 @@ func emptyWorld(t *testing.T, o gittest.Options) *world {
 // hooked puts the client hooks into a repository.
 func hooked(t testing.TB, r *gittest.Repo) {
 	t.Helper()
-	dir := r.Run("rev-parse", "--path-format=absolute", "--git-path", "hooks")
-	if _, err := hooks.Install(dir, program, hooks.ClientHooks); err != nil {
+	if _, err := hooks.Install(r.HooksDir(), program, hooks.ClientHooks); err != nil {
 		t.Fatal(err)
 	}
 }

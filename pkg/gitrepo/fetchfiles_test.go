@@ -1,6 +1,7 @@
 package gitrepo
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -34,6 +35,44 @@ func fetching(t testing.TB, format string) (server, from, to *gittest.Repo) {
 	}
 	to.Run("fetch", "-q")
 	return server, from, to
+}
+
+// copies copies the three, which know each other's new places.
+func copies(t testing.TB, server, from, to *gittest.Repo) (s, f, c *gittest.Repo) {
+	t.Helper()
+	s, f, c = server.Copy(t), from.Copy(t), to.Copy(t)
+	for _, r := range []*gittest.Repo{f, c} {
+		config := filepath.Join(r.Dir, ".git", "config")
+		text, err := os.ReadFile(config)
+		if err != nil || !strings.Contains(string(text), server.Dir) {
+			t.Fatalf("%v, %q", err, text)
+		}
+		if err := os.WriteFile(config, []byte(strings.ReplaceAll(string(text), server.Dir, s.Dir)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, f, c
+}
+
+// sent is what git push of the branch to a server leaves there, without a process.
+func sent(t testing.TB, from, server *gittest.Repo) {
+	t.Helper()
+	objects := filepath.Join(from.Dir, ".git", "objects")
+	loose, err := filepath.Glob(filepath.Join(objects, "??", "*"))
+	if packs, _ := filepath.Glob(filepath.Join(objects, "pack", "*")); err != nil || len(packs) > 0 {
+		t.Fatalf("not all objects are files of their own: %q, %v", packs, err)
+	}
+	for _, object := range loose {
+		to := filepath.Join(server.Dir, "objects", strings.TrimPrefix(object, objects))
+		if _, err := os.Stat(to); err == nil {
+			continue
+		}
+		data, err := os.ReadFile(object)
+		if err := errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, data, 0o444)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.SetRef("refs/heads/main", from.Ref("refs/heads/main"))
 }
 
 func fetchFiles(t testing.TB, r *gittest.Repo) (ID, bool) {
@@ -73,7 +112,11 @@ func TestFetchFiles(t *testing.T) {
 					from.Run("add", "-A")
 					from.Run("commit", "-q", "--allow-empty", "-m", "m")
 				}
-				from.Run("push", "-q", "origin", "main")
+				if round%7 == 0 {
+					from.Run("push", "-q", "origin", "main")
+				} else {
+					sent(t, from, server)
+				}
 				if round == 6 {
 					server.Run("gc", "-q")
 				}
@@ -81,7 +124,7 @@ func TestFetchFiles(t *testing.T) {
 					to.Run("gc", "-q")
 				}
 				id, done := fetchFiles(t, to)
-				if want := server.Run("rev-parse", "main"); !done || id != want || to.Run("rev-parse", "origin/main") != want {
+				if want := server.Ref("refs/heads/main"); !done || id != want || to.Ref("refs/remotes/origin/main") != want {
 					t.Fatalf("round %d: %s %t, the branch is at %s", round, id, done, want)
 				}
 				if out := to.Run("fsck", "--strict", "--no-dangling"); out != "" {
@@ -115,6 +158,8 @@ func TestFetchFilesNot(t *testing.T) {
 		from.Commit("more", files)
 		from.Run("push", "-q", "-f", "origin", "HEAD:main")
 	}
+	server, from, to := fetching(t, "")
+	push(from, map[string]string{"t-a/NEW.md": "new\n"})
 	for name, c := range map[string]struct {
 		do      func(server, from, to *gittest.Repo)
 		fetched bool
@@ -188,15 +233,14 @@ func TestFetchFilesNot(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server, from, to := fetching(t, "")
-			push(from, map[string]string{"t-a/NEW.md": "new\n"})
-			before := to.Run("rev-parse", "origin/main")
+			server, from, to := copies(t, server, from, to)
+			before := to.Ref("refs/remotes/origin/main")
 			c.do(server, from, to)
 			id, done := fetchFiles(t, to)
 			if done != c.fetched {
 				t.Errorf("fetched: %t", done)
 			}
-			if after := to.Run("rev-parse", "origin/main"); after == before == c.fetched || done && after != id {
+			if after := to.Ref("refs/remotes/origin/main"); after == before == c.fetched || done && after != id {
 				t.Errorf("the ref is at %s, was at %s", after, before)
 			}
 			if _, err := os.Lstat(filepath.Join(to.Dir, ".git/refs/remotes/origin/main.lock")); err == nil && name != "the ref is locked" {

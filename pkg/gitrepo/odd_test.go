@@ -501,16 +501,23 @@ func (o *odd) compare() {
 	if o.agree("HEAD", err, askedErr) && (name != wantName || id != wantID) {
 		t.Errorf("HEAD %q %s, git says %q %s", name, id, wantName, wantID)
 	}
+	refs, err := listRefs(ours)
+	wantRefs, refsErr := listRefs(asked)
 	for _, name := range []string{"refs/heads/main", "refs/heads/side", "refs/heads/alias", "refs/heads/odd", "refs/heads/none", "refs/tags/v1", "refs/tags/light", "refs/heads/p", "refs/remotes/origin/HEAD", "refs/heads/a/b"} {
 		ref, ok, err := ours.ref(name)
-		want, wantOK, askedErr := asked.ref(name)
+		// What git lists it is not asked for by its name again, but for one in five.
+		i := slices.IndexFunc(wantRefs, func(r Ref) bool { return r.Name == name })
+		want, wantOK, askedErr := Ref{}, true, error(nil)
+		if i < 0 || refsErr != nil || o.rand.IntN(5) == 0 {
+			want, wantOK, askedErr = asked.ref(name)
+		} else {
+			want = wantRefs[i]
+		}
 		if o.agree(name, err, askedErr) && (ok != wantOK || ref != want) {
 			t.Errorf("%s %+v %t, git says %+v %t", name, ref, ok, want, wantOK)
 		}
 	}
-	refs, err := listRefs(ours)
-	wantRefs, askedErr := listRefs(asked)
-	if o.agree("refs", err, askedErr) && !slices.Equal(refs, wantRefs) {
+	if o.agree("refs", err, refsErr) && !slices.Equal(refs, wantRefs) {
 		t.Errorf("refs\n%v\ngit says\n%v", refs, wantRefs)
 	}
 	o.compareWalks(ours, asked, wantRefs)

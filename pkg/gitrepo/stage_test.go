@@ -3,6 +3,7 @@ package gitrepo
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -33,10 +34,19 @@ func opened(t testing.TB, r *gittest.Repo) *Repo {
 func settled(t testing.TB, r *gittest.Repo) {
 	t.Helper()
 	old := time.Now().Add(-time.Hour).Truncate(time.Second)
-	for _, file := range strings.Fields(r.Run("ls-files")) {
-		if err := os.Chtimes(filepath.Join(r.Dir, file), old, old); err != nil {
-			t.Fatal(err)
+	err := filepath.WalkDir(r.Dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.Name() == ".git":
+			return filepath.SkipDir
+		case !e.Type().IsRegular():
+			return nil
 		}
+		return os.Chtimes(path, old, old)
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	r.Run("update-index", "-q", "--refresh")
 	index := filepath.Join(r.Dir, ".git", "index")
@@ -85,7 +95,7 @@ func TestStage(t *testing.T) {
 					t.Errorf("round %d: %s was left to git", round, path)
 				}
 				ours, _ := os.ReadFile(index)
-				if id := r.Run("hash-object", path); r.Run("cat-file", "blob", ":"+path) != string(data) || r.Run("rev-parse", ":"+path) != id {
+				if r.Run("cat-file", "blob", ":"+path) != string(data) { // its id is compared with git's below
 					t.Errorf("round %d: not the content", round)
 				}
 				if err := os.WriteFile(index, before, 0o644); err != nil || os.Chtimes(index, info.ModTime(), info.ModTime()) != nil {

@@ -39,14 +39,14 @@ func TestFakeIsLikeGit(t *testing.T) {
 			scenes = append(scenes, scene{rule + "/" + p.name, w})
 		}
 	}
-	repo, err := gitrepo.Open(t.Context(), gitrepo.Env{Environ: r.Env, Dir: r.Dir})
+	repo, err := gitrepo.Open(t.Context(), gitrepo.Env{Environ: append(r.Env, "GIT_DIR=."), Dir: r.Dir}) // as a server's hook has it
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer repo.Close()
 	for _, s := range scenes {
 		w := s.world
-		fake, fakeErr := w.judgeAt(w.gate)
+		fake, fakeErr := w.judgeWith(w.gate, nil)
 		change := w.judge
 		w.judge = func(j *Judge, r *Range) {
 			j.Repo = repo

@@ -28,7 +28,11 @@ import (
 func TestTurns(t *testing.T) {
 	told, looked := map[string]bool{}, 0
 	for seed := range uint64(2) {
-		for _, format := range []string{"sha1", "sha256"} {
+		formats := []string{"sha1", "sha256"}
+		if os.Getenv("RIGWARD_STRESS") != "full" {
+			formats = formats[seed : seed+1]
+		}
+		for _, format := range formats {
 			r := gittest.New(t, gittest.Options{ObjectFormat: format})
 			tangled(t, r, seed, 90)
 			repo, err := gitrepo.Open(t.Context(), gitrepo.Env{Environ: r.Env, Dir: r.Dir})

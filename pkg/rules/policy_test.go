@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rigward/rigward/pkg/finding"
 	"github.com/rigward/rigward/pkg/policy"
 )
+
+// playsFound has what is found in each play, by its name: a []finding.Finding.
+var playsFound sync.Map
 
 // eachPlay calls fn with a fresh world of every play that is decided, and what
 // is found in it.
@@ -18,13 +22,18 @@ func eachPlay(t *testing.T, fn func(t *testing.T, name string, p play, found []f
 			if p.err != "" {
 				continue
 			}
-			w := newWorld(t)
-			p.make(w)
-			j, err := w.judgeAt(w.gate)
-			if err != nil {
-				t.Fatal(err)
+			name := rule + "/" + p.name
+			found, ok := playsFound.Load(name)
+			if !ok {
+				w := newWorld(t)
+				p.make(w)
+				j, err := w.judgeWith(w.gate, nil) // run has judged it where threads are looked up, too
+				if err != nil {
+					t.Fatal(err)
+				}
+				found, _ = playsFound.LoadOrStore(name, j.Findings)
 			}
-			fn(t, rule+"/"+p.name, p, j.Findings)
+			fn(t, name, p, slices.Clone(found.([]finding.Finding)))
 		}
 	}
 }

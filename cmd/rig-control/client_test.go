@@ -15,19 +15,8 @@ import (
 	"testing"
 
 	"github.com/rigward/rigward/internal/test/gittest"
-	"github.com/rigward/rigward/internal/test/programs"
 	"github.com/rigward/rigward/internal/test/testkeys"
 )
-
-// client builds the client and this program beside each other.
-func client(t *testing.T) (dir string) {
-	t.Helper()
-	dir = gittest.TempDir(t)
-	if err := programs.Build(dir, "rig-bridge", "rig-control"); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
 
 // A rig is a clone with a client of its own.
 type rig struct {
@@ -89,7 +78,7 @@ func containsAll(line, words string) bool {
 // .bridge/config.yaml names a database: each command brings it up when it is
 // done, and each clone sees its own messages as sent and others' as received.
 func TestWriteThrough(t *testing.T) {
-	bin := client(t)
+	bin := shipped(t)
 	databases(t, func(t *testing.T, database func() string) {
 		bare := gittest.New(t, gittest.Options{Bare: true})
 		seed := bare.Clone()
@@ -192,7 +181,7 @@ func TestWriteThrough(t *testing.T) {
 // clone has read the history at once or bit by bit.
 func TestTurnOfInbox(t *testing.T) {
 	_, clone := server(t, "team", "")
-	r := &rig{Repo: clone, bin: client(t)}
+	r := &rig{Repo: clone, bin: shipped(t)}
 	random := rand.New(rand.NewPCG(7, 9))
 	rigs := []string{"rig-a", "rig-b", "rig-c"}
 	types := []string{"REQUEST", "HANDOFF", "RESPONSE", "ACK", "ACK", "STATE", "RESULT", "RESOLUTION"}

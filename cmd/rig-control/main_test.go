@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ import (
 	"github.com/rigward/rigward/internal/test/corpus"
 	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/internal/test/pgtest"
+	"github.com/rigward/rigward/internal/test/programs"
 	"github.com/rigward/rigward/pkg/envelope"
 )
 
@@ -59,7 +61,32 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(Main(context.Background(), env))
 	}
-	pgtest.Main(m)
+	code := pgtest.Run(m)
+	if linked.dir != "" {
+		os.RemoveAll(linked.dir)
+	}
+	os.Exit(code)
+}
+
+// linked is a directory with the programs, as they are shipped, which all tests share. This
+// binary could be them, too, but takes twice as long to start.
+var linked struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+func shipped(t testing.TB) string {
+	t.Helper()
+	linked.once.Do(func() {
+		if linked.dir, linked.err = os.MkdirTemp("", "rigward-bin-"); linked.err == nil {
+			linked.err = programs.Build(linked.dir, "rig-bridge", "rig-control")
+		}
+	})
+	if linked.err != nil {
+		t.Fatal(linked.err)
+	}
+	return linked.dir
 }
 
 func full() bool { return os.Getenv("RIGWARD_CONTROL_FULL") != "" }
@@ -69,7 +96,20 @@ type result struct {
 	code     int
 }
 
+// command is a call of rig-control in a repository, under the name by which rig-hook calls it,
+// that has not been started.
 func command(r *gittest.Repo, args ...string) *exec.Cmd {
+	name := "rig-control"
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	cmd := exec.Command(filepath.Join(shipped(r.T), name), args...)
+	cmd.Args[0], cmd.Dir, cmd.Env = "rig-hook", r.Dir, slices.Clone(r.Env)
+	return cmd
+}
+
+// asSelf is a call of this binary as rig-control or a hook, whose end can be timed.
+func asSelf(r *gittest.Repo, args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	if err != nil {
 		r.T.Fatal(err)
@@ -119,9 +159,9 @@ func server(t *testing.T, name, database string) (bare, clone *gittest.Repo) {
 	if database == "" {
 		database = "sqlite:control.db"
 	}
-	bare.Run("config", "rigward.controlPlane", database)
-	bare.Run("config", "rigward.pushLogWait", "1m") // a busy machine lacks no record
-	bare.Run("config", "rigward.repository", name)
+	bare.Config("rigward.controlPlane", database)
+	bare.Config("rigward.pushLogWait", "1m") // a busy machine lacks no record
+	bare.Config("rigward.repository", name)
 	clone = bare.Clone()
 	clone.Commit("0", map[string]string{"build/REQUEST.md": say("REQUEST", "build", "rig-a", "rig-b", "Please build")})
 	if p := clone.Push("-q", "origin", "main"); p.Code != 0 {

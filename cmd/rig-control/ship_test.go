@@ -295,7 +295,7 @@ func TestOneShipsAtATime(t *testing.T) {
 		done := make(chan error, hooks)
 		for range hooks {
 			go func() {
-				cmd := command(bare, "pre-receive")
+				cmd := asSelf(bare, "pre-receive")
 				cmd.Stdin = strings.NewReader("no update\n")
 				done <- cmd.Run()
 			}()

@@ -102,7 +102,7 @@ func TestStream(t *testing.T) {
 			}
 		}
 		ids = append(ids, told(t, bare, 20)...)
-		cmd := command(bare, "ship", "--once")
+		cmd := asSelf(bare, "ship", "--once")
 		cmd.Env = append(cmd.Env, fmt.Sprintf("%s=%dms", killAfter, 5+rand.IntN(150)))
 		_ = cmd.Run() // killed, mostly
 	}

@@ -50,8 +50,12 @@ const (
 	thrownAway      = "-c fsync=off -c full_page_writes=off"
 )
 
-// Main runs the tests of a package, then stops the server, if one was started, and removes its cluster.
-func Main(m *testing.M) {
+// Main is Run, and ends the process.
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run runs the tests of a package, then stops the server, if one was started, and removes its cluster.
+// It returns what the process is to exit with.
+func Run(m *testing.M) int {
 	code := m.Run()
 	if dir != "" {
 		life.Close()
@@ -60,7 +64,7 @@ func Main(m *testing.M) {
 			os.RemoveAll(dir)
 		}
 	}
-	os.Exit(code)
+	return code
 }
 
 // Need starts the server if it does not run, and skips the test where

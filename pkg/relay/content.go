@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -45,21 +46,30 @@ func CheckContent(e *envelope.Envelope, types ...string) []finding.Finding {
 	}
 	if len(present) > 0 {
 		if _, missing := split(e, append(envelope.AttestationFields(), "in_reply_to", "body_hash")); len(missing) > 0 {
-			hint := ""
+			hint := "rig-bridge relay writes all of them: " + Command(e.Path)
 			if slices.Contains(missing, "body_hash") {
 				hint = "body_hash: \"" + e.Hash + "\""
 			}
 			add(RuleFields, missing[0], "a relay lacks "+strings.Join(missing, ", "), hint)
 		}
 		if e.Conforms("type") && !slices.Contains(types, e.Type) {
-			add(RuleFields, "type", "a relay has type "+finding.Quote(e.Type)+", expected "+oneOf(types), "")
+			add(RuleFields, "type", "a relay has type "+finding.Quote(e.Type)+", expected "+oneOf(types), "relay one of these: "+Command(e.Path))
 		}
 		if e.Conforms("nonce") && !ValidNonce(e.Nonce) {
-			add(RuleNonce, "nonce", "the nonce "+finding.QuoteMax(e.Nonce, 64)+" is neither "+nonceForm, "")
+			add(RuleNonce, "nonce", "the nonce "+finding.QuoteMax(e.Nonce, 64)+" is neither "+nonceForm, "rig-bridge relay makes one: "+Command(e.Path))
 		}
 	}
 	finding.Sort(fs)
 	return fs
+}
+
+// Command is how rig-bridge makes a relay in the thread of a file: one for its directory, else with a word in its place.
+func Command(file string) string {
+	thread := "THREAD"
+	if dir := path.Base(path.Dir(file)); file != "" && dir != "." {
+		thread = finding.Word(dir)
+	}
+	return "rig-bridge relay TYPE --thread " + thread + " --in-reply-to FILE --tldr TEXT"
 }
 
 // split sorts keys by whether the front matter has them.

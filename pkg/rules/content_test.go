@@ -82,7 +82,8 @@ var contentPlays = []play{
 	{name: "relay-fields", make: func(w *world) {
 		w.commit("c", signed(keyOp), put(relayAt, decision(nonce1, w.next(), func(f *envelope.Fields) { f.AttestedAt = "" })))
 	}, want: []string{
-		"error relay-fields t-one/RELAY-01KE6X0000AAAAAAAAAAAAAAA1.md:12:1 @c: a relay lacks attested_at",
+		"error relay-fields t-one/RELAY-01KE6X0000AAAAAAAAAAAAAAA1.md:12:1 @c: a relay lacks attested_at | " +
+			"rig-bridge relay writes all of them: rig-bridge relay TYPE --thread t-one --in-reply-to FILE --tldr TEXT",
 	}},
 	{name: "relay-fields, by the types of the policy", make: func(w *world) {
 		w.policy = "relay: {types: [ACK]}\n"

@@ -44,7 +44,8 @@ func (ps *pass) collect(ctx context.Context, c *commit, e *entry) error {
 		return err
 	}
 	ps.tellAt(c, e, "in_reply_to", finding.Finding{Rule: "references",
-		Message: "no earlier envelope of the thread has the body hash " + finding.Quote(e.env.InReplyTo)})
+		Message: "no earlier envelope of the thread has the body hash " + finding.Quote(e.env.InReplyTo),
+		Hint:    "rig-bridge send writes the hash of the message that is answered: --in-reply-to FILE"})
 	return nil
 }
 
@@ -86,7 +87,8 @@ func (ps *pass) references(ctx context.Context) error {
 
 func (ps *pass) tellRef(ref reference, message string) {
 	ps.add(ref.policy, finding.Finding{Rule: "references", Path: ref.path, Line: ref.line, Col: ref.col,
-		Commit: ps.walk.id(ref.commit), Ref: ps.rng.Ref, Message: message})
+		Commit: ps.walk.id(ref.commit), Ref: ps.rng.Ref, Message: message,
+		Hint: "name commits that the branch has, as this tells them: git log --format=%H"})
 }
 
 func (ps *pass) tellNoAncestor(ref reference) {

@@ -17,7 +17,8 @@ var referencesPlays = []play{
 	{name: "to nothing", make: func(w *world) {
 		w.commit("c", put("t-one/a.md", turn("rig-b", "ACK", "Yes.\n", refers(prefix(w.base), "abcdef012345"))))
 	}, want: []string{
-		`warning references t-one/a.md:10:5 @c: no commit has the id "abcdef012345"`,
+		`warning references t-one/a.md:10:5 @c: no commit has the id "abcdef012345" | ` +
+			"name commits that the branch has, as this tells them: git log --format=%H",
 	}},
 	{name: "to nothing, where the history is cut", make: func(w *world) {
 		w.shallow = map[string]bool{w.base: true}

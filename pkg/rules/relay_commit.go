@@ -3,9 +3,9 @@ package rules
 import (
 	"context"
 	"fmt"
-	"path"
 
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/relay"
 )
 
 // anew is the hint to make a relay of a commit again, with a nonce and a time of
@@ -16,7 +16,7 @@ func anew(out, file string) string {
 	if out != "" {
 		hint += out + " && "
 	}
-	return hint + "rig-bridge relay TYPE --thread " + finding.Word(path.Base(path.Dir(file))) + " --in-reply-to FILE --tldr TEXT"
+	return hint + relay.Command(file)
 }
 
 // relayCommit judges that a relay's commit adds exactly its own path and is no

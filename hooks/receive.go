@@ -167,11 +167,7 @@ func (g *gate) pushCert(p *policy.Policy, trust *policy.Trust) error {
 		text, armor = cert[:i+1], cert[i+1:]
 	}
 	if v := sshsign.VerifyMessage(text, armor, signers, revoked, sshsign.Options{MinRSABits: p.MinRSABits, At: g.judge.Now}); !v.Good() {
-		why := string(v.Reason)
-		if v.Detail != "" {
-			why += ": " + v.Detail
-		}
-		add("the push certificate: "+why, hint)
+		add("the push certificate: "+v.Why(), hint)
 	}
 	return nil
 }

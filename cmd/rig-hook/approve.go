@@ -171,8 +171,12 @@ func (x *approver) add(files []string) error {
 			return undecided("", "the approval %s cannot be read: %s", finding.Quote(name), finding.Clean(err.Error()))
 		}
 		if v := sshsign.VerifyMessage(x.text, data, signers, revoked, o); !v.Good() {
+			by := ""
+			if v.Fingerprint != "" {
+				by = ", key " + v.Fingerprint
+			}
 			return undecided("rig-hook approve "+finding.Short(x.commit.ID)+" --write FILE; ssh-keygen -Y sign -n "+sshsign.NamespaceApproval+" -f KEY FILE",
-				"%s is no approval of commit %s that counts: %s", finding.Quote(name), finding.Short(x.commit.ID), string(v.Reason))
+				"%s is no approval of commit %s that counts: %s%s", finding.Quote(name), finding.Short(x.commit.ID), v.Why(), by)
 		}
 		if !bytes.Contains(x.block.Signatures, data) {
 			x.block.Signatures = append(x.block.Signatures, data...)

@@ -505,10 +505,7 @@ func (k *keyring) test() error {
 		return err
 	}
 	v := sshsign.VerifyCommit(c.Raw, sshsign.ObjectFormat(k.repo.ObjectFormat()), s, revoked, sshsign.Options{MinRSABits: k.policy.MinRSABits})
-	text := fmt.Sprintf("%s: %s", id, v.Reason)
-	if v.Detail != "" {
-		text += ": " + v.Detail
-	}
+	text := id + ": " + v.Why()
 	if v.Fingerprint != "" {
 		text += ", key " + v.Fingerprint
 	}

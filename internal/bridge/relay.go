@@ -449,11 +449,7 @@ func (op *operator) verify(w *work, s *signatures, c *gitrepo.Commit) error {
 	case v.Reason == sshsign.Unsigned:
 		return fail(codeRefused, "git commit made no signature; the relay was taken back")
 	case !v.Good():
-		why := string(v.Reason)
-		if v.Detail != "" {
-			why += ", " + v.Detail
-		}
-		return fail(codeRefused, "the signature of the relay does not verify: %s; it was taken back", why)
+		return fail(codeRefused, "the signature of the relay does not verify: %s; it was taken back", v.Why())
 	case v.Fingerprint != ssh.FingerprintSHA256(op.key):
 		return fail(codeRefused, "git signed with the key %s, expected %s, which git named before; the relay was taken back", v.Fingerprint, ssh.FingerprintSHA256(op.key))
 	}

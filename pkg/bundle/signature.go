@@ -64,11 +64,7 @@ func (s *SignatureRules) Check(file io.Reader, armored []byte) (*Finding, []Note
 	if code == "" {
 		return nil, nil, nil
 	}
-	why := string(v.Reason)
-	if v.Detail != "" {
-		why = v.Detail
-	}
-	return Faultf(code, "", "the signature is not accepted: %s", why), nil, nil
+	return Faultf(code, "", "the signature is not accepted: %s", v.Why()), nil, nil
 }
 
 // signatureCode is the code of a verdict, "" if it is good. What is wrong

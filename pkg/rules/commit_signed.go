@@ -105,10 +105,7 @@ func (ps *pass) commitSigned(_ context.Context, c *commit) error {
 	if _, change := ps.mustSign(c); change && first == "" {
 		ps.unlisted = true
 	}
-	why := string(c.unfit.Reason)
-	if c.unfit.Detail != "" {
-		why += ": " + c.unfit.Detail
-	}
+	why := c.unfit.Why()
 	sign := "git -c gpg.format=ssh " + remake(c, " --gpg-sign")
 	hint := "sign it: " + sign
 	switch {

@@ -106,6 +106,14 @@ type Verdict struct {
 // Good reports whether the signature verifies and its key is trusted.
 func (v Verdict) Good() bool { return v.Reason == Good }
 
+// Why is the reason of v, with the detail if there is one.
+func (v Verdict) Why() string {
+	if v.Detail == "" {
+		return string(v.Reason)
+	}
+	return string(v.Reason) + ": " + v.Detail
+}
+
 // Speaks reports whether v is good for name: an e-mail address or a rig id that
 // one of v's pattern lists matches.
 func (v Verdict) Speaks(name string) bool {

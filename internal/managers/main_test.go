@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rigward/rigward/internal/test/gittest"
@@ -24,14 +25,51 @@ type desk struct {
 }
 
 // newDesk makes the server, with one request on it, and the clone, whose hooks
-// are still to be installed.
+// are still to be installed. Each is a copy of the first one.
 func newDesk(t *testing.T, path ...string) *desk {
 	t.Helper()
-	home := gittest.TempDir(t)
+	desks.Lock()
+	defer desks.Unlock()
+	home, model := gittest.TempDir(t), filepath.Join(programs.Dir(t), "desk")
+	if _, err := os.Stat(model); err != nil {
+		first := deskIn(t, home, path)
+		first.begin()
+		if err := os.CopyFS(model, os.DirFS(home)); err != nil {
+			t.Fatal(err)
+		}
+		desks.of = home
+		return first
+	}
+	if err := os.CopyFS(home, os.DirFS(model)); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(home, "bridge", ".git", "config") // names the server by its path
+	text, err := os.ReadFile(config)
+	if err == nil {
+		err = os.WriteFile(config, bytes.ReplaceAll(text, []byte(desks.of), []byte(home)), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return deskIn(t, home, path)
+}
+
+var desks struct {
+	sync.Mutex
+	of string // where the one that is copied was made
+}
+
+func deskIn(t *testing.T, home string, path []string) *desk {
+	t.Helper()
 	d := &desk{t: t, home: home, clone: filepath.Join(home, "bridge")}
 	d.env = []string{"HOME=" + home, "LC_ALL=C.UTF-8", "TZ=UTC", "GIT_CONFIG_NOSYSTEM=1", "GIT_TEST_FSYNC=0", "GIT_TERMINAL_PROMPT=0", "NO_COLOR=1",
 		"PATH=" + strings.Join(append(append(path, programs.Dir(t)), os.Getenv("PATH")), string(filepath.ListSeparator))}
-	d.must(home, `git config --global user.name Op
+	return d
+}
+
+func (d *desk) begin() {
+	d.t.Helper()
+	d.must(d.home, `git config --global user.name Op
 git config --global user.email op@example.com
 git config --global init.defaultBranch main
 git config --global push.default current
@@ -41,7 +79,6 @@ rig-hook install --server server.git --bootstrap
 git clone -q server.git bridge`)
 	d.write("release-check/REQUEST.md", envelope("REQUEST"))
 	d.must(d.clone, "git add . && git commit -q -m Ask && git push -q && git branch -q --set-upstream-to=origin/main")
-	return d
 }
 
 // envelope is one of that type; ORDER does not exist.

@@ -91,16 +91,16 @@ func (s *soak) files(kind, name string) (files map[string]string, relay bool) {
 // commit makes a commit of a kind on top of another one.
 func (s *soak) commit(c *gittest.Repo, parent, kind, name string) string {
 	files, relay := s.files(kind, name)
-	c.Run("read-tree", parent)
+	tree := c.FilesOf(parent)
 	for path, text := range files {
 		if text == "" {
-			c.Run("update-index", "--force-remove", path)
+			delete(tree, path)
 		} else {
-			c.Run("update-index", "--add", "--cacheinfo", "100644,"+c.Blob(text)+","+path)
+			gittest.Put(tree, path, gittest.File{Mode: "100644", ID: c.Blob(text)})
 		}
 	}
 	who := fmt.Sprintf("Op <op@example.com> %d +0000", time.Now().Unix())
-	raw := testkeys.Commit{Tree: c.Run("write-tree"), Parents: []string{parent}, Author: who, Committer: who, Message: name + "\n"}.Bytes()
+	raw := testkeys.Commit{Tree: c.Files(tree), Parents: []string{parent}, Author: who, Committer: who, Message: name + "\n"}.Bytes()
 	switch {
 	case kind == "relay by a stranger":
 		raw = testkeys.SignCommit(raw, soakStranger)

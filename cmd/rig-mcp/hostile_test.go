@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/rigward/rigward/internal/test/gittest"
 	"github.com/rigward/rigward/pkg/finding"
 )
 
@@ -61,6 +62,9 @@ func TestHostileMessages(t *testing.T) {
 	if len(texts) < 60 {
 		t.Fatalf("%d messages", len(texts))
 	}
+	a := &gittest.Repo{T: t, Dir: w.path("rig-a"), Home: w.path("home"), Env: w.vars}
+	tip := a.Ref("refs/heads/main")
+	files := a.FilesOf(tip)
 	for i, body := range texts {
 		tldr := ""
 		if first := strings.Map(func(r rune) rune {
@@ -75,10 +79,11 @@ func TestHostileMessages(t *testing.T) {
 			}
 			tldr = "tldr: " + string(summary) + "\n"
 		}
-		w.write(fmt.Sprintf("rig-a/t-hostile/STATE-%d.md", i), fmt.Sprintf("---\nfrom: rig-a\nto: rig-b\ndate: %s\nstatus: ▶ Go\ntype: STATE\nthread: t-hostile\n%s---\n%s\n", time.Now().UTC().Format("2006-01-02"), tldr, body))
-		w.git("rig-a", "add", "t-hostile")
-		w.git("rig-a", "commit", "-q", "-m", "hostile")
+		gittest.Put(files, fmt.Sprintf("t-hostile/STATE-%d.md", i), gittest.File{Mode: "100644", ID: a.Blob(fmt.Sprintf("---\nfrom: rig-a\nto: rig-b\ndate: %s\nstatus: ▶ Go\ntype: STATE\nthread: t-hostile\n%s---\n%s\n", time.Now().UTC().Format("2006-01-02"), tldr, body))})
+		a.Now = time.Now().Unix()
+		tip = a.CommitTree(a.Files(files), "hostile", tip)
 	}
+	a.SetRef("refs/heads/main", tip)
 	// Past the gates: those that they take, and those that they do not.
 	w.git("rig-b", "pull", "-q", w.path("rig-a"), "main")
 	b := w.agent("rig-b")

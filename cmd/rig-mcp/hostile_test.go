@@ -112,9 +112,13 @@ func TestHostileMessages(t *testing.T) {
 			shown++
 		}
 	}
+	whole, _ := b.ok("thread", dict{"thread": "t-hostile", "last": 1})
 	for i := range texts {
 		file := fmt.Sprintf("STATE-%d.md", i)
 		o, blocks := b.ok("thread", dict{"thread": "t-hostile", "message": file})
+		if o["count"] != whole["count"] || len(o["messages"].([]any)) > 1 {
+			t.Fatalf("one message: %v", o)
+		}
 		check(o, blocks)
 		if o["unreadable"] != nil {
 			refused++
@@ -139,6 +143,9 @@ func TestHostileMessages(t *testing.T) {
 		if size > 800_000 {
 			t.Errorf("%s gives %d bytes at once", call.tool, size)
 		}
+	}
+	if n, _ := whole["count"].(float64); int(n) != len(texts)-refused {
+		t.Errorf("%v of %d messages are counted, %d are refused", whole["count"], len(texts), refused)
 	}
 	t.Logf("%d hostile messages, %d refused by the gates, %d fences looked at", len(texts), refused, shown)
 }

@@ -53,6 +53,7 @@ type call struct {
 	flags []string
 	words []string
 	body  []byte
+	want  func(file, hash string, after int) bool // of the messages of a thread; nil: all
 }
 
 func (c *call) flag(name, value string) {
@@ -93,6 +94,7 @@ func (s *server) do(ctx context.Context, c call, object any) (code int, p *probl
 	var out, told bytes.Buffer
 	env := s.env
 	env.Args, env.Stdin, env.Stdout, env.Stderr = c.args(), bytes.NewReader(c.body), &out, &told
+	env.Want = c.want
 	code = bridge.Main(run, env)
 	var failed struct{ Error *problem }
 	if err := json.Unmarshal(out.Bytes(), &failed); err != nil {

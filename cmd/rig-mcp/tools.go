@@ -244,14 +244,21 @@ func runThread(s *server, ctx context.Context, raw json.RawMessage) (*reply, *pr
 
 func (s *server) thread(ctx context.Context, thread, message string, last, offset int, refused bool) (*reply, *problem) {
 	var o struct {
-		ThreadID   string
+		Count      int `json:"envelope_count"`
 		Envelopes  []envelope
 		Refused    []envelope
 		Unreadable []struct{ File string }
 		Mark       string
 		Judged     any
 	}
-	if _, p := s.do(ctx, call{verb: "thread", words: []string{thread}}, &o); p != nil {
+	name := strings.TrimPrefix(message, thread+"/")
+	want := func(file, hash string, after int) bool {
+		if message == "" {
+			return after < last
+		}
+		return file == name || hash == name
+	}
+	if _, p := s.do(ctx, call{verb: "thread", words: []string{thread}, want: want}, &o); p != nil {
 		return nil, p
 	}
 	out := struct {
@@ -263,21 +270,14 @@ func (s *server) thread(ctx context.Context, thread, message string, last, offse
 		Unreadable []string `json:"unreadable,omitempty"`
 		Note       string   `json:"note,omitempty"`
 		Judged     any      `json:"judged,omitempty"`
-	}{Thread: thread, Count: len(o.Envelopes), Messages: []said{}, Judged: unlessComplete(o.Judged)}
+	}{Thread: thread, Count: o.Count, Messages: []said{}, Judged: unlessComplete(o.Judged)}
 	for _, f := range o.Unreadable {
-		if message == "" || message == f.File || message == thread+"/"+f.File {
+		if message == "" || f.File == name {
 			out.Unreadable = append(out.Unreadable, f.File)
 		}
 	}
-	if message != "" {
-		file := strings.TrimPrefix(message, thread+"/")
-		other := func(e envelope) bool { return e.File != file && e.BodyHash != file }
-		o.Envelopes, o.Refused = slices.DeleteFunc(o.Envelopes, other), slices.DeleteFunc(o.Refused, other)
-		if len(o.Envelopes)+len(o.Refused)+len(out.Unreadable) == 0 {
-			return nil, &problem{Code: "refused", Message: finding.QuoteMax(message, 80) + " is no message of " + thread, Hint: "thread without message lists them"}
-		}
-	} else if n := len(o.Envelopes) - last; n > 0 {
-		o.Envelopes = o.Envelopes[n:]
+	if message != "" && len(o.Envelopes)+len(o.Refused)+len(out.Unreadable) == 0 {
+		return nil, &problem{Code: "refused", Message: finding.QuoteMax(message, 80) + " is no message of " + thread, Hint: "thread without message lists them"}
 	}
 	r := &reply{}
 	left := maxTexts

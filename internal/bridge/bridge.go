@@ -54,6 +54,10 @@ type Env struct {
 	// Unread returns a channel that is closed when nobody reads Stdout any
 	// more. Nil: only a write finds out.
 	Unread func() <-chan struct{}
+	// Want says whether thread --json is to tell a message, by its file and its body hash, "" if it has
+	// none, and how many of those that were said come after it. How many there are is told all the
+	// same. Nil: all are told.
+	Want func(file, hash string, after int) bool
 	// HookProgram returns the path of rig-hook, ok false if it is neither
 	// beside this program nor on the search path. Nil: it is not.
 	HookProgram func() (program string, ok bool)

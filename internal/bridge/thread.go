@@ -253,7 +253,17 @@ func (r *run) annotate(w *work, at place, lists ...[]*message) error {
 func (r *run) threadJSON(v *threadView) (*threadObject, error) {
 	o := &threadObject{head: r.head(), ThreadID: v.thread, EnvelopeCount: v.count, Envelopes: []threadEnvelope{}, Refused: []refusedFile{},
 		Unreadable: []unreadableFile{}, Judged: v.judged, Mark: v.mark}
-	for _, m := range v.ms {
+	wanted := func(m *message, after int) bool {
+		hash := ""
+		if m.env != nil {
+			hash = m.env.Hash
+		}
+		return r.env.Want == nil || r.env.Want(m.file, hash, after)
+	}
+	for i, m := range v.ms {
+		if !wanted(m, len(v.ms)-1-i) {
+			continue
+		}
 		front, err := m.frontmatter()
 		if err != nil {
 			return nil, err
@@ -269,6 +279,9 @@ func (r *run) threadJSON(v *threadView) (*threadObject, error) {
 		o.Envelopes = append(o.Envelopes, e)
 	}
 	for _, m := range v.refused {
+		if !wanted(m, 0) {
+			continue
+		}
 		f := refusedFile{File: m.file, Path: m.path(), CommitSHA: m.commitSHA(), Verdict: jsonOf(m.verdict), Findings: jsonFindings(m.findings),
 			CommittedAt: m.made, Unread: m.unread}
 		if f.Verdict.Deleted = m.gone; m.env != nil {

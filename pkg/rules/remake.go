@@ -1,6 +1,11 @@
 package rules
 
-import "github.com/rigward/rigward/pkg/finding"
+import (
+	"errors"
+
+	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
+)
 
 // What the hints say that makes commits again.
 
@@ -39,10 +44,11 @@ func (j *Judge) Resign(tip string) (flag string, err error) {
 		return flag, nil
 	}
 	c, err := j.Repo.Commit(tip)
-	if err != nil {
+	var bad *gitrepo.MalformedCommitError // of which is told that it is malformed
+	if err != nil && !errors.As(err, &bad) {
 		return "", err
 	}
-	if c.Signed() {
+	if err == nil && c.Signed() {
 		flag = " --gpg-sign"
 	}
 	j.resigns = map[string]string{tip: flag}

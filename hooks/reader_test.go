@@ -87,19 +87,7 @@ func (s *scene) readCopy(c *gittest.Repo, tip string) {
 
 // differ are the paths at which two commits of the scene differ, sorted.
 func (s *scene) differ(a, b string) []string {
-	was, is, paths := s.files(a), s.files(b), []string{}
-	for path, f := range is {
-		if was[path] != f {
-			paths = append(paths, path)
-		}
-	}
-	for path := range was {
-		if _, ok := is[path]; !ok {
-			paths = append(paths, path)
-		}
-	}
-	slices.Sort(paths)
-	return paths
+	return gittest.Differ(s.files(a), s.files(b))
 }
 
 type readVerdict struct {

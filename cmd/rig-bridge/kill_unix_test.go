@@ -351,10 +351,7 @@ func TestKillResumes(t *testing.T) {
 func answered(t *testing.T) *world {
 	t.Helper()
 	return answers.of(t, func(w *world) {
-		w.server()
-		w.clone("a", "rig-a")
-		w.clone("b", "rig-b")
-		os.Mkdir(w.path("b/t-one"), 0o755)
+		clones(w)
 		w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer", "--tldr", "first")
 	})
 }
@@ -363,10 +360,7 @@ func answered(t *testing.T) *world {
 func asked(t *testing.T) *world {
 	t.Helper()
 	return asks.of(t, func(w *world) {
-		w.server()
-		w.clone("a", "rig-a")
-		w.clone("b", "rig-b")
-		os.Mkdir(w.path("a/t-one"), 0o755)
+		clones(w)
 		w.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "rig-b", "--tldr", "x")
 	})
 }

@@ -185,7 +185,7 @@ func (m *model) of(t testing.TB, build func(w *world)) *world {
 		m.w = made
 	})
 	if m.skipped {
-		t.Skip("what this world needs is not installed")
+		t.Skip("a program is not installed, which the first test with this world names")
 	}
 	if m.w == nil {
 		t.Fatal("another test could not make this world")

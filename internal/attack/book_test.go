@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // A book is the model of one server over a whole sequence of pushes. What was
@@ -402,20 +404,7 @@ func (t *task) configs() {
 }
 
 // changes lists the paths that differ between two trees.
-func changes(a, b mtree) (paths []string) {
-	for q, e := range b {
-		if a[q] != e {
-			paths = append(paths, q)
-		}
-	}
-	for q := range a {
-		if _, ok := b[q]; !ok {
-			paths = append(paths, q)
-		}
-	}
-	slices.Sort(paths)
-	return paths
-}
+func changes(a, b mtree) []string { return gittest.Differ(a, b) }
 
 // An added is an envelope where no parent has one.
 type added struct {

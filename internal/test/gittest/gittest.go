@@ -504,6 +504,23 @@ func Put(files map[string]File, path string, f File) {
 	files[path] = f
 }
 
+// Differ lists the paths at which two trees differ, sorted.
+func Differ[M ~map[string]V, V comparable](a, b M) []string {
+	var paths []string
+	for path, v := range b {
+		if old, ok := a[path]; !ok || old != v {
+			paths = append(paths, path)
+		}
+	}
+	for path := range a {
+		if _, ok := b[path]; !ok {
+			paths = append(paths, path)
+		}
+	}
+	sort.Strings(paths)
+	return paths
+}
+
 // Files writes the trees of files, by their paths, and returns the id of the
 // top one. It is what an index and git write-tree are, without a process.
 func (r *Repo) Files(files map[string]File) string {

@@ -190,32 +190,7 @@ func (m *model) of(t testing.TB, build func(w *world)) *world {
 	if m.w == nil {
 		t.Fatal("another test could not make this world")
 	}
-	err := filepath.WalkDir(m.w.dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		to := w.path(strings.TrimPrefix(path, m.w.dir))
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir():
-			return os.MkdirAll(to, info.Mode().Perm())
-		case !d.Type().IsRegular():
-			return fmt.Errorf("%s is no file", path)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(to, bytes.ReplaceAll(data, []byte(m.w.dir), []byte(w.dir)), info.Mode().Perm()); err != nil {
-			return err
-		}
-		return os.Chtimes(to, info.ModTime(), info.ModTime())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	gittest.CopyDir(t, m.w.dir, w.dir, m.w.dir, w.dir)
 	return w
 }
 

@@ -26,6 +26,9 @@ import (
 // built is a directory of the programs, as they are shipped.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "rig-mcp-test-")
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -54,12 +57,45 @@ func newWorld(t testing.TB, rigs ...string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := filepath.EvalSymlinks(t.TempDir())
+	w := worldAt(t, gittest.TempDir(t), bin)
+	from := pattern(t, bin)
+	for _, name := range []string{"home", "origin.git", "seed"} {
+		gittest.CopyDir(t, filepath.Join(from, name), w.path(name))
+	}
+	for _, rig := range rigs {
+		gittest.CopyDir(t, filepath.Join(from, patternRig), w.path(rig), from, w.dir, patternRig, rig)
+	}
+	return w
+}
+
+// worldAt is a world in an empty directory.
+func worldAt(t testing.TB, dir, bin string) *world {
+	w := &world{t: t, dir: dir, bin: bin}
+	w.vars = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + w.path("home"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C.UTF-8", "TZ=UTC", "GIT_TERMINAL_PROMPT=0"}
+	return w
+}
+
+const patternRig = "pattern-rig"
+
+var made struct {
+	sync.Mutex
+	pattern string
+}
+
+// pattern returns a directory with a guarded server and a clone of it, made
+// once: all worlds are copies, since it takes forty processes to make one.
+func pattern(t testing.TB, bin string) string {
+	t.Helper()
+	made.Lock()
+	defer made.Unlock()
+	if made.pattern != "" {
+		return made.pattern
+	}
+	dir, err := os.MkdirTemp(bin, "pattern-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, dir: dir, bin: bin}
-	w.vars = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + w.path("home"), "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C.UTF-8", "TZ=UTC", "GIT_TERMINAL_PROMPT=0"}
+	w := worldAt(t, dir, bin)
 	w.write("home/.gitconfig", "[init]\n\tdefaultBranch = main\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[receive]\n\tautogc = false\n")
 	w.git(".", "init", "-q", "--bare", "-b", "main", "origin.git")
 	w.git(".", "init", "-q", "-b", "main", "seed")
@@ -70,10 +106,9 @@ func newWorld(t testing.TB, rigs ...string) *world {
 	if _, err := hooks.Install(w.path("origin.git/hooks"), filepath.Join(bin, "rig-hook"), hooks.ServerHooks); err != nil {
 		t.Fatal(err)
 	}
-	for _, rig := range rigs {
-		w.clone(rig)
-	}
-	return w
+	w.clone(patternRig)
+	made.pattern = dir
+	return dir
 }
 
 func (w *world) clone(rig string) {

@@ -141,6 +141,40 @@ func (r *Repo) Copy(t testing.TB) *Repo {
 	return c
 }
 
+// CopyDir copies the files and directories of a directory, with their modes and
+// times, to another one, which may be there already. In what files hold, each
+// old string of the pairs is replaced by the new one after it.
+func CopyDir(t testing.TB, from, to string, oldNew ...string) {
+	t.Helper()
+	now := strings.NewReplacer(oldNew...)
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		there := to + strings.TrimPrefix(path, from)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir():
+			return os.MkdirAll(there, info.Mode().Perm())
+		case !d.Type().IsRegular():
+			return fmt.Errorf("%s is no file", path)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(there, []byte(now.Replace(string(data))), info.Mode().Perm()); err != nil {
+			return err
+		}
+		return os.Chtimes(there, info.ModTime(), info.ModTime())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TempDir is t.TempDir with symbolic links resolved, so that paths compare
 // equal to those that git prints. It is for tests with git, which -short skips.
 func TempDir(t testing.TB) string {

@@ -218,6 +218,36 @@ func TestRootOfTrust(t *testing.T) {
 	runStep(t, r, "pull_request", on("release/1", payload(t, "pull_request", "@BASE@", lax, "@HEAD@", good))).check(t, 2, "undecided", "fetch-depth: 0")
 }
 
+// TestOldEvent: a job that is run late, or again, judges by what the target branch
+// has become, not by the commit that its event named.
+func TestOldEvent(t *testing.T) {
+	r := gittest.New(t, gittest.Options{})
+	old := r.Commit("lax", map[string]string{".bridge/policy.yaml": "version: 1\nrules: {envelope-schema: off}\n"})
+	bad := r.Commit("bad", turn("talk", "STATE-1.md", "rig-b", "type: STATE", "type: ORDER"))
+	r.Run("reset", "-q", "--hard", old)
+	good := r.Commit("good", turn("talk", "STATE-1.md", "rig-b"))
+	merged := r.Commit("after it", map[string]string{".bridge/policy.yaml": "version: 1\n"})
+	r.Run("reset", "-q", "--hard", old)
+	now := r.Commit("strict", map[string]string{".bridge/policy.yaml": "version: 1\n"})
+	r.Run("checkout", "-q", "--detach", old)
+	other := r.Commit("forced", map[string]string{".bridge/policy.yaml": "version: 1\n# other\n"})
+	judge := func(name, tip, head string, code int, result string, says ...string) {
+		t.Run(name, func(t *testing.T) {
+			r := r.Copy(t)
+			r.Run("update-ref", "refs/remotes/origin/main", tip)
+			runStep(t, r, "pull_request", payload(t, "pull_request", "@BASE@", old, "@HEAD@", head)).check(t, code, result, says...)
+		})
+	}
+	judge("as it was", old, bad, 0, "clean", "1 commit, 1 envelope checked")
+	judge("it moved on", now, bad, 1, "findings", "1 commit, 1 envelope checked", "type is \"ORDER\"", "refs/heads/main has moved on since the event")
+	judge("it moved on, control", now, good, 0, "clean", "1 commit, 1 envelope checked")
+	judge("it has the proposal", merged, good, 0, "clean", "1 commit, 1 envelope checked")
+	r.Run("checkout", "-q", "--detach", now)
+	old = r.Commit("thrown away", nil)
+	judge("it was forced", other, good, 2, "undecided", "neither comes from the other", "push the proposal again")
+	judge("the checkout is older", now, good, 0, "clean", "1 commit, 1 envelope checked")
+}
+
 // TestNonceScope: where nonces are unique over all protected refs, a push is
 // compared with the others that the checkout has.
 func TestNonceScope(t *testing.T) {

@@ -21,6 +21,8 @@ type Span struct {
 	Since  string // commit that Base must have in its history, so that it is not an old state of its branch; "" if any will do
 	Note   string // what a reader of the verdict has to know
 	Kind   kind
+
+	Foreign bool // the checkout's remote is not that of Ref, so its branches say nothing of it
 }
 
 // head is the full name of the default branch, "" if the event names none.

@@ -66,6 +66,7 @@ func (e *event) mergeRequest() {
 		e.Since = e.id("CI_MERGE_REQUEST_DIFF_BASE_SHA")
 	default:
 		// The remote is the fork's, and says nothing of the target.
+		e.Foreign = true
 		e.Base, e.Branch = e.id("CI_MERGE_REQUEST_DIFF_BASE_SHA"), strings.TrimPrefix(e.Ref, "refs/heads/")
 		e.Note = "this pipeline runs in the project of a fork, whose owner decides what it runs; the verdict that counts is that of a pipeline in the project " + finding.Path(e.env("CI_MERGE_REQUEST_PROJECT_PATH"))
 	}

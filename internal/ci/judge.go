@@ -52,6 +52,9 @@ func (g *Gate) Judge(ctx context.Context, span Span) error {
 		if err := g.fresh(ctx, span, base); err != nil {
 			return err
 		}
+		if base, err = g.newest(ctx, span, base, head); err != nil {
+			return err
+		}
 		// Whether a cut history matters is for the range to say.
 		bases, err := repo.MergeBases(ctx, base, head)
 		if err != nil && !errors.Is(err, gitrepo.ErrCut) {
@@ -119,6 +122,41 @@ func (g *Gate) fresh(ctx context.Context, span Span, base string) error {
 	return &policy.Undecided{
 		Message: "the checkout has " + finding.Path(span.Base) + " at " + base[:12] + ", from before " + since[:12] + ", to which the proposal was compared",
 		Hint:    "git fetch origin " + finding.Word("+"+span.Ref+":"+span.Base),
+	}
+}
+
+// newest is the commit of the target branch that a proposal is judged against:
+// base, or the branch as the checkout has it, if that has moved on from base. An
+// event keeps the commit that it named when it was made, however late its job is
+// run or run again, and by then the branch may have taken a key or a rule out. A
+// proposal that the branch has taken is judged against what was before it.
+func (g *Gate) newest(ctx context.Context, span Span, base, head string) (string, error) {
+	repo, name := g.Check.Repo, strings.TrimPrefix(span.Ref, "refs/heads/")
+	if span.Foreign || name == span.Ref || !isID(span.Base) {
+		return base, nil
+	}
+	now, err := tip(repo, name)
+	if err != nil || now == "" || now == base {
+		return base, err
+	}
+	if moved, err := repo.IsAncestor(ctx, base, now); err != nil && !errors.Is(err, gitrepo.ErrCut) {
+		return "", err
+	} else if moved {
+		if in, err := repo.IsAncestor(ctx, head, now); in {
+			return base, nil
+		} else if err != nil && !errors.Is(err, gitrepo.ErrCut) {
+			return "", err
+		}
+		g.Check.Report.Notes = append(g.Check.Report.Notes, finding.Path(span.Ref)+" has moved on since the event, and counts as it is now, at "+now[:12])
+		return now, nil
+	}
+	older, err := repo.IsAncestor(ctx, now, base)
+	if err != nil || older || span.Ref != span.head() {
+		return base, err
+	}
+	return "", &policy.Undecided{
+		Message: "the event names " + base[:12] + " as the commit of " + finding.Path(span.Ref) + ", which the checkout has at " + now[:12] + ", and neither comes from the other",
+		Hint:    "if the branch was forced, push the proposal again, so that an event names its commit of now; if the checkout is old: git fetch origin " + finding.Word("+"+span.Ref+":refs/remotes/origin/"+name),
 	}
 }
 

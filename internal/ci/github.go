@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rigward/rigward/pkg/finding"
+	"github.com/rigward/rigward/pkg/gitrepo"
 	"github.com/rigward/rigward/pkg/policy"
 )
 
@@ -75,6 +76,10 @@ func spanOf(event, sha, ref string, payload map[string]any) (Span, error) {
 	}
 	if s.Kind == whole && !isID(s.Head) {
 		p.fail("comes without a commit in GITHUB_SHA")
+	}
+	// Of a ref by another name nobody says whether it is guarded.
+	if event != "release" && gitrepo.CheckRefName(s.Ref) != nil {
+		p.fail("has " + finding.QuoteMax(s.Ref, 80) + " as its ref, expected a full name such as refs/heads/main")
 	}
 	return s, p.err
 }

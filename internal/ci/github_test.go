@@ -22,6 +22,23 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// A ref is guarded by its full name, so no other is taken for one.
+func TestRefOfEvent(t *testing.T) {
+	id := strings.Repeat("a", 40)
+	for ref, ok := range map[string]bool{"refs/heads/main": true, "refs/tags/v1": true, "main": false, "": false, "refs/heads/m\x1b": false, "refs/heads/../main": false} {
+		payload := map[string]any{"ref": ref, "before": id, "after": id, "merge_group": map[string]any{"base_sha": id, "head_sha": id, "base_ref": ref}}
+		for _, event := range []string{"push", "merge_group", "workflow_dispatch", "schedule"} {
+			if _, err := spanOf(event, id, ref, payload); (err == nil) != ok {
+				t.Errorf("%s of %q: %v", event, ref, err)
+			}
+		}
+		payload = map[string]any{"pull_request": map[string]any{"base": map[string]any{"ref": ref, "sha": id}, "head": map[string]any{"sha": id}}}
+		if _, err := spanOf("pull_request", id, "", payload); err == nil && strings.ContainsAny(ref, "\x1b.") {
+			t.Errorf("pull_request to %q is taken", ref)
+		}
+	}
+}
+
 // A payload never makes an answer without commits of a known form.
 func FuzzEventSpan(f *testing.F) {
 	for _, name := range []string{"push", "push_deleted", "pull_request", "merge_group", "schedule", "release"} {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/rigward/rigward/pkg/finding"
@@ -91,7 +92,11 @@ func (a *Archive) checkKind() *Finding {
 	if a.Compression == Tar {
 		what = "an uncompressed tar archive"
 	}
-	return Faultf(ContainerMismatch, "", "the file is %s, expected %v", what, a.profile.Compressions)
+	var takes []string
+	for _, c := range a.profile.Compressions {
+		takes = append(takes, c.String())
+	}
+	return Faultf(ContainerMismatch, "", "the file is %s, expected %s", what, strings.Join(takes, " or "))
 }
 
 func (a *Archive) scan(ctx context.Context, raw *hashReader) error {

@@ -81,8 +81,12 @@ type describer struct {
 	program []string
 }
 
-// behaviour tells what the bundle does when its rig starts.
+// behaviour tells what the bundle does when its rig starts; nil where no manifest that can
+// be read says so.
 func (j *judge) behaviour() (*Behaviour, error) {
+	if j.man == nil || j.man.schema == 0 || j.archive.Fault != nil {
+		return nil, nil
+	}
 	d := &describer{j: j, seen: map[Fact]bool{}, want: map[string]bool{}, trees: map[string]string{}, text: map[string][]byte{}, hosts: map[string]string{}, told: map[string]bool{}, walked: map[string]bool{}}
 	if j.man.schema == 1 && j.packages == nil {
 		if _, err := j.legacyContents(); err != nil { // its faults are told by install

@@ -1,6 +1,9 @@
 package rig
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -446,5 +449,51 @@ func TestDeclaredForms(t *testing.T) {
 		if len(first) != 4 || !slices.Equal(d.out.Facts, first) {
 			t.Errorf("%s: %v, expected %v", name, d.out.Facts, first)
 		}
+	}
+}
+
+// A bundle whose manifest says nothing that can be read is compared, inspected and
+// judged like any other bad one.
+func TestDiffWithoutManifest(t *testing.T) {
+	for name, text := range map[string]string{
+		"none": "", "text": "a\n", "list": "- a\n", "deep": strings.Repeat("[", 20000), "tab": "\t: x", "number": "schema_version: 900\n", "empty": "{}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var tarred, packed bytes.Buffer
+			w := tar.NewWriter(&tarred)
+			for file, content := range map[string]string{"bundle.yaml": text, "x": "x"} {
+				if content == "" {
+					continue
+				}
+				if err := w.WriteHeader(&tar.Header{Name: file, Mode: 0o644, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := w.Write([]byte(content)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			z := gzip.NewWriter(&packed)
+			if _, err := z.Write(tarred.Bytes()); err != nil {
+				t.Fatal(err)
+			}
+			if err := z.Close(); err != nil {
+				t.Fatal(err)
+			}
+			in := bundle.Input{Name: "bad.rigbundle", File: bytes.NewReader(packed.Bytes()), Size: int64(packed.Len())}
+			c, err := Diff(t.Context(), in, in, false, bundle.Options{})
+			if err != nil || len(c.Findings) == 0 || len(c.Changes) > 0 {
+				t.Errorf("%+v, %v", c, err)
+			}
+			ins, err := Inspect(t.Context(), in, bundle.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := ins.Describe(); err != nil || ins.Behaviour != nil {
+				t.Errorf("%+v, %v", ins.Behaviour, err)
+			}
+		})
 	}
 }

@@ -87,6 +87,9 @@ func (j *judge) capabilities() (list []bundle.Capability, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if b == nil {
+		b = &Behaviour{}
+	}
 	for _, f := range b.Facts {
 		if f.Kind == FactUnknown || f.Kind == FactProgram {
 			continue

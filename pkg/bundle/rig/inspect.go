@@ -35,9 +35,7 @@ type Inspection struct {
 // Describe sets Behaviour, for a bundle whose archive and manifest can be read.
 // It goes through the contents once more.
 func (ins *Inspection) Describe() (err error) {
-	if j := ins.judge; j.man != nil && j.man.schema != 0 && j.archive.Fault == nil {
-		ins.Behaviour, err = j.behaviour()
-	}
+	ins.Behaviour, err = ins.judge.behaviour()
 	return err
 }
 

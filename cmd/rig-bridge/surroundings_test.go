@@ -214,3 +214,40 @@ func TestAnotherRepositoryIsFaster(t *testing.T) {
 		t.Errorf("%q, expected %q", out, want)
 	}
 }
+
+// TestWorkTreeElsewhere: where core.worktree names another directory than the one that .git
+// lies in, each command works on the repository that it was started in (I01), also if the
+// directory holds another one.
+func TestWorkTreeElsewhere(t *testing.T) {
+	for _, other := range []bool{false, true} {
+		t.Run(map[bool]string{false: "a plain directory", true: "another repository"}[other], func(t *testing.T) {
+			w := newWorld(t)
+			w.server()
+			w.clone("a", "alpha-1")
+			w.git(".", "init", "-q", "-b", "main", "files")
+			w.git("files", "-c", "user.name=o", "-c", "user.email=o@example.com", "commit", "-q", "--allow-empty", "-m", "theirs")
+			theirs := w.git("files", "rev-parse", "HEAD")
+			if !other {
+				if err := os.RemoveAll(w.path("files/.git")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.git("a", "config", "core.worktree", w.path("files"))
+			w.git("a", "checkout", "-q", "-f")
+			w.ok("a", "init", "--rig-id", "alpha-1")
+			w.ok("a", "new", "base")
+			w.write("files/base/REQUEST.md", w.read("files/base/REQUEST.md")+"\nSay hello.\n")
+			w.ok("a", "send", "REQUEST", "--thread", "base", "--to", "beta-1")
+			w.ok("a", "sync")
+			if got := w.ok("a", "status"); !strings.Contains(got.stdout, "open=1 closed=0 dirty=0 unpushed=0") {
+				t.Errorf("%+v", got)
+			}
+			if got := w.git("a", "log", "-1", "--format=%s", "origin/main"); !strings.HasPrefix(got, "REQUEST: ") {
+				t.Errorf("the clone's last commit is %q", got)
+			}
+			if other && w.git("files", "rev-parse", "HEAD") != theirs {
+				t.Error("the other repository has a new commit")
+			}
+		})
+	}
+}

@@ -56,7 +56,11 @@ func (r *run) open() (*work, error) {
 		// What is asked for anyway starts while the command line is looked at.
 		go repo.Config("user.name")
 	}
-	runner := &gitrepo.Runner{Env: gitrepo.Env{Environ: absolute(repo.Env().Environ, r.env.Dir), Dir: r.root}, Now: r.env.Second}
+	environ := absolute(repo.Env().Environ, r.env.Dir)
+	if !leads(r.env.Dir, r.root) {
+		environ = append(environ, "GIT_DIR="+repo.GitDir(), "GIT_WORK_TREE="+r.root)
+	}
+	runner := &gitrepo.Runner{Env: gitrepo.Env{Environ: environ, Dir: r.root}, Now: r.env.Second}
 	return &work{root: r.root, repo: repo, runner: runner, memory: r.env.Memory, now: r.env.Now}, nil
 }
 
@@ -102,6 +106,22 @@ func (r *run) openAsRig() (*work, config, error) {
 		return nil, config{}, err
 	}
 	return w, c, nil
+}
+
+// leads reports whether git, started in the top of the work tree, finds the repository
+// that it found in dir. It does not where core.worktree names another place than the one
+// that .git lies in; there the repository has to be named.
+func leads(dir, top string) bool {
+	at, err := os.Stat(top)
+	if err != nil {
+		return false
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil || dir == filepath.Dir(dir) {
+			found, err := os.Stat(dir)
+			return err == nil && os.SameFile(at, found)
+		}
+	}
 }
 
 // absolute makes the paths in git's own variables absolute: they were meant

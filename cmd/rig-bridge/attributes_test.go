@@ -10,7 +10,7 @@ import (
 // keeps its attributes; what is harmless is sent, and stored as it is.
 func TestAttributes(t *testing.T) {
 	const refused = "would change the bytes of"
-	upper := func(w *world) { w.git("a", "config", "filter.upper.clean", "tr a-z A-Z") }
+	upper := func(w *world) { w.config("a", "filter.upper.clean", "tr a-z A-Z") }
 	for _, c := range []struct {
 		name string
 		set  func(w *world)
@@ -27,7 +27,7 @@ func TestAttributes(t *testing.T) {
 		{"filter in core.attributesFile", func(w *world) {
 			upper(w)
 			w.write("mine", "*.md filter=upper\n")
-			w.git("a", "config", "core.attributesFile", w.path("mine"))
+			w.config("a", "core.attributesFile", w.path("mine"))
 		}, 1},
 		{"filter in XDG_CONFIG_HOME", func(w *world) {
 			upper(w)
@@ -49,7 +49,7 @@ func TestAttributes(t *testing.T) {
 			os.Remove(w.path("a/.gitattributes"))
 		}, 1},
 		{"line ends", func(w *world) { w.write("a/.gitattributes", "* text=auto eol=crlf\n*.md text\n*.png binary\n") }, 0},
-		{"autocrlf", func(w *world) { w.git("a", "config", "core.autocrlf", "true") }, 0},
+		{"autocrlf", func(w *world) { w.config("a", "core.autocrlf", "true") }, 0},
 		{"filter of other files", func(w *world) { upper(w); w.write("a/.gitattributes", "*.bin filter=upper\n") }, 0},
 		{"none", func(w *world) {}, 0},
 	} {
@@ -83,7 +83,7 @@ func TestAttributes(t *testing.T) {
 func TestNameInIndex(t *testing.T) {
 	for _, version := range []string{"2", "3", "4"} {
 		w := faultWorld(t)
-		w.git("a", "config", "index.version", version)
+		w.config("a", "index.version", version)
 		w.write("a/t-one/handoff.md", "staged, and gone from the work tree\n")
 		w.git("a", "add", "t-one/handoff.md")
 		os.Remove(w.path("a/t-one/handoff.md"))

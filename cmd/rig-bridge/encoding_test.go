@@ -18,8 +18,8 @@ func TestEncodings(t *testing.T) {
 	w.clone("b", "rig-b")
 	os.Mkdir(w.path("a/t-one"), 0o755)
 	os.Mkdir(w.path("b/t-one"), 0o755)
-	w.git("a", "config", "i18n.commitEncoding", "ISO-8859-1")
-	w.git("a", "config", "i18n.logOutputEncoding", "ISO-8859-1")
+	w.config("a", "i18n.commitEncoding", "ISO-8859-1")
+	w.config("a", "i18n.logOutputEncoding", "ISO-8859-1")
 	w.ok("a", append(handoff, "--tldr", "Zoë", "--no-push")...)
 
 	// A message that its author committed himself, in Latin-1.

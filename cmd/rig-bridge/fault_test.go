@@ -67,15 +67,15 @@ func TestFaults(t *testing.T) {
 		w := faultWorld(t)
 		w.git("a", "checkout", "-q", "-b", "a;b$(x)")
 		w.run("a", "sync").keeps(t, 1, "hint: git push --set-upstream origin 'a;b$(x)'\n")
-		w.git("a", "config", "remote.origin.url", w.path("gone.git"))
+		w.config("a", "remote.origin.url", w.path("gone.git"))
 		w.run("a", handoff...).keeps(t, 2, "hint: git push origin 'a;b$(x):a;b$(x)'")
 		w.git("a", "config", "--remove-section", "remote.origin")
 		w.run("a", handoff...).keeps(t, 1, "git push origin 'a;b$(x)'")
 	})
 	t.Run("coloured messages of git", func(t *testing.T) {
 		w := faultWorld(t)
-		w.git("a", "config", "color.ui", "always")
-		w.git("a", "config", "color.push", "always")
+		w.config("a", "color.ui", "always")
+		w.config("a", "color.push", "always")
 		w.program("a/.git/hooks/pre-push", "#!/bin/sh\nexit 1\n")
 		w.run("a", handoff...).keeps(t, 1, "the pre-push hook said no: \"no message\";")
 		os.Remove(w.path("a/.git/hooks/pre-push"))
@@ -164,8 +164,8 @@ func TestFaults(t *testing.T) {
 	})
 	t.Run("no user.name", func(t *testing.T) {
 		w := faultWorld(t)
-		w.git("a", "config", "--unset", "user.name")
-		w.git("a", "config", "user.useConfigOnly", "true")
+		w.unset("a", "user.name")
+		w.config("a", "user.useConfigOnly", "true")
 		before := w.state("a")
 		w.run("a", handoff...).keeps(t, 1, "user.name is not set", "hint: git config user.name <name>")
 		if after := w.state("a"); after != before {
@@ -284,14 +284,14 @@ func behind(t *testing.T) *world {
 // he wants signatures.
 func TestSyncMergeOptions(t *testing.T) {
 	w := behind(t)
-	w.git("a", "config", "branch.main.mergeOptions", "--squash")
-	w.git("a", "config", "merge.verifySignatures", "true")
+	w.config("a", "branch.main.mergeOptions", "--squash")
+	w.config("a", "merge.verifySignatures", "true")
 	head := w.git("a", "rev-parse", "HEAD")
 	w.run("a", "sync", "--auto").keeps(t, 1, "does not have a GPG signature", "--no-verify-signatures")
 	if now := w.git("a", "rev-parse", "HEAD"); now != head {
 		t.Error("an unsigned commit was taken where the user wants signed ones")
 	}
-	w.git("a", "config", "merge.verifySignatures", "false")
+	w.config("a", "merge.verifySignatures", "false")
 	if o := w.ok("a", "sync", "--auto"); !strings.Contains(o.stdout, "pulled=true") {
 		t.Errorf("%s%s", o.stdout, o.stderr)
 	}
@@ -415,7 +415,7 @@ func TestFetchBesideFetch(t *testing.T) {
 		w.git("seed", "push", "-q", "--force", w.path("origin.git"), "main")
 		theirs := strings.TrimSpace(w.git("seed", "rev-parse", "HEAD"))
 		if !follow {
-			w.git("a", "config", "--unset-all", "remote.origin.fetch")
+			w.unset("a", "remote.origin.fetch")
 		}
 		o := w.run("a", "sync", "--json")
 		if o.code != 1 || !strings.Contains(o.stdout, `"remote_head":"`+theirs+`"`) || follow != strings.Contains(o.stdout, "remote_history_rewritten") {
@@ -438,8 +438,8 @@ func TestShallowClone(t *testing.T) {
 		w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer")
 	}
 	w.git(".", "clone", "-q", "--depth", "2", "file://"+w.path("origin.git"), "a")
-	w.git("a", "config", "user.name", "Op a")
-	w.git("a", "config", "user.email", "a@example.com")
+	w.config("a", "user.name", "Op a")
+	w.config("a", "user.email", "a@example.com")
 	w.ok("a", "init", "--rig-id", "rig-a", "--no-hooks")
 	w.ok("b", "send", "ACK", "--thread", "t-one", "--to", "peer")
 	if o := w.ok("a", "sync", "--auto"); !strings.Contains(o.stdout, "pulled=true") {

@@ -102,12 +102,12 @@ func TestHintOldRelay(t *testing.T) {
 func TestHintRelay(t *testing.T) {
 	w, question := crossing(t)
 	relay := []string{"relay", "ACK", "--thread", "t-one", "--in-reply-to", question}
-	w.git("op", "config", "user.name", "rigward")
+	w.config("op", "user.name", "rigward")
 	w.run("op", relay...).keeps(t, 1, `"rigward" is a program`, "hint: git config user.name <name>")
-	w.git("op", "config", "user.name", "Op")
-	w.git("op", "config", "user.email", "op@localhost")
+	w.config("op", "user.name", "Op")
+	w.config("op", "user.email", "op@localhost")
 	w.run("op", relay...).keeps(t, 1, "hint: git config user.email <address>")
-	w.git("op", "config", "user.email", "op@example.com")
+	w.config("op", "user.email", "op@example.com")
 	relay[3] = "t-two"
 	w.run("op", relay...).keeps(t, 1, "hint: rig-bridge sync --auto")
 	w.run("op", "thread", "t-two").keeps(t, 1, "hint: rig-bridge status")
@@ -144,7 +144,7 @@ func TestHintRefused(t *testing.T) {
 func TestHintHooksPath(t *testing.T) {
 	w := newWorld(t)
 	w.git(".", "init", "-q", "a")
-	w.git("a", "config", "core.hooksPath", ".githooks")
+	w.config("a", "core.hooksPath", ".githooks")
 	if o := w.ok("a", "init", "--rig-id", "rig-a"); !strings.Contains(o.stderr, "`rig-hook install --into-hooks-path`") {
 		t.Errorf("standard error:\n%s", o.stderr)
 	}
@@ -172,7 +172,7 @@ func TestHintSigned(t *testing.T) {
 		".bridge/policy.yaml":     "version: 1\nrequire-signed: all\n",
 		".bridge/allowed_signers": strings.Replace(line, "op-relay", "rig-a", 1),
 	})
-	w.git("op", "config", "user.email", "other@example.com")
+	w.config("op", "user.email", "other@example.com")
 	os.Mkdir(w.path("op/t-one"), 0o755)
 	send := []string{"send", "STATE", "--thread", "t-one", "--to", "peer"}
 	o := w.run("op", send...)
@@ -181,7 +181,7 @@ func TestHintSigned(t *testing.T) {
 	command, _, _ := strings.Cut(hint, ",")
 	w.shell("op", command)
 	w.run("op", send...).keeps(t, 1, "[signer-identity]", "hint: git config user.email <")
-	w.git("op", "config", "user.email", "op@example.com")
+	w.config("op", "user.email", "op@example.com")
 	w.ok("op", send...)
 }
 
@@ -233,7 +233,7 @@ func TestRepliesToWhatIsAccepted(t *testing.T) {
 	w.run("b", append(send, "RELAY-1.md")...).says(t, 0, "warning: t-one/RELAY-1.md, which this answers, is refused by the rules ")
 	w.git(".", "clone", "-q", "--depth", "1", "file://"+w.path("origin.git"), "cut")
 	for _, what := range []string{"name", "email"} {
-		w.git("cut", "config", "user."+what, "cut@example.com")
+		w.config("cut", "user."+what, "cut@example.com")
 	}
 	w.ok("cut", "init", "--rig-id", "rig-b", "--no-hooks")
 	o := w.run("cut", append(send, "last")...)

@@ -321,14 +321,14 @@ var hintCases = map[string]hintCase{
 		p.ok("a", state...)
 	}},
 	"nobody's name": {[]string{"git config user.%s <%s>", ", or --author-from-env, which takes what GIT_AUTHOR_* and GIT_COMMITTER_* say"}, func(p *player) {
-		p.git("a", "config", "--unset", "user.name")
+		p.unset("a", "user.name")
 		p.vars = append(p.vars, "GIT_AUTHOR_NAME=A", "GIT_COMMITTER_NAME=A")
 		hint := p.refused("a", state...)
 		p.ok("a", append(slices.Clone(state), "--author-from-env")...)
 		p.does("a", strings.Replace(hint, "<name>", "A", 1), ",")
 		p.ok("a", state...)
-		p.git("a", "config", "--unset", "user.name")
-		p.git("a", "config", "--unset", "user.email")
+		p.unset("a", "user.name")
+		p.unset("a", "user.email")
 		p.run("a", state...).says(p.t, 1, "user.name and user.email are not set")
 		hint = p.refused("a", state...)
 		p.does("a", strings.Replace(strings.Replace(hint, "<name>", "A", 1), "<address>", "a@example.com", 1), ", or")
@@ -343,25 +343,25 @@ var hintCases = map[string]hintCase{
 	}},
 	"an operator without a name": {[]string{"git config %s <value>"}, func(p *player) {
 		relay := p.relaying()
-		p.git("op", "config", "--unset", "user.name")
+		p.unset("op", "user.name")
 		p.does("op", strings.Replace(p.refused("op", relay...), "<value>", "Op", 1), "")
 		p.ok("op", relay...)
 	}},
 	"another author": {[]string{"git config %s %s"}, func(p *player) {
 		relay := p.relaying()
-		p.git("op", "config", "author.email", "x@example.com")
+		p.config("op", "author.email", "x@example.com")
 		p.does("op", p.refused("op", relay...), "")
 		p.ok("op", relay...)
 	}},
 	"another format of signatures": {[]string{"git config gpg.format ssh"}, func(p *player) {
 		relay := p.relaying()
-		p.git("op", "config", "gpg.format", "x509")
+		p.config("op", "gpg.format", "x509")
 		p.does("op", p.refused("op", relay...), "")
 		p.ok("op", relay...)
 	}},
 	"a key that is not there": {[]string{"git config user.signingkey <path of a public key>"}, func(p *player) {
 		relay := p.relaying()
-		p.git("op", "config", "user.signingkey", "../home/none.pub")
+		p.config("op", "user.signingkey", "../home/none.pub")
 		p.does("op", strings.Replace(p.refused("op", relay...), "<path of a public key>", "../home/op.pub", 1), "")
 		p.ok("op", relay...)
 	}},
@@ -513,7 +513,7 @@ var hintCases = map[string]hintCase{
 		p.ok("op", "sync")
 	}},
 	"a setting that a remote does not know": {[]string{"%s; then %s"}, func(p *player) {
-		p.git("a", "config", "push.gpgSign", "true")
+		p.config("a", "push.gpgSign", "true")
 		_, hint, _ := strings.Cut(p.refused("a", state...), ": ")
 		command, push, _ := strings.Cut(hint, "; then ")
 		p.does("a", command, "")
@@ -545,7 +545,7 @@ var hintCases = map[string]hintCase{
 		agent := strings.Replace(p.operator("agent"), "agent@example.com,agent-relay", "op@example.com,rig-b", 1)
 		p.commitFiles("a", map[string]string{".bridge/allowed_signers": p.read("a/.bridge/allowed_signers") + agent})
 		p.pull("op")
-		p.git("op", "config", "user.signingkey", "../home/agent.pub")
+		p.config("op", "user.signingkey", "../home/agent.pub")
 		hint := p.refused("op", relay...)
 		if strings.Contains(hint, "ssh-ed25519") || strings.Contains(hint, "op-relay") {
 			p.t.Errorf("the hint makes an agent the operator: %s", hint)
@@ -570,7 +570,7 @@ var hintCases = map[string]hintCase{
 		p.ok("a", "send", "REQUEST", "--thread", "t-one", "--to", "op-relay")
 		p.pull("op")
 		p.pull("b")
-		p.git("op", "config", "rigward.allowedSigners", p.path("signers"))
+		p.config("op", "rigward.allowedSigners", p.path("signers"))
 		p.ok("op", "relay", "DECISIONS", "--thread", "t-one", "--in-reply-to", "REQUEST.md")
 		hint := p.refused("b", "sync", "--auto")
 		_, looks, _ := strings.Cut(hint, "looks at it with ")

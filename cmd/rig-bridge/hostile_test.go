@@ -36,8 +36,8 @@ func TestHostileNames(t *testing.T) {
 		w.server()
 		w.clone("a", "rig-a")
 		w.git(".", "clone", "-q", "origin.git", "b")
-		w.git("b", "config", "user.name", "B")
-		w.git("b", "config", "user.email", "b@example.com")
+		w.config("b", "user.name", "B")
+		w.config("b", "user.email", "b@example.com")
 		for i, name := range names {
 			w.write("b/outside/"+name, "x")
 			w.write("b/t-one/"+name+".md", fmt.Sprintf("---\nfrom: %q\nto: rig-a\ndate: 2026-05-01\nstatus: ▶ x\ntype: ACK\nthread: t-one\n---\nbody %d\n", strings.ToValidUTF8(name, "?"), i))

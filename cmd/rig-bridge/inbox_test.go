@@ -336,7 +336,7 @@ func TestWait(t *testing.T) {
 	// A local change, in a clone that cannot fetch.
 	w.ok("b", "read", "t-one")
 	w.ok("b", "read", "t-two")
-	w.git("b", "config", "remote.origin.url", w.path("away.git"))
+	w.config("b", "remote.origin.url", w.path("away.git"))
 	cmd, out = waiting("--timeout", "60")
 	time.Sleep(300 * time.Millisecond)
 	w.ok("a", "send", "RESULT", "--thread", "t-two", "--to", "rig-b")
@@ -351,7 +351,7 @@ func TestWait(t *testing.T) {
 	// What cannot be asked is no silence.
 	w.ok("b", "read", "t-two")
 	w.run("b", "wait", "--timeout", "1").keeps(t, 2, "git fetch failed")
-	w.git("b", "config", "remote.origin.url", w.path("origin.git"))
+	w.config("b", "remote.origin.url", w.path("origin.git"))
 	w.ok("b", "sync", "--auto")
 	// Signals.
 	for sig, code := range map[os.Signal]int{os.Interrupt: 130, syscall.SIGTERM: 143} {
@@ -438,7 +438,7 @@ func TestWaitFetchesFirst(t *testing.T) {
 	os.Symlink("..", w.path("b/t-link"))
 	w.run("b", "wait", "--thread", "t-link", "--timeout", "5").keeps(t, 1, "symbolic link")
 	// A server that does not answer keeps back what is there for a time only.
-	w.git("b", "config", "remote.origin.uploadpack", "sleep 30; git-upload-pack")
+	w.config("b", "remote.origin.uploadpack", "sleep 30; git-upload-pack")
 	start := time.Now()
 	if in := w.box("b", "wait", "--timeout", "1"); len(in.Items) == 0 || in.NotFetched == "" || in.TimedOut {
 		t.Errorf("%+v", in)
@@ -490,7 +490,7 @@ func TestWaitWatchesRemote(t *testing.T) {
 	w.ok("b", "sync", "--auto")
 	w.ok("b", "read", "t-one")
 	w.ok("b", "read", "t-two")
-	w.git("b", "config", "fetch.writeCommitGraph", "false") // so that what is asked is asked by git
+	w.config("b", "fetch.writeCommitGraph", "false") // so that what is asked is asked by git
 	cmd := w.command("b", "wait", "--timeout", "0.5")
 	cmd.Env = append(cmd.Env, "GIT_TRACE2="+w.path("trace"))
 	finish(t, cmd)
@@ -498,7 +498,7 @@ func TestWaitWatchesRemote(t *testing.T) {
 	if n := strings.Count(string(trace), " fetch --no-tags"); n != 1 {
 		t.Errorf("the remote was asked %d times:\n%s", n, trace)
 	}
-	w.git("b", "config", "remote.origin.url", "file://"+strings.Replace(w.path("origin.git"), "origin", "%6frigin", 1))
+	w.config("b", "remote.origin.url", "file://"+strings.Replace(w.path("origin.git"), "origin", "%6frigin", 1))
 	cmd = w.command("b", "wait", "--timeout", "60")
 	done := make(chan outcome)
 	go func() { done <- finish(t, cmd) }()
@@ -553,7 +553,7 @@ func TestEmptyServer(t *testing.T) {
 	if status := w.git("d", "status", "--porcelain"); status != "" {
 		t.Error(status)
 	}
-	w.git("a", "config", "branch.main.merge", "refs/heads/typo")
+	w.config("a", "branch.main.merge", "refs/heads/typo")
 	w.run("a", "sync").keeps(t, 2, "git fetch failed")
 	w.run("a", "wait", "--timeout", "1").keeps(t, 2, "git fetch failed")
 }
@@ -689,9 +689,9 @@ func TestKeys(t *testing.T) {
 		send("--key="+bad).keeps(t, 1, "--key")
 	}
 	// The commit is there and the push failed: the key pushes it.
-	w.git("a", "config", "remote.origin.pushurl", w.path("away.git"))
+	w.config("a", "remote.origin.pushurl", w.path("away.git"))
 	send("--key", "k 3").says(t, 2, "is kept")
-	w.git("a", "config", "--unset", "remote.origin.pushurl")
+	w.unset("a", "remote.origin.pushurl")
 	// Somebody else takes the name meanwhile.
 	w.ok("b", "sync", "--auto")
 	w.ok("b", "send", "HANDOFF", "--thread", "t-one", "--to", "rig-a")
@@ -718,7 +718,7 @@ func TestKeys(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("setsid does not run")
 	}
-	w.git("a", "config", "remote.origin.receivepack", "setsid git-receive-pack")
+	w.config("a", "remote.origin.receivepack", "setsid git-receive-pack")
 	for i := range stress(6, 100) {
 		tldr := fmt.Sprintf("killed %d", i)
 		args := []string{"send", "VERIFY", "--thread", "t-two", "--to", "rig-b", "--tldr", tldr, "--key", tldr}
@@ -820,7 +820,7 @@ func TestHintsOfAnswers(t *testing.T) {
 	// A fetch that takes longer than the waiting.
 	w.ok("b", "read", "t-two")
 	w.ok("b", "read", "t-one")
-	w.git("b", "config", "remote.origin.uploadpack", "sleep 2; git-upload-pack")
+	w.config("b", "remote.origin.uploadpack", "sleep 2; git-upload-pack")
 	w.run("b", "wait", "--timeout", "0.3").keeps(t, 2, "hint: rig-bridge wait with a longer --timeout")
 	if o := w.run("b", "wait", "--timeout", "8"); o.code != 3 && o.code != 0 {
 		t.Errorf("%+v", o)
@@ -838,9 +838,9 @@ func TestFetchHead(t *testing.T) {
 	if err := os.WriteFile(file, []byte(brought), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	w.git("b", "config", "rigward.attestFollow", "true")
+	w.config("b", "rigward.attestFollow", "true")
 	for _, remote := range []string{"away.git", "origin.git"} {
-		w.git("b", "config", "remote.origin.url", "file://"+w.path(remote))
+		w.config("b", "remote.origin.url", "file://"+w.path(remote))
 		w.ok("a", "send", "STATE", "--thread", "t-two", "--to", "rig-b")
 		w.run("b", "wait", "--timeout", "0.5s")
 		w.run("b", "sync")

@@ -463,7 +463,7 @@ func TestKillWaits(t *testing.T) {
 	os.Mkdir(w.path("b/t-two"), 0o755)
 	w.ok("b", "send", "HANDOFF", "--thread", "t-two", "--to", "peer")
 	w.write("a/.git/info/attributes", "t-two/* filter=slow\n")
-	w.git("a", "config", "filter.slow.smudge", ": >"+w.path("reached")+"; sleep 2; cat")
+	w.config("a", "filter.slow.smudge", ": >"+w.path("reached")+"; sleep 2; cat")
 	os.Mkdir(w.path("a/t-one"), 0o755)
 	cmd := w.command("a", "sync", "--auto")
 	if err := cmd.Start(); err != nil {

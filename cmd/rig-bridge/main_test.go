@@ -200,6 +200,18 @@ func (w *world) set(clone, key, value string) {
 	w.add(clone+"/.git/config", key, value)
 }
 
+// config sets a variable of a clone's configuration.
+func (w *world) config(clone, key, value string) {
+	w.t.Helper()
+	w.repo(clone).Config(key, value)
+}
+
+// unset takes a variable out of a clone's configuration.
+func (w *world) unset(clone, key string) {
+	w.t.Helper()
+	w.repo(clone).Unset(key)
+}
+
 // add adds a variable to a file of git's configuration.
 func (w *world) add(file, key, value string) {
 	w.t.Helper()
@@ -305,12 +317,23 @@ func (w *world) lend(from, to string) {
 // something else.
 func (w *world) push(clone string) {
 	w.t.Helper()
-	repo, server := w.repo(clone), w.repo("origin.git")
-	known := repo.RefOrNone("refs/remotes/origin/main")
-	if !w.plainly(clone) || known != server.Ref("refs/heads/main") || !w.ahead(clone) {
+	if !w.current(clone) || !w.ahead(clone) {
 		w.git(clone, "push", "-q")
 		return
 	}
+	w.bring(clone)
+}
+
+// current reports whether a clone, to which nothing but branches counts, knows all that
+// the server's main has.
+func (w *world) current(clone string) bool {
+	return w.plainly(clone) && w.repo(clone).RefOrNone("refs/remotes/origin/main") == w.repo("origin.git").Ref("refs/heads/main")
+}
+
+// bring gives the server main of a clone, without a process.
+func (w *world) bring(clone string) {
+	w.t.Helper()
+	repo, server := w.repo(clone), w.repo("origin.git")
 	w.lend(clone+"/.git", "origin.git")
 	tip := repo.Ref("refs/heads/main")
 	server.SetRef("refs/heads/main", tip)
@@ -470,7 +493,13 @@ func (w *world) commitFiles(clone string, files map[string]string) {
 	for path, text := range files {
 		w.write(clone+"/"+path, text)
 	}
+	repo := w.repo(clone)
+	ahead := w.current(clone) && repo.Ref("refs/heads/main") == repo.Ref("refs/remotes/origin/main")
 	w.git(clone, append([]string{"add", "-f", "--"}, slices.Collect(maps.Keys(files))...)...)
 	w.git(clone, "commit", "-q", "-m", "policy")
-	w.push(clone)
+	if ahead { // by that commit
+		w.bring(clone)
+	} else {
+		w.push(clone)
+	}
 }

@@ -31,9 +31,9 @@ func TestMaintenance(t *testing.T) {
 				w.write(fmt.Sprintf("a/.git/objects/pack/tmp_%d", i), "")
 			}
 		}, true, true},
-		{"a threshold of the user's", func(w *world) { w.git("a", "config", "gc.auto", "10") }, true, true},
-		{"a task of the user's", func(w *world) { w.git("a", "config", "maintenance.commit-graph.enabled", "true") }, true, true},
-		{"switched off by the user", func(w *world) { w.git("a", "config", "maintenance.auto", "false") }, false, false},
+		{"a threshold of the user's", func(w *world) { w.config("a", "gc.auto", "10") }, true, true},
+		{"a task of the user's", func(w *world) { w.config("a", "maintenance.commit-graph.enabled", "true") }, true, true},
+		{"switched off by the user", func(w *world) { w.config("a", "maintenance.auto", "false") }, false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := faultWorld(t)

@@ -14,10 +14,10 @@ import (
 // nothing. What the default branch's signers sign is taken there as well.
 func TestBranchIsNotItsOwnRootOfTrust(t *testing.T) {
 	w, line, relay := relaying(t)
-	w.git("op", "config", "commit.gpgsign", "true")
+	w.config("op", "commit.gpgsign", "true")
 	w.commitFiles("op", map[string]string{".bridge/allowed_signers": line})
 	bad := w.operator("bad")
-	w.git("bad", "config", "commit.gpgsign", "true")
+	w.config("bad", "commit.gpgsign", "true")
 	w.git("bad", "switch", "-q", "-c", "release")
 	w.git("bad", "push", "-q", "-u", "origin", "release")
 	w.commitFiles("bad", map[string]string{".bridge/allowed_signers": bad})
@@ -26,7 +26,7 @@ func TestBranchIsNotItsOwnRootOfTrust(t *testing.T) {
 	// Its own machine may believe what it likes.
 	w.write("theirs", bad)
 	w.run("bad", relay...).keeps(t, 1, "is not listed in .bridge/allowed_signers")
-	w.git("bad", "config", "rigward.allowedSigners", w.path("theirs"))
+	w.config("bad", "rigward.allowedSigners", w.path("theirs"))
 	w.ok("bad", relay...)
 	before := w.git("victim", "rev-parse", "HEAD")
 	o := w.run("victim", "sync", "--auto")
@@ -56,7 +56,7 @@ func TestBranchIsNotItsOwnRootOfTrust(t *testing.T) {
 func TestSyncComparesNonces(t *testing.T) {
 	for _, scope := range []string{"refs", "ref"} {
 		w, line, relay := relaying(t)
-		w.git("op", "config", "commit.gpgsign", "true")
+		w.config("op", "commit.gpgsign", "true")
 		w.commitFiles("op", map[string]string{".bridge/allowed_signers": line,
 			".bridge/policy.yaml": "version: 1\nprotect: [\"release/*\"]\nrelay:\n  nonce-scope: " + scope + "\n"})
 		w.git("op", "push", "-q", "origin", "HEAD:refs/heads/release/1")

@@ -7,7 +7,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/rigward/rigward/internal/test/gittest"
 )
 
 // relaying is a server with a thread, a rig and an operator, whose line of the
@@ -25,7 +28,19 @@ func relaying(t *testing.T) (w *world, line string, relay []string) {
 	return w, w.read("home/line"), []string{"relay", "DECISIONS", "--thread", "t-one", "--in-reply-to", w.bodyHash("a/t-one/REQUEST.md")}
 }
 
-var related model
+// relayingListed is relaying with the line in the server's signers file, which the operator has.
+func relayingListed(t *testing.T) (w *world, line string, relay []string) {
+	t.Helper()
+	first, line, relay := relaying(t)
+	w = relatedListed.of(t, func(w *world) {
+		gittest.CopyDir(w.t, first.dir, w.dir, first.dir, w.dir)
+		w.commitFiles("a", map[string]string{".bridge/allowed_signers": line})
+		w.pull("op")
+	})
+	return w, line, relay
+}
+
+var related, relatedListed model
 
 // TestRelayIsRefusedBeforeItIsWritten plays I09: wherever the push of a relay
 // cannot pass, nothing is written, however often it is tried; and the hint leads
@@ -53,7 +68,7 @@ func TestRelayIsRefusedBeforeItIsWritten(t *testing.T) {
 	t.Run("no signers file, and a list of the server's that the clone knows", func(t *testing.T) {
 		w, line, relay := relaying(t)
 		w.write("signers", line)
-		w.git("op", "config", "rigward.allowedSigners", w.path("signers"))
+		w.config("op", "rigward.allowedSigners", w.path("signers"))
 		w.ok("op", relay...)
 	})
 	t.Run("revoked", func(t *testing.T) {
@@ -65,12 +80,12 @@ func TestRelayIsRefusedBeforeItIsWritten(t *testing.T) {
 	})
 	t.Run("listed by what is not pushed yet", func(t *testing.T) {
 		w, line, relay := relaying(t)
-		w.git("op", "config", "commit.gpgsign", "true")
+		w.config("op", "commit.gpgsign", "true")
 		w.commitFiles("op", map[string]string{".bridge/allowed_signers": line})
 		next := strings.Replace(w.operator("next"), "next@example.com,next-relay", "op@example.com,op-relay", 1)
 		w.write("op/.bridge/allowed_signers", next)
 		w.git("op", "commit", "-q", "-a", "-m", "rotate")
-		w.git("op", "config", "user.signingkey", w.path("home/next"))
+		w.config("op", "user.signingkey", w.path("home/next"))
 		refuse(t, w, relay, "only commits that are not pushed yet let the key SHA256:", "hint: git push origin main:main, then the relay")
 		w.git("op", "push", "origin", "main:main")
 		w.ok("op", relay...)
@@ -82,7 +97,7 @@ func TestRelayIsRefusedBeforeItIsWritten(t *testing.T) {
 			t.Fatal(err, string(out))
 		}
 		pub, _ := os.ReadFile(key + ".pub")
-		w.git("op", "config", "user.signingkey", key)
+		w.config("op", "user.signingkey", key)
 		files := map[string]string{".bridge/allowed_signers": "op@example.com,op-relay " + string(pub), ".bridge/policy.yaml": "version: 1\nmin-rsa-bits: 3072\n"}
 		w.commitFiles("a", files)
 		w.pull("op")
@@ -108,6 +123,10 @@ func TestRelayIsRefusedBeforeItIsWritten(t *testing.T) {
 // signs with, in every way in which git is told of it.
 func TestKeyThatGitUses(t *testing.T) {
 	type setting map[string]string
+	var fp struct {
+		sync.Once
+		of string
+	}
 	for name, of := range map[string]func(w *world, key string) setting{
 		"a public key file":          func(w *world, key string) setting { return setting{"user.signingkey": key + ".pub"} },
 		"a private key file":         func(w *world, key string) setting { return setting{"user.signingkey": key} },
@@ -123,24 +142,24 @@ func TestKeyThatGitUses(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, line, relay := relaying(t)
-			w.commitFiles("a", map[string]string{".bridge/allowed_signers": line})
-			w.pull("op")
-			w.git("op", "config", "--unset", "user.signingkey")
+			w, _, relay := relayingListed(t)
+			w.unset("op", "user.signingkey")
 			if strings.Contains(name, "command") {
 				// ssh-keygen finds the private key of a literal one in an agent only.
 				w.agent("home/op")
 			}
 			for key, value := range of(w, w.path("home/op")) {
-				w.git("op", "config", key, value)
+				w.config("op", key, value)
 			}
 			w.ok("op", relay...)
-			out, err := exec.Command("ssh-keygen", "-l", "-f", w.path("home/op.pub")).Output()
-			if err != nil {
-				t.Fatal(err)
-			}
-			fp := strings.Fields(string(out))[1]
-			if text := w.git("op", "show", "HEAD"); !strings.Contains(text, "attested_by: "+fp) {
+			fp.Do(func() { // the key is the same in all
+				out, err := exec.Command("ssh-keygen", "-l", "-f", w.path("home/op.pub")).Output()
+				if err != nil {
+					t.Fatal(err)
+				}
+				fp.of = strings.Fields(string(out))[1]
+			})
+			if text := w.git("op", "show", "HEAD"); fp.of == "" || !strings.Contains(text, "attested_by: "+fp.of) {
 				t.Error(text)
 			}
 			if strings.Contains(name, "program") && len(w.read("home/signed")) == 0 {
@@ -149,13 +168,11 @@ func TestKeyThatGitUses(t *testing.T) {
 		})
 	}
 	t.Run("a literal key and an agent", func(t *testing.T) {
-		w, line, relay := relaying(t)
-		w.commitFiles("a", map[string]string{".bridge/allowed_signers": line})
-		w.pull("op")
+		w, line, relay := relayingListed(t)
 		w.agent("home/op")
 		_, key, _ := strings.Cut(strings.TrimSpace(line), " ")
 		for _, value := range []string{"key::" + key, key} {
-			w.git("op", "config", "user.signingkey", value)
+			w.config("op", "user.signingkey", value)
 			w.ok("op", append(relay, "--tldr", value[:5])...)
 		}
 	})
@@ -172,7 +189,7 @@ func TestKeyThatGitUses(t *testing.T) {
 			}
 		}
 		ca, _ := os.ReadFile(w.path("home/ca.pub"))
-		w.git("op", "config", "user.signingkey", w.path("home/op-cert.pub"))
+		w.config("op", "user.signingkey", w.path("home/op-cert.pub"))
 		w.commitFiles("a", map[string]string{".bridge/allowed_signers": "x@example.com cert-authority " + string(ca)})
 		w.pull("op")
 		before := w.state("op")
@@ -185,9 +202,8 @@ func TestKeyThatGitUses(t *testing.T) {
 		w.ok("op", relay...)
 	})
 	t.Run("none", func(t *testing.T) {
-		w, line, relay := relaying(t)
-		w.commitFiles("a", map[string]string{".bridge/allowed_signers": line})
-		w.pull("op")
+		w, _, relay := relayingListed(t)
+		before := w.state("op")
 		for _, c := range []struct{ key, value, words string }{
 			{"user.signingkey", "../home/none.pub", `user.signingkey "../home/none.pub"`},
 			{"user.signingkey", "key::ssh-ed25519 AAAA", "git signs with no key"},
@@ -195,10 +211,9 @@ func TestKeyThatGitUses(t *testing.T) {
 			{"gpg.ssh.defaultKeyCommand", "echo no key", "git signs with no key"},
 			{"gpg.ssh.defaultKeyCommand", "", "user.signingkey is not set"},
 		} {
-			w.tryGit("op", "config", "--unset-all", "user.signingkey")
-			w.tryGit("op", "config", "--unset-all", "gpg.ssh.defaultKeyCommand")
-			w.git("op", "config", c.key, c.value)
-			before := w.state("op")
+			w.unset("op", "user.signingkey")
+			w.unset("op", "gpg.ssh.defaultKeyCommand")
+			w.config("op", c.key, c.value)
 			w.run("op", relay...).keeps(t, 1, c.words, "hint: git config")
 			if after := w.state("op"); after != before {
 				t.Errorf("%v: state\n%s\nbefore\n%s", c, after, before)
@@ -278,7 +293,7 @@ func TestUnsignedInWords(t *testing.T) {
 		t.Error(o.stdout)
 	}
 	// What is left to do is told, and doing it ends the warning.
-	w.git("a", "config", "gpg.format", "ssh")
+	w.config("a", "gpg.format", "ssh")
 	if got := command(w.ok("a", send...), "lists a key of rig-a; `"); got != strings.TrimPrefix(sign, "git config gpg.format ssh && ") {
 		t.Errorf("%q", got)
 	}

@@ -14,8 +14,8 @@ func (w *world) code(name string) (hook string) {
 	w.t.Helper()
 	w.git(".", "init", "-q", "--bare", "-b", "main", "code.git")
 	w.git(".", "clone", "-q", "code.git", "code")
-	w.git("code", "config", "user.name", "Coder")
-	w.git("code", "config", "user.email", "coder@example.com")
+	w.config("code", "user.name", "Coder")
+	w.config("code", "user.email", "coder@example.com")
 	w.write("code/x", "x\n")
 	w.git("code", "add", "x")
 	w.git("code", "commit", "-q", "-m", "base")
@@ -128,7 +128,7 @@ func TestOwnNameAndClock(t *testing.T) {
 	w := newWorld(t)
 	w.server()
 	w.clone("a", "alpha-1")
-	w.git("a", "config", "gpg.format", "ssh")
+	w.config("a", "gpg.format", "ssh")
 	os.Mkdir(w.path("a/base"), 0o755)
 	today := time.Now().UTC().Format("2006")
 	commits := 0
@@ -184,7 +184,7 @@ func TestOwnNameAndClock(t *testing.T) {
 		if w.git("a", "rev-parse", "HEAD") != before || w.git("a", "status", "--porcelain") != "" {
 			t.Error("something stayed")
 		}
-		w.git("a", "config", key, value)
+		w.config("a", key, value)
 	}
 }
 

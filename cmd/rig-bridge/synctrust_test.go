@@ -15,7 +15,7 @@ func TestFirstSignersArrive(t *testing.T) {
 	for _, how := range []string{"sync", "send"} {
 		w, line, relay := relaying(t)
 		w.clone("old", "rig-old")
-		w.git("op", "config", "commit.gpgsign", "true")
+		w.config("op", "commit.gpgsign", "true")
 		w.commitFiles("op", map[string]string{".bridge/allowed_signers": line})
 		w.ok("op", relay...)
 		o := w.run("old", "sync")
@@ -49,14 +49,14 @@ func TestFirstSignersArrive(t *testing.T) {
 // a listed signer made, and what the new key signed; and not one by anybody else.
 func TestKeysRotate(t *testing.T) {
 	w, line, relay := relaying(t)
-	w.git("op", "config", "commit.gpgsign", "true")
+	w.config("op", "commit.gpgsign", "true")
 	w.commitFiles("op", map[string]string{".bridge/allowed_signers": line})
 	w.clone("away", "rig-away")
 	w.clone("fooled", "rig-fooled")
 	next := w.operator("next")
 	next = strings.Replace(next, "next@example.com,next-relay", "op@example.com,op-relay", 1)
 	w.commitFiles("op", map[string]string{".bridge/allowed_signers": next})
-	w.git("op", "config", "user.signingkey", w.path("home/next"))
+	w.config("op", "user.signingkey", w.path("home/next"))
 	w.ok("op", relay...)
 	o := w.ok("away", "sync", "--auto")
 	if !strings.Contains(o.stdout, "pulled=true") || !strings.Contains(o.stderr, "signed by op@example.com,op-relay SHA256:") || !strings.Contains(o.stderr, "- \"op@example.com") {
@@ -64,7 +64,7 @@ func TestKeysRotate(t *testing.T) {
 	}
 	// A stranger changes the signers: nobody takes it.
 	bad := w.operator("bad")
-	w.git("bad", "config", "commit.gpgsign", "true")
+	w.config("bad", "commit.gpgsign", "true")
 	w.commitFiles("bad", map[string]string{".bridge/allowed_signers": next + bad})
 	for _, clone := range []string{"away", "fooled"} {
 		before := w.git(clone, "rev-parse", "HEAD")
@@ -81,11 +81,11 @@ func TestRelayWithoutSigners(t *testing.T) {
 	w, line, relay := relaying(t)
 	w.clone("b", "rig-b")
 	w.write("signers", line)
-	w.git("op", "config", "rigward.allowedSigners", w.path("signers"))
+	w.config("op", "rigward.allowedSigners", w.path("signers"))
 	w.ok("op", relay...)
 	o := w.run("b", "sync", "--auto")
 	o.keeps(t, 2, "this clone knows no signers", "hint: ask who looks after the server for its signers file, then: git config rigward.allowedSigners FILE")
-	w.git("b", "config", "rigward.allowedSigners", w.path("signers"))
+	w.config("b", "rigward.allowedSigners", w.path("signers"))
 	if o := w.ok("b", "sync", "--auto"); !strings.Contains(o.stdout, "pulled=true") {
 		t.Error(o)
 	}
@@ -151,12 +151,12 @@ func (o outcome) says(t testing.TB, code int, words ...string) {
 // keys are revoked; and what it has not pushed itself is not said to be others' doing.
 func TestKeysRotateTwice(t *testing.T) {
 	w, line, relay := relaying(t)
-	w.git("op", "config", "commit.gpgsign", "true")
+	w.config("op", "commit.gpgsign", "true")
 	w.commitFiles("op", map[string]string{".bridge/allowed_signers": line})
 	w.clone("away", "rig-away")
 	next := strings.Replace(w.operator("next"), "next@example.com,next-relay", "op@example.com,op-relay", 1)
 	w.commitFiles("op", map[string]string{".bridge/allowed_signers": line + next})
-	w.git("op", "config", "user.signingkey", w.path("home/next"))
+	w.config("op", "user.signingkey", w.path("home/next"))
 	w.commitFiles("op", map[string]string{".bridge/allowed_signers": next})
 	w.ok("op", relay...)
 	_, key, _ := strings.Cut(line, " ")

@@ -417,23 +417,52 @@ func (r *Repo) SetRef(name, id string) {
 // Config sets a variable of the repository's own configuration.
 func (r *Repo) Config(key, value string) {
 	r.T.Helper()
-	dir, ok := r.gitDir()
-	file := filepath.Join(dir, "config")
-	old, err := os.ReadFile(file)
-	section, name := key, ""
-	if i := strings.LastIndexByte(key, '.'); i > 0 {
-		section, name = key[:i], key[i+1:]
-	}
-	if before, sub, ok := strings.Cut(section, "."); ok {
-		section = before + " \"" + sub + "\""
-	}
-	if !ok || err != nil || name == "" || strings.ContainsAny(key+value, "\"\\\n") || strings.Contains(strings.ToLower(string(old)), "\t"+strings.ToLower(name)+" ") {
+	file, text, section, ok := r.without(key)
+	if !ok || strings.ContainsAny(key+value, "\"\\\n") {
 		r.Run("config", key, value) // what is there already is replaced
 		return
 	}
-	if err := os.WriteFile(file, fmt.Appendf(old, "[%s]\n\t%s = \"%s\"\n", section, name, value), 0o644); err != nil {
+	name := key[strings.LastIndexByte(key, '.')+1:]
+	if err := os.WriteFile(file, fmt.Appendf(nil, "%s[%s]\n\t%s = \"%s\"\n", text, section, name, value), 0o644); err != nil {
 		r.T.Fatal(err)
 	}
+}
+
+// Unset takes a variable, if it is there, out of the repository's own configuration.
+func (r *Repo) Unset(key string) {
+	r.T.Helper()
+	file, text, _, ok := r.without(key)
+	if !ok {
+		r.Try(nil, "config", "--unset-all", key)
+		return
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		r.T.Fatal(err)
+	}
+}
+
+// without is the text of the repository's own configuration without a variable, with the
+// section where that belongs. ok is false where git has to change it, since it stands
+// there otherwise than Config writes it.
+func (r *Repo) without(key string) (file, text, section string, ok bool) {
+	dir, ok := r.gitDir()
+	file = filepath.Join(dir, "config")
+	old, err := os.ReadFile(file)
+	i := strings.LastIndexByte(key, '.')
+	if !ok || err != nil || i < 1 || i == len(key)-1 {
+		return "", "", "", false
+	}
+	section, text = key[:i], string(old)
+	name := strings.ToLower(key[i+1:])
+	if before, sub, ok := strings.Cut(section, "."); ok {
+		section = before + " \"" + sub + "\""
+	}
+	if before, after, ours := strings.Cut(text, "["+section+"]\n\t"+key[i+1:]+" = \""); ours {
+		if value, rest, _ := strings.Cut(after, "\"\n"); !strings.ContainsAny(value, "\"\\\n") && (rest == "" || rest[0] == '[') {
+			text = before + rest
+		}
+	}
+	return file, text, section, !strings.Contains(strings.ToLower(text), "\t"+name+" ")
 }
 
 // gitDir is the directory of git's own files, if it lies where it does in a

@@ -123,13 +123,25 @@ func TestFilesAsGitDoes(t *testing.T) {
 		}
 		for _, value := range []string{"/a b/c;d#e", "", "two\twords ", `"quoted\`} {
 			for _, key := range []string{"rigward.policy", "remote.a.b.url", "core.bare"} {
+				want := value
 				if key == "core.bare" {
-					value = "false"
+					want = "false"
 				}
-				r.Config(key, value)
-				if got := r.Run("config", "--get-all", key); got != value {
-					t.Errorf("%s: %s is %q, want %q", format, key, got, value)
+				r.Config(key, want)
+				if got := r.Run("config", "--get-all", key); got != want {
+					t.Errorf("%s: %s is %q, want %q", format, key, got, want)
 				}
+			}
+			r.Run("config", "--add", "a.b", "first")
+			r.Run("config", "--add", "a.b", value)
+			for _, key := range []string{"rigward.policy", "a.b", "a.none"} {
+				r.Unset(key)
+				if res := r.Try(nil, "config", "--get-all", key); res.Code != 1 {
+					t.Errorf("%s: %s is %q after it was taken out", format, key, res.Stdout)
+				}
+			}
+			if got := r.Run("config", "--get-all", "remote.a.b.url"); got != value {
+				t.Errorf("%s: remote.a.b.url is %q, want %q", format, got, value)
 			}
 		}
 	}

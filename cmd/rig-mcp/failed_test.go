@@ -27,10 +27,9 @@ func (w *world) traces(rig string) string {
 	})
 	kept, _ := filepath.Glob(w.path(rig + "/.git/rig-bridge.[^l]*")) // the lock stays
 	keys, _ := filepath.Glob(w.path(rig + "/.git/rigward/keys/*"))
-	status, _ := w.command(rig, "git", "status", "--porcelain", "--ignored").CombinedOutput()
-	index, _ := w.command(rig, "git", "ls-files", "-s").CombinedOutput()
-	head, _ := w.command(rig, "git", "rev-parse", "HEAD").CombinedOutput()
-	fmt.Fprintln(&b, kept, keys, string(status), string(index), string(head))
+	// This tells HEAD's id, and how the index, with modes and ids, differs from it.
+	status, _ := w.command(rig, "git", "status", "--porcelain=v2", "--branch", "--ignored").CombinedOutput()
+	fmt.Fprintln(&b, kept, keys, string(status))
 	return b.String()
 }
 
@@ -50,9 +49,8 @@ func TestFailedSend(t *testing.T) {
 		}
 		return d
 	}
-	config := func(args ...string) func() {
-		return func() { w.git("rig-a", append([]string{"config"}, args...)...) }
-	}
+	config := func(key, value string) func() { return func() { w.repo("rig-a").Config(key, value) } }
+	unset := func(key string) func() { return func() { w.repo("rig-a").Unset(key) } }
 	hook := func(name string) (func(), func()) {
 		file := "rig-a/.git/hooks/" + name
 		return func() { w.write(file, "#!/bin/sh\nexit 1\n"); os.Chmod(w.path(file), 0o755) }, func() { os.Remove(w.path(file)) }
@@ -82,8 +80,8 @@ func TestFailedSend(t *testing.T) {
 		{"a key that is none", with("key", "a\nb"), nil, nil, "usage", "key"},
 		{"an unknown argument", with("what", 1), nil, nil, "usage", "unknown field"},
 		{"a thread that is none", with("thread", "t/x"), nil, nil, "thread", "not valid"},
-		{"no name", good(), config("--unset", "user.name"), config("user.name", "rig-a"), "refused", "user.name is not set"},
-		{"no identity", good(), func() { config("--unset", "user.name")(); config("--unset", "user.email")() },
+		{"no name", good(), unset("user.name"), config("user.name", "rig-a"), "refused", "user.name is not set"},
+		{"no identity", good(), func() { unset("user.name")(); unset("user.email")() },
 			func() { config("user.name", "rig-a")(); config("user.email", "a@example.com")() }, "refused", "user.name and user.email are not set"},
 		{"a hook that refuses", good(), preCommit, noPreCommit, "refused", "git commit failed"},
 		{"a hook of the message that refuses", good(), commitMsg, noCommitMsg, "refused", "git commit failed"},
@@ -92,7 +90,7 @@ func TestFailedSend(t *testing.T) {
 			config("gpg.format", "ssh")()
 			config("user.signingkey", "/none")()
 		},
-			func() { config("--unset", "commit.gpgsign")(); config("--unset", "user.signingkey")() }, "refused", "git commit failed"},
+			func() { unset("commit.gpgsign")(); unset("user.signingkey")() }, "refused", "git commit failed"},
 		{"a detached HEAD", good(), func() { w.git("rig-a", "checkout", "-q", "--detach") }, func() { w.git("rig-a", "checkout", "-q", "main") }, "refused", "HEAD is detached"},
 		{"an ignored path", good(), func() { w.write("rig-a/.git/info/exclude", "t-new\n") }, func() { os.WriteFile(exclude, excluded, 0o644) }, "refused", "is ignored"},
 		{"bytes that git would change", good(), func() {

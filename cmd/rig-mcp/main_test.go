@@ -114,12 +114,17 @@ func pattern(t testing.TB, bin string) string {
 func (w *world) clone(rig string) {
 	w.t.Helper()
 	w.git(".", "clone", "-q", "origin.git", rig)
-	w.git(rig, "config", "user.name", rig)
-	w.git(rig, "config", "user.email", rig+"@example.com")
+	w.repo(rig).Config("user.name", rig)
+	w.repo(rig).Config("user.email", rig+"@example.com")
 	w.bridge(rig, "init", "--rig-id", rig, "--no-hooks")
 }
 
 func (w *world) path(rel string) string { return filepath.Join(w.dir, rel) }
+
+// repo is a repository's files of git.
+func (w *world) repo(dir string) *gittest.Repo {
+	return &gittest.Repo{T: w.t, Dir: w.path(dir), Home: w.path("home"), Env: w.vars}
+}
 
 func (w *world) write(rel, text string) {
 	w.t.Helper()
@@ -349,7 +354,8 @@ func TestAnnotations(t *testing.T) {
 	}
 	state := func() string {
 		marks, _ := os.ReadFile(w.path("rig-a/.git/rigward/read-rig-a"))
-		return w.git("rig-a", "rev-parse", "HEAD", "origin/main") + w.git("origin.git", "rev-parse", "main") + w.git("rig-a", "status", "--porcelain") + string(marks)
+		clone, server := w.repo("rig-a"), w.repo("origin.git")
+		return fmt.Sprintln(clone.Ref("HEAD"), clone.Ref("refs/remotes/origin/main"), server.Ref("refs/heads/main")) + w.git("rig-a", "status", "--porcelain") + string(marks)
 	}
 	list, err := a.session.ListTools(context.Background(), nil)
 	if err != nil {

@@ -148,8 +148,8 @@ func (c *call) object(v any) {
 		_, err = io.WriteString(c.Stdout, hide.HideIn(string(b))+"\n")
 	}
 	if err != nil {
-		if o, ok := c.Stdout.(*output); ok && o.err == nil {
-			o.err = err // Main tells it
+		if o, ok := c.Stdout.(*cli.Output); ok && o.Err == nil {
+			o.Err = err // Main tells it
 		}
 	}
 }
@@ -250,32 +250,16 @@ func errorText(err error) string {
 
 // Main runs the command and returns its exit status.
 func Main(ctx context.Context, env Env) int {
-	out := &output{w: env.Stdout}
+	out := &cli.Output{W: env.Stdout}
 	env.Stdout = out
 	code := run(ctx, env)
-	if out.err != nil {
-		fmt.Fprintf(env.Stderr, "rig-bundle: io-error: the result could not be written: %v\n", out.err)
+	if out.Err != nil {
+		fmt.Fprintf(env.Stderr, "rig-bundle: io-error: the result could not be written: %v\n", out.Err)
 		if code == exitOK {
 			code = exitUnknown
 		}
 	}
 	return code
-}
-
-// output remembers the first error of standard output: a result that nobody
-// got is none.
-type output struct {
-	w   io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.w.Write(p)
-	if o.err == nil {
-		o.err = err
-	}
-	return n, err
 }
 
 func run(ctx context.Context, env Env) int {

@@ -57,7 +57,19 @@ const hookTime = 2 * time.Second
 // Main runs the program. Args[0] is the name it was called by; it is the one
 // that messages begin with.
 func Main(ctx context.Context, env *hooks.Env) int {
-	a := &app{env: env, program: strings.TrimSuffix(filepath.Base(filepath.ToSlash(env.Args[0])), ".exe")}
+	told := *env
+	out := &cli.Output{W: env.Stdout}
+	told.Stdout = out
+	a := &app{env: &told, program: strings.TrimSuffix(filepath.Base(filepath.ToSlash(env.Args[0])), ".exe")}
+	code := a.run(ctx)
+	if out.Err != nil && code != report.ExitUndecided {
+		return a.fail(out.Err)
+	}
+	return code
+}
+
+func (a *app) run(ctx context.Context) int {
+	env := a.env
 	args, p := env.Args[1:], program()
 	if len(args) == 0 {
 		fmt.Fprint(env.Stderr, p.Overview())
@@ -120,7 +132,7 @@ func hintOf(err error) string {
 
 // fail tells why a command could not do its work.
 func (a *app) fail(err error) int {
-	fmt.Fprintf(a.env.Stderr, "%s: %s: %s\n", a.program, a.command, finding.Clean(err.Error()))
+	fmt.Fprintln(a.env.Stderr, strings.TrimSuffix(a.program+": "+a.command, ": ")+": "+finding.Clean(err.Error()))
 	if hint := hintOf(err); hint != "" {
 		fmt.Fprintf(a.env.Stderr, "hint: %s\n", finding.Clean(hint))
 	}

@@ -37,17 +37,31 @@ func Main(ctx context.Context, env *hooks.Env) int {
 		name, env.Args = env.Args[0], env.Args[1:]
 		return hooks.Run(ctx, name, env)
 	}
-	p := program()
 	if len(env.Args) == 0 {
-		fmt.Fprint(env.Stderr, p.Overview())
+		fmt.Fprint(env.Stderr, program().Overview())
 		return report.ExitUndecided
 	}
+	name = env.Args[0]
+	told := *env
+	out := &cli.Output{W: env.Stdout}
+	told.Stdout = out
+	code := command(ctx, &told)
+	if out.Err != nil && code != report.ExitUndecided {
+		return fail(env, finding.Clean(name), out.Err)
+	}
+	return code
+}
+
+// command runs one that is no hook.
+func command(ctx context.Context, env *hooks.Env) int {
+	p := program()
 	if done, err := p.Own(env.Stdout, version.String(), env.Args); err != nil {
 		return fail(env, env.Args[0], err)
 	} else if done {
 		return report.ExitClean
 	}
-	name, env.Args = env.Args[0], env.Args[1:]
+	name := env.Args[0]
+	env.Args = env.Args[1:]
 	c := p.Find(name)
 	if c == nil {
 		return fail(env, "", p.Unknown(name))

@@ -24,7 +24,7 @@ func explain(ctx context.Context, env *hooks.Env, f cli.Line) int {
 		return guarded(ctx, env, f)
 	case f.Has("--policy-schema"):
 		if _, err := env.Stdout.Write(schemas.Policy()); err != nil {
-			return report.ExitUndecided
+			return fail(env, "explain", err)
 		}
 		return report.ExitClean
 	case f.Has("--list") || len(f.Words) == 0:

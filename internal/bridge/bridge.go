@@ -134,7 +134,10 @@ func Main(ctx context.Context, env Env) int {
 	}
 	if done, err := program().Own(env.Stdout, env.Version, env.Args); err != nil {
 		f := asFailure(ctx, usage(err))
-		fmt.Fprintf(env.Stderr, "rig-bridge: %s: %s\nhint: %s\n", token(word), escapeLine(f.message), f.hint)
+		fmt.Fprintf(env.Stderr, "rig-bridge: %s: %s\n", token(word), escapeLine(f.message))
+		if f.hint != "" {
+			fmt.Fprintf(env.Stderr, "hint: %s\n", f.hint)
+		}
 		return f.exit
 	} else if done {
 		return 0

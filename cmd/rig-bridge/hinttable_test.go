@@ -239,6 +239,27 @@ var hintCases = map[string]hintCase{
 		p.does("a", strings.Replace(p.refused("a", state...), "<branch>", "-q main", 1), "")
 		p.ok("a", state...)
 	}},
+	"something that is not ended": {[]string{"git %s --abort, or git %s --continue", "git bisect reset"}, func(p *player) {
+		p.ok("a", state...) // so that the thread is in both branches
+		p.git("a", "checkout", "-q", "-b", "side")
+		p.write("a/f", "side\n")
+		p.git("a", "add", "f")
+		p.git("a", "commit", "-q", "-m", "side")
+		p.git("a", "checkout", "-q", "main")
+		p.write("a/f", "main\n")
+		p.git("a", "add", "f")
+		p.git("a", "commit", "-q", "-m", "main")
+		p.git("a", "push", "-q", "origin", "main")
+		for _, begin := range [][]string{{"merge", "side"}, {"merge", "--no-commit", "-s", "ours", "side"}, {"cherry-pick", "side"}, {"rebase", "side"}} {
+			p.tryGit("a", begin...)
+			p.does("a", p.refused("a", state...), ", or")
+			p.ok("a", state...)
+		}
+		p.git("a", "bisect", "start")
+		p.git("a", "checkout", "-q", "--detach")
+		p.does("a", p.refused("a", state...), "")
+		p.ok("a", state...)
+	}},
 	"no remote to push to": {[]string{"git remote add origin <url> && git push origin %s"}, func(p *player) {
 		p.git("a", "remote", "remove", "origin")
 		p.does("a", strings.Replace(p.refused("a", state...), "<url>", p.path("origin.git"), 1), "")

@@ -359,7 +359,11 @@ func (w *work) target() (target, error) {
 		return t, gitProblem(err)
 	}
 	if !strings.HasPrefix(ref, "refs/heads/") {
-		return t, fail(codeRefused, "HEAD is detached; a message is sent on a branch").withHint("git switch <branch>")
+		f := fail(codeRefused, "HEAD is detached; a message is sent on a branch")
+		if !w.ending(f) { // git switches no branch before that
+			f.withHint("git switch <branch>")
+		}
+		return t, f
 	}
 	t.branch = ref
 	remote, err := w.config("branch." + t.short() + ".remote")

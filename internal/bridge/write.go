@@ -120,6 +120,11 @@ func (r *run) post(w *work, d draft) (*posted, error) {
 	if old != nil && old.Key == d.key && old.Root == w.root && old.Branch == t.branch && r.env.Now().Sub(old.Started) < resumable {
 		return r.resume(w, old, t)
 	}
+	if w.begun("MERGE_HEAD") || w.begun("CHERRY_PICK_HEAD") {
+		f := fail(codeRefused, "a merge or a cherry-pick waits to be committed, and git makes no commit of one file before it is")
+		w.ending(f)
+		return nil, f
+	}
 	if len(d.fields.To) == 0 {
 		return nil, usageError(r.cmd, "%s is missing", r.arg("--to"))
 	}
@@ -540,10 +545,28 @@ func (w *work) nothingStaged(ctx context.Context, head string) bool {
 
 // waits reports whether a merge or the like waits to be committed.
 func (w *work) waits() bool {
-	for _, name := range []string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"} {
-		if _, err := os.Lstat(filepath.Join(w.repo.GitDir(), name)); !errors.Is(err, fs.ErrNotExist) {
+	return slices.ContainsFunc([]string{"MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"}, w.begun)
+}
+
+// begun reports whether a file of the git directory says that something was begun
+// there that has not ended.
+func (w *work) begun(name string) bool {
+	_, err := os.Lstat(filepath.Join(w.repo.GitDir(), name))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// ending gives a failure the hint that ends what was begun in the clone, and reports
+// whether there is anything. A rebase picks commits, so it comes before a cherry-pick.
+func (w *work) ending(f *failure) bool {
+	for _, c := range [][2]string{{"rebase-apply/applying", "am"}, {"rebase-merge", "rebase"}, {"rebase-apply", "rebase"}, {"CHERRY_PICK_HEAD", "cherry-pick"}, {"MERGE_HEAD", "merge"}} {
+		if w.begun(c[0]) {
+			f.withHint("git %s --abort, or git %s --continue", c[1], c[1])
 			return true
 		}
+	}
+	if w.begun("BISECT_LOG") {
+		f.withHint("git bisect reset")
+		return true
 	}
 	return false
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	mathrand "math/rand/v2"
@@ -91,8 +92,11 @@ func (s *scene) differ(a, b string) []string {
 }
 
 type readVerdict struct {
-	State    string
-	Signer   *struct{ Principal, Fingerprint string }
+	State  string
+	Signer *struct {
+		Principal, Fingerprint string
+		Revoked                bool
+	}
 	Rules    []string
 	Reason   string
 	Pushed   bool
@@ -335,6 +339,94 @@ func TestReaderOwn(t *testing.T) {
 	if text, errs, _ := cut.run("thread", "t-one"); !strings.Contains(text, "\ncannot be judged: ") || !strings.Contains(errs, "git fetch --unshallow") {
 		t.Errorf("%s%s", text, errs)
 	}
+}
+
+// TestRevokedSince: what a key signed before it was revoked stays said, and whoever reads
+// it is told that the key no longer counts; one that was only taken out signs nothing new.
+func TestRevokedSince(t *testing.T) {
+	t.Parallel()
+	certified := func(serial uint64) *testkeys.Key {
+		return nobody.Certify(keyCA, testkeys.Cert{Principals: []string{"op@example.com", "op-relay"}, Serial: serial})
+	}
+	// The serial number 7 of an authority, as ssh-keygen -k writes it (OpenSSH, PROTOCOL.krl).
+	text := func(b []byte, s []byte) []byte { return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...) }
+	serials := text(append(text(text(nil, keyCA.PublicKey().Marshal()), nil), 0x20), binary.BigEndian.AppendUint64(nil, 7))
+	krl := append(append([]byte("SSHKRL\n\x00\x00\x00\x00\x01"), make([]byte, 3*8+2*4)...), 1)
+	krl = text(krl, serials)
+	for _, row := range []struct {
+		what    string
+		key     *testkeys.Key // of the first relay
+		revoked string        // the file after it
+		signers func(string) string
+		since   bool
+	}{
+		{what: "nothing", key: keyEC},
+		{what: "the key", key: keyEC, revoked: keyEC.Authorized() + "\n", since: true},
+		{what: "the key, which is no longer listed either", key: keyEC, revoked: keyEC.Authorized() + "\n", since: true,
+			signers: func(s string) string { return strings.Replace(s, keyEC.Line("op@example.com,op-relay", ""), "", 1) }},
+		{what: "another key", key: keyEC, revoked: keyB.Authorized() + "\n"},
+		{what: "nothing, but the key is no longer listed", key: keyEC,
+			signers: func(s string) string { return strings.Replace(s, keyEC.Line("op@example.com,op-relay", ""), "", 1) }},
+		{what: "the key of a certificate", key: certified(7), revoked: nobody.Authorized() + "\n", since: true},
+		{what: "the authority", key: certified(7), revoked: keyCA.Authorized() + "\n", since: true},
+		{what: "the certificate", key: certified(7), revoked: string(krl), since: true},
+		{what: "another certificate of the key", key: certified(8), revoked: string(krl)},
+	} {
+		t.Run(row.what, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			relay := func(key *testkeys.Key, parent string) (file, tip string) {
+				f := s.decision(s.now)
+				file = "RELAY-" + f.Nonce + ".md"
+				f.AttestedBy = key.Fingerprint()
+				return file, s.commit(opts{parents: []string{parent}, key: key, files: map[string]string{"t-one/" + file: s.render(f)}})
+			}
+			one, tip := relay(row.key, s.base)
+			// A certificate of the same key that no list names.
+			other, tip := relay(certified(9), tip)
+			files := map[string]string{}
+			if row.revoked != "" {
+				files[".bridge/revoked"] = row.revoked
+			}
+			if row.signers != nil {
+				files[".bridge/allowed_signers"] = row.signers(sceneSigners(s.now))
+			}
+			r := s.read(s.commit(opts{parents: []string{tip}, key: keyA, files: files}))
+			th := r.thread("t-one")
+			e, o := named(th.Envelopes, one), named(th.Envelopes, other)
+			if e == nil || e.Verdict.State != "verified" || e.Verdict.Signer == nil || e.Verdict.Signer.Revoked != row.since {
+				t.Fatalf("%+v, expected revoked: %t", e, row.since)
+			}
+			with := row.since && row.key != keyEC && row.revoked != string(krl)
+			if o == nil || o.Verdict.State != "verified" || o.Verdict.Signer.Revoked != with {
+				t.Errorf("%+v, expected revoked: %t", o, with)
+			}
+			if text, _, _ := r.run("thread", "t-one"); strings.Contains(text, ", verified, its key is revoked since, ") != row.since {
+				t.Error(text)
+			}
+			r.run("init", "--rig-id", "rig-a")
+			if text, errs, _ := r.run("inbox"); strings.Count(text, " signer=op@example.com revoked=true") != strings.Count(fmt.Sprint(row.since, with), "true") {
+				t.Error(text, errs)
+			}
+			if text, errs, _ := r.run("status", "--wide"); strings.Contains(text, " signer=op@example.com revoked=true") != with {
+				t.Error(text, errs)
+			}
+		})
+	}
+	t.Run("two sides that trust different people", func(t *testing.T) {
+		t.Parallel()
+		s := newScene(t)
+		f := s.decision(s.now)
+		file := "RELAY-" + f.Nonce + ".md"
+		f.AttestedBy = keyEC.Fingerprint()
+		said := s.commit(opts{parents: []string{s.base}, key: keyEC, files: map[string]string{"t-one/" + file: s.render(f)}})
+		one := s.commit(opts{parents: []string{said}, key: keyA, files: map[string]string{".bridge/revoked": keyEC.Authorized() + "\n"}})
+		two := s.commit(opts{parents: []string{said}, key: keyA, files: map[string]string{".bridge/allowed_signers": sceneSigners(s.now) + nobody.Line("n@example.com,n-relay", "")}})
+		merged := s.commit(opts{parents: []string{two, one}, files: map[string]string{".bridge/revoked": keyEC.Authorized() + "\n"}})
+		if e := named(s.read(merged).thread("t-one").Envelopes, file); e == nil || e.Verdict.Signer == nil || !e.Verdict.Signer.Revoked {
+			t.Errorf("%+v", e)
+		}
+	})
 }
 
 // TestReaderBranches: a branch's own signers speak for nobody, and a branch from

@@ -84,8 +84,17 @@ type judgment struct {
 	State  string `json:"state"`
 	Signer *struct {
 		Principal string `json:"principal"`
+		Revoked   bool   `json:"revoked,omitempty"`
 	} `json:"signer,omitempty"`
 	Rules []string `json:"rules,omitempty"`
+}
+
+// String is the verdict in words.
+func (j *judgment) String() string {
+	if j.Signer != nil && j.Signer.Revoked {
+		return j.State + ", its key is revoked since"
+	}
+	return j.State
 }
 
 type refusedItem struct {
@@ -285,7 +294,7 @@ func (s *server) thread(ctx context.Context, thread, message string, last, offse
 		part, more := cut(e.Body, offset, min(maxText, left))
 		left -= len([]rune(part))
 		e.More = more
-		r.texts = append(r.texts, text{fmt.Sprintf("%s %s from %s, verdict %s", label, finding.Quote(thread+"/"+e.File), sender(e.From), e.Verdict.State), part})
+		r.texts = append(r.texts, text{fmt.Sprintf("%s %s from %s, verdict %v", label, finding.Quote(thread+"/"+e.File), sender(e.From), e.Verdict), part})
 	}
 	for i := range o.Envelopes {
 		e := &o.Envelopes[i]

@@ -143,6 +143,9 @@ func (r *run) itemRows(items []inboxItem) {
 			strings.Join(m.Why, ","), r.paint(m.Verdict.State, stateColour(verdict.State(m.Verdict.State))))
 		if m.Verdict.Signer != nil {
 			r.out.WriteString(" signer=" + token(m.Verdict.Signer.Principal))
+			if m.Verdict.Signer.Revoked {
+				r.out.WriteString(r.paint(" revoked=true", red))
+			}
 		}
 		if m.Acknowledged {
 			r.out.WriteString(" acknowledged=true")

@@ -52,6 +52,7 @@ var words = map[string]schema{
 	"mark":     {"description": "for rig-bridge read --at"},
 	"pushed":   {"description": "a remote has the commit"},
 	"expunged": {"description": "operators have taken the body out; signer is one of them"},
+	"revoked":  {"description": "since it signed, its key was revoked"},
 }
 
 // of returns the schema of a type as encoding/json writes it.

@@ -148,6 +148,9 @@ func (r *run) statusRow(t threadRow) {
 		if v.Fingerprint != "" {
 			r.out.WriteString(" signer=" + token(v.Principal))
 		}
+		if v.Revoked {
+			r.out.WriteString(r.paint(" revoked=true", red))
+		}
 	}
 	if at := t.at(); at != "" && r.wide() {
 		r.out.WriteString(" at=" + at)

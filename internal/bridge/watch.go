@@ -201,7 +201,7 @@ func (m *message) identity() string {
 // word is its verdict, to be compared.
 func (m *message) word() string {
 	v := m.verdict
-	return fmt.Sprintf("%s %q %q %q %q", v.State, v.Fingerprint, v.Principal, v.Rules, v.Reason)
+	return fmt.Sprintf("%s %q %t %q %q %q", v.State, v.Fingerprint, v.Revoked, v.Principal, v.Rules, v.Reason)
 }
 
 // followText is a look of `thread --watch --format text`.

@@ -107,12 +107,13 @@ type jsonVerdict struct {
 type jsonSigner struct {
 	Principal   string `json:"principal"`
 	Fingerprint string `json:"fingerprint"`
+	Revoked     bool   `json:"revoked,omitempty"` // since it signed
 }
 
 func jsonOf(v verdict.Verdict) jsonVerdict {
 	o := jsonVerdict{State: string(v.State), Rules: append([]string{}, v.Rules...), Reason: v.Reason, Pushed: v.Pushed, Expunged: v.Tombstone}
 	if v.Fingerprint != "" {
-		o.Signer = &jsonSigner{v.Principal, v.Fingerprint}
+		o.Signer = &jsonSigner{v.Principal, v.Fingerprint, v.Revoked}
 	}
 	return o
 }
@@ -142,16 +143,20 @@ func (r *run) verdictLine(v verdict.Verdict, from string) string {
 	if v.Fingerprint != "" {
 		by = "signed by " + token(v.Principal) + " " + shortKey(v.Fingerprint)
 	}
+	since := ""
+	if v.Revoked {
+		since = ", " + r.paint("its key is revoked since", red)
+	}
 	reason := ""
 	if v.Reason != "" {
 		reason = ": " + escapeLine(v.Reason)
 	}
 	if v.Tombstone && v.State != verdict.Refused {
-		return r.paint("its body was taken out", yellow) + ", " + by + reason
+		return r.paint("its body was taken out", yellow) + ", " + by + since + reason
 	}
 	switch v.State {
 	case verdict.Verified:
-		return by + " as " + token(from) + ", " + r.paint("verified", stateColour(v.State))
+		return by + " as " + token(from) + ", " + r.paint("verified", stateColour(v.State)) + since
 	case verdict.Refused:
 		line := r.paint("refused", stateColour(v.State)) + " by the rules " + strings.Join(v.Rules, ", ")
 		if v.Commit != "" {
@@ -159,7 +164,7 @@ func (r *run) verdictLine(v verdict.Verdict, from string) string {
 		}
 		return line + reason
 	case verdict.NotPushed:
-		return r.paint("not pushed", stateColour(v.State)) + ", " + by + reason
+		return r.paint("not pushed", stateColour(v.State)) + ", " + by + since + reason
 	case verdict.NotCommitted:
 		return r.paint("not committed", stateColour(v.State))
 	case verdict.Pending:
@@ -167,7 +172,7 @@ func (r *run) verdictLine(v verdict.Verdict, from string) string {
 	case verdict.Unknown:
 		return r.paint("cannot be judged", stateColour(v.State)) + reason
 	}
-	return r.paint(by, stateColour(v.State)) + reason
+	return r.paint(by, stateColour(v.State)) + since + reason
 }
 
 // apart reports whether a message is not shown among what was said.

@@ -78,7 +78,7 @@ const (
 
 // form names the form of the files and the rules behind them: what an older
 // program wrote is not read.
-const form = "rigward verdicts 7"
+const form = "rigward verdicts 8"
 
 var errStore = errors.New("the kept verdicts cannot be read")
 
@@ -156,6 +156,7 @@ const (
 	flagSpeaks
 	flagSigned // with a signature that is not good
 	flagTombstone
+	flagCertificate
 )
 
 func (r *record) append(b []byte) []byte {

@@ -64,7 +64,7 @@ func TestStore(t *testing.T) {
 
 // TestStoreOfForms: what was kept in another form, or by other rules, is not believed.
 func TestStoreOfForms(t *testing.T) {
-	for _, other := range []string{"rigward verdicts 6", "rigward verdicts 8", ""} {
+	for _, other := range []string{"rigward verdicts 7", "rigward verdicts 9", ""} {
 		dir := t.TempDir()
 		s := load(dir, formKey(other, []byte("mine"), "here"))
 		s.Tip = strings.Repeat("a", 40)

@@ -51,6 +51,7 @@ type Verdict struct {
 	State       State
 	Principal   string   // who signed, of a good signature
 	Fingerprint string   // of the key that did
+	Revoked     bool     // that key no longer counts now, whatever it was when it signed
 	Rules       []string // by which it is refused
 	Reason      string   // in words, where the state needs some
 	Commit      string   // that brought it, "" if that is not known
@@ -92,6 +93,7 @@ type Book struct {
 	pending bool
 	unknown string // why nothing newer can be decided
 	hint    string
+	gone    *revoked // of revoked, once it was asked
 }
 
 // Open judges what is new in a view, as far as o allows. An error means that
@@ -358,6 +360,9 @@ func (b *Book) add(out []record, v rules.Verdict) []record {
 	if v.Tombstone {
 		r.flags |= flagTombstone
 	}
+	if v.Certificate {
+		r.flags |= flagCertificate
+	}
 	if v.Speaks {
 		r.flags |= flagSpeaks
 	}
@@ -620,6 +625,7 @@ func (t *Thread) verdict(r record) Verdict {
 	case v.Fingerprint != "":
 		v.Reason = "its signer may not speak for the sender"
 	}
+	v.Revoked = v.Fingerprint != "" && t.book.revoked(v.Fingerprint, r)
 	return v
 }
 

@@ -29,6 +29,7 @@ type Verdict struct {
 	Signature   sshsign.Reason
 	Principal   string
 	Fingerprint string
+	Certificate bool // the key signed as that of a certificate
 	// Speaks reports whether the signature is good, and its key may speak for the
 	// committer and, where signers list rig ids, for the sender.
 	Speaks bool
@@ -46,6 +47,7 @@ func (ps *pass) record(c *commit, found []finding.Finding) error {
 	if c.verdict != nil {
 		if v.Signature = c.verdict.Reason; c.verdict.Good() {
 			v.Fingerprint, v.Principal = c.verdict.Fingerprint, c.obj.Committer.Email
+			v.Certificate = c.verdict.Certificate != nil
 			if !c.verdict.Speaks(v.Principal) {
 				v.Principal = slices.Concat(c.verdict.Principals, []string{""})[0]
 			}

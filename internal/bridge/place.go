@@ -77,12 +77,12 @@ func checkThread(thread string) error {
 	return nil
 }
 
-// treeFiles lists the names and blob ids of the entries of one directory in
-// the root of a commit's tree.
-func (w *work) treeFiles(commit, dir string) (map[string]string, error) {
-	out := map[string]string{}
+// threadTree returns the tree of one directory in the root of a commit's tree, an empty
+// one if it has none.
+func (w *work) threadTree(commit, dir string) (*gitrepo.Tree, error) {
+	none, _ := gitrepo.ParseTree("", nil)
 	if commit == "" {
-		return out, nil
+		return none, nil
 	}
 	c, err := w.repo.Commit(commit)
 	if err != nil {
@@ -93,16 +93,23 @@ func (w *work) treeFiles(commit, dir string) (map[string]string, error) {
 		return nil, gitProblem(err)
 	}
 	if !ok {
-		return out, nil
+		return none, nil
 	}
 	if e.Mode != gitrepo.ModeTree {
 		return nil, fail(codeThread, "the thread %s is not a directory in commit %s", quote(dir), short(commit))
 	}
-	sub, err := w.repo.Tree(e.ID)
+	t, err := w.repo.Tree(e.ID)
+	return t, gitProblemOrNil(err)
+}
+
+// treeFiles lists the names and blob ids of the entries of such a tree.
+func (w *work) treeFiles(commit, dir string) (map[string]string, error) {
+	t, err := w.threadTree(commit, dir)
 	if err != nil {
-		return nil, gitProblem(err)
+		return nil, err
 	}
-	for e := range sub.Entries() {
+	out := make(map[string]string, t.Len())
+	for e := range t.Entries() {
 		out[e.Name] = e.ID
 	}
 	return out, nil

@@ -2,10 +2,10 @@ package bridge
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,23 +178,26 @@ func (r *run) collect(w *work, base, tip string) (*incoming, error) {
 			return nil, err
 		}
 	}
-	for path, a := range news {
-		files, err := w.treeFiles(tip, a.thread)
-		if err != nil {
-			return nil, err
+	thread, files := "", (*gitrepo.Tree)(nil)
+	for _, path := range slices.Sorted(maps.Keys(news)) {
+		a := news[path]
+		if a.thread != thread {
+			if files, err = w.threadTree(tip, a.thread); err != nil {
+				return nil, err
+			}
+			thread = a.thread
 		}
 		_, name := splitPath(path)
-		if blob, present := files[name]; !present {
+		e, present := files.Lookup(name)
+		if !present {
 			continue
-		} else {
-			a.blob = blob
 		}
+		a.blob = e.ID
 		if err := w.describe(&a); err != nil {
 			return nil, err
 		}
 		in.added = append(in.added, a)
 	}
-	slices.SortFunc(in.added, func(x, y added) int { return cmp.Compare(x.path, y.path) })
 	return in, nil
 }
 

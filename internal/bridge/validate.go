@@ -46,6 +46,7 @@ type validation struct {
 	root    string // top of the work tree around the current directory, "" if none
 	object  validateObject
 	invalid int
+	dirs    map[string][]string            // of the root, by their folded names; nil: not read
 	folded  map[string]map[string][]string // see twin
 	work    *work                          // the repository around the current directory, nil if there is none
 	book    *verdict.Book                  // of its history, nil if there is none
@@ -203,16 +204,21 @@ func (v *validation) twin(path string) string {
 	thread, _ := splitPath(path)
 	names, known := v.folded[thread]
 	if !known {
-		names = map[string][]string{}
-		dirs, _ := os.ReadDir(v.root)
-		for _, d := range dirs {
-			if !d.IsDir() || portable.Fold(d.Name()) != portable.Fold(thread) {
-				continue
+		if v.dirs == nil {
+			v.dirs = map[string][]string{}
+			entries, _ := os.ReadDir(v.root)
+			for _, d := range entries {
+				if key := portable.Fold(d.Name()); d.IsDir() {
+					v.dirs[key] = append(v.dirs[key], d.Name())
+				}
 			}
-			files, _ := os.ReadDir(filepath.Join(v.root, d.Name()))
+		}
+		names = map[string][]string{}
+		for _, d := range v.dirs[portable.Fold(thread)] {
+			files, _ := os.ReadDir(filepath.Join(v.root, d))
 			for _, f := range files {
 				if !f.IsDir() {
-					other := d.Name() + "/" + f.Name()
+					other := d + "/" + f.Name()
 					key := portable.Fold(other)
 					names[key] = append(names[key], other)
 				}
@@ -240,7 +246,8 @@ func (v *validation) result(name string, e *envelope.Envelope, fs []finding.Find
 		f.Verdict = &j
 	}
 	if e != nil {
-		f.BodyHash = &e.Hash
+		hash := e.Hash // nothing else of a message is kept
+		f.BodyHash = &hash
 		if class := envelope.StatusClass(e.Status); class != "" {
 			f.StatusClass = &class
 		}
@@ -249,8 +256,9 @@ func (v *validation) result(name string, e *envelope.Envelope, fs []finding.Find
 	if !f.Valid {
 		v.invalid++
 	}
-	v.object.Files = append(v.object.Files, f)
-	if !v.r.json {
+	if v.r.json {
+		v.object.Files = append(v.object.Files, f)
+	} else {
 		for _, x := range fs {
 			v.r.out.WriteString(findingLine(x) + "\n")
 			if x.Hint != "" {
@@ -346,8 +354,12 @@ func (v *validation) removed(name, full string, entries []os.DirEntry) {
 	}
 	thread, _ := splitPath(path)
 	gone := v.book.Thread(thread).Removed()
+	here := map[string]bool{}
+	for _, e := range entries {
+		here[e.Name()] = true
+	}
 	for _, file := range slices.Sorted(maps.Keys(gone)) {
-		if slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == file }) {
+		if here[file] {
 			continue
 		}
 		by := gone[file].By

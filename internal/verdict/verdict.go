@@ -94,7 +94,12 @@ type Book struct {
 	unknown string // why nothing newer can be decided
 	hint    string
 	gone    *revoked // of revoked, once it was asked
+	threads map[string]*Thread
+	held    int // records of threads
 }
+
+// maxHeld is how many records of threads a Book holds for whoever asks again.
+const maxHeld = 1 << 18
 
 // Open judges what is new in a view, as far as o allows. An error means that
 // the repository could not be read; that the gates cannot decide is none.
@@ -450,6 +455,9 @@ type version struct{ file, blob string }
 
 // Thread returns the verdicts of a thread.
 func (b *Book) Thread(name string) *Thread {
+	if t := b.threads[name]; t != nil {
+		return t
+	}
 	records, err := b.records(name)
 	if err != nil { // what was kept was removed or changed meanwhile
 		b.pending, records = true, nil
@@ -469,6 +477,10 @@ func (b *Book) Thread(name string) *Thread {
 	for _, v := range tombs { // the message is where it was
 		t.came[v] = t.came[version{v.file, t.files[v.file][0].blob}]
 	}
+	if b.held += len(records); b.threads == nil || b.held > maxHeld {
+		b.threads, b.held = map[string]*Thread{}, len(records)
+	}
+	b.threads[name] = t
 	return t
 }
 

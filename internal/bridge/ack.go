@@ -167,7 +167,7 @@ func (r *run) lastTo(w *work, c config, thread string) (string, error) {
 	if err != nil {
 		return "", gitProblem(err)
 	}
-	ms, err := w.messagesAt(head, thread)
+	ms, err := r.messagesAt(w, head, thread)
 	if err != nil {
 		return "", err
 	}
@@ -229,7 +229,7 @@ func (r *run) acknowledged(w *work, c config, m *message) (*posted, error) {
 	if err != nil {
 		return nil, gitProblem(err)
 	}
-	ms, err := w.messagesAt(head, m.thread)
+	ms, err := r.messagesAt(w, head, m.thread)
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +272,7 @@ func (r *run) acknowledge(b *box, ms []*message) error {
 		return err
 	}
 	for _, m := range ms {
-		all, err := w.messagesAt(b.head, m.thread)
+		all, err := r.messagesAt(w, b.head, m.thread)
 		if err != nil {
 			return err
 		}

@@ -141,13 +141,32 @@ func runRelay(r *run) error {
 	return nil
 }
 
-// messagesAt reads the messages of a thread from a commit.
-func (w *work) messagesAt(commit, thread string) ([]*message, error) {
-	files, err := w.treeFiles(commit, thread)
-	if err != nil {
-		return nil, err
+// A whole is a thread as a commit has it.
+type whole struct {
+	commit, thread string
+	messages       []*message
+}
+
+// messagesAt reads the messages of a thread from a commit. What was read last is held
+// for whoever asks again: an answer asks what it answers, and whether that was done.
+func (r *run) messagesAt(w *work, commit, thread string) ([]*message, error) {
+	if last := r.whole; last == nil || last.commit != commit || last.thread != thread {
+		files, err := w.treeFiles(commit, thread)
+		if err != nil {
+			return nil, err
+		}
+		ms, err := w.messagesOf(thread, files)
+		if err != nil {
+			return nil, err
+		}
+		r.whole = &whole{commit, thread, ms}
 	}
-	return w.messagesOf(thread, files)
+	out := make([]*message, len(r.whole.messages))
+	for i, m := range r.whole.messages {
+		own := *m // who asks notes in it whose word it is
+		out[i] = &own
+	}
+	return out, nil
 }
 
 // messagesOf reads the messages among the files of a thread, which are named with
@@ -174,8 +193,9 @@ func (w *work) messagesOf(thread string, files map[string]string) ([]*message, e
 		case o.Err != nil:
 			return o.Err
 		default:
-			m := newMessage(thread, name, bytes.Clone(o.Data))
-			m.data, m.blob = bytes.Clone(o.Data), o.ID
+			data := bytes.Clone(o.Data)
+			m := newMessage(thread, name, data)
+			m.data, m.blob = data, o.ID
 			out = append(out, m)
 		}
 		return nil

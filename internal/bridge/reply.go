@@ -50,7 +50,7 @@ func (r *run) answers(w *work, c config, thread, reply string, ms []*message) (*
 	if err != nil {
 		return nil, gitProblem(err)
 	}
-	committed, err := w.messagesAt(head, thread)
+	committed, err := r.messagesAt(w, head, thread)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (r *run) answers(w *work, c config, thread, reply string, ms []*message) (*
 		if err != nil {
 			return nil, err
 		}
-		theirs, err := w.messagesAt(upstream, thread)
+		theirs, err := r.messagesAt(w, upstream, thread)
 		if err == nil && slices.ContainsFunc(theirs, is) {
 			return nil, f.withHint("rig-bridge sync --auto").orTool("%s", syncing.tool)
 		}

@@ -31,6 +31,7 @@ type run struct {
 	client string         // name of the record of --key, "" without one
 	body   string         // hash of the body that was given, "" without one
 	last   []func() error // what is done when the outcome is told
+	whole  *whole         // what messagesAt read last
 }
 
 // atEnd has f run when the outcome is told: a run that is killed before it could

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -427,25 +428,35 @@ func (x *waiter) describe(w *work, o *syncObject) error {
 		return err
 	}
 	only, one := x.r.opts.Lookup("--thread")
-	threads := map[string][]newEnvelope{}
-	for _, e := range o.Report.NewEnvelopes {
-		if !one || e.ThreadID == only {
-			threads[e.ThreadID] = append(threads[e.ThreadID], e)
+	threads := map[string]map[string]*newEnvelope{} // by path
+	for i := range o.Report.NewEnvelopes {
+		e := &o.Report.NewEnvelopes[i]
+		if one && e.ThreadID != only {
+			continue
 		}
+		if threads[e.ThreadID] == nil {
+			threads[e.ThreadID] = map[string]*newEnvelope{}
+		}
+		threads[e.ThreadID][e.Path] = e
 	}
 	for thread, news := range threads {
-		ms, err := w.messagesAt(o.RemoteHead, thread)
+		files, err := w.treeFiles(o.RemoteHead, thread)
+		if err != nil {
+			return err
+		}
+		maps.DeleteFunc(files, func(name, _ string) bool { return news[thread+"/"+name] == nil })
+		ms, err := w.messagesOf(thread, files)
 		if err != nil {
 			return err
 		}
 		for _, m := range ms {
-			i := slices.IndexFunc(news, func(e newEnvelope) bool { return e.Path == m.path() })
-			if i < 0 || !m.isTo(c.rigID) || news[i].verdictOf() == verdict.Refused {
+			e := news[m.path()]
+			if !m.isTo(c.rigID) || e.verdictOf() == verdict.Refused {
 				continue
 			}
-			m.commit, m.unread, m.why = news[i].SHA, true, []string{whyUnread}
+			m.commit, m.unread, m.why = e.SHA, true, []string{whyUnread}
 			item := m.item(x.r.env.Now())
-			item.Verdict = news[i].Verdict
+			item.Verdict = e.Verdict
 			x.untaken.Items = append(x.untaken.Items, item)
 		}
 	}

@@ -154,8 +154,8 @@ func (b *box) candidates(r *run, w *work, book *verdict.Book, marks *marks, thre
 			b.turns++
 		}
 		add := func(c candidate) {
-			c.late = b.after.seen != "" && !slices.Contains(is[s.name], filed{c.file, c.blob})
-			if !slices.Contains(was[s.name], filed{c.file, c.blob}) {
+			c.late = b.after.seen != "" && !is[s.name][filed{c.file, c.blob}]
+			if !was[s.name][filed{c.file, c.blob}] {
 				out = append(out, c)
 			}
 		}
@@ -202,8 +202,8 @@ func (w *work) blobOf(thread string, f filed) (m *message, err error) {
 	return m, gitProblemOrNil(err)
 }
 
-// filesAt lists the message files that a commit has in threads, by thread.
-func (w *work) filesAt(commit string, threads []seen) (map[string][]filed, error) {
+// filesAt are the message files that a commit has in threads, by thread.
+func (w *work) filesAt(commit string, threads []seen) (map[string]map[filed]bool, error) {
 	root, err := w.tree(commit)
 	if err != nil || root == "" {
 		return nil, err
@@ -222,9 +222,12 @@ func (w *work) filesAt(commit string, threads []seen) (map[string][]filed, error
 	if err != nil {
 		return nil, err
 	}
-	out := map[string][]filed{}
+	out := map[string]map[filed]bool{}
 	for thread, tree := range trees {
-		out[thread] = files[tree]
+		out[thread] = map[filed]bool{}
+		for _, f := range files[tree] {
+			out[thread][f] = true
+		}
 	}
 	return out, nil
 }

@@ -498,9 +498,13 @@ func runRead(r *run) error {
 		}
 		o.Unread = len(after[thread])
 		o.Marked = len(before[thread]) - o.Unread
-		for _, x := range before[thread] {
-			if !slices.ContainsFunc(after[thread], func(y *message) bool { return x.file == y.file }) {
-				o.Messages = append(o.Messages, x.path())
+		left := map[string]bool{}
+		for _, m := range after[thread] {
+			left[m.file] = true
+		}
+		for _, m := range before[thread] {
+			if !left[m.file] {
+				o.Messages = append(o.Messages, m.path())
 			}
 		}
 		return nil

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -226,11 +225,17 @@ func (r *run) followText(f *follower, thread string) error {
 	if f.told = told; err != nil {
 		return nil
 	}
+	number := map[*message]int{}
+	for _, list := range [][]*message{v.ms, v.refused} {
+		for i, m := range list {
+			number[m] = i + 1
+		}
+	}
 	for _, m := range news.ms {
-		r.threadBlock(thread, slices.Index(v.ms, m)+1, len(v.ms), m)
+		r.threadBlock(thread, number[m], len(v.ms), m)
 	}
 	for _, m := range news.refused {
-		r.refusedBlock(thread, slices.Index(v.refused, m)+1, len(v.refused), m)
+		r.refusedBlock(thread, number[m], len(v.refused), m)
 	}
 	return nil
 }

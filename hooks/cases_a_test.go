@@ -224,8 +224,13 @@ func TestCasesA(t *testing.T) {
 			c.Add(map[string]string{path: broken})
 			must(t, c.Try(nil, "commit", "-q", "-m", "x"), 1, "[envelope-schema]")
 			must(t, rig(c, c.Dir, "", "install", "--into-hooks-path"), 0, "already there")
-			must(t, rig(c, c.Dir, "", "uninstall"), 0)
+			must(t, rig(c, c.Dir, "", "uninstall"), 2, "core.hooksPath is", "rig-hook uninstall --into-hooks-path")
+			must(t, rig(c, c.Dir, "", "doctor"), 0, "canary")
+			must(t, rig(c, c.Dir, "", "uninstall", "--into-hooks-path"), 0)
 			must(t, rig(c, c.Dir, "", "doctor"), 1, "FAIL")
+			if _, err := os.Stat(tt.dir); err != nil {
+				t.Errorf("a directory that others may share is gone: %v", err)
+			}
 		}
 		data, err := os.ReadFile(filepath.Join(top, "managed", "pre-commit"))
 		if err != nil || string(data) != foreign {

@@ -202,9 +202,9 @@ func Install(dir, program string, names []string, words ...string) (done []Insta
 }
 
 // Uninstall removes our shims from dir and puts foreign hooks back under
-// their own names. Foreign files are left alone. A directory that is empty
-// then goes, too: git does without one, and Install makes it.
-func Uninstall(dir string, names []string) ([]Installed, error) {
+// their own names. Foreign files are left alone. A directory of the repository's own that
+// is empty then goes, too: git does without one, and Install makes it.
+func Uninstall(dir string, names []string, own bool) ([]Installed, error) {
 	var done []Installed
 	gone := 0
 	for _, name := range names {
@@ -235,7 +235,7 @@ func Uninstall(dir string, names []string) ([]Installed, error) {
 		}
 		done = append(done, Installed{name, did})
 	}
-	if info, err := os.Lstat(dir); err == nil && info.IsDir() && gone > 0 {
+	if own && gone > 0 {
 		_ = os.Remove(dir) // fails where there is anything in it
 	}
 	return done, nil

@@ -88,7 +88,7 @@ func doctor(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	}
 	if d.bad > 0 {
 		hint := "rig-hook install"
-		if _, set, err := r.ConfigLast("core.hooksPath"); err == nil && set {
+		if ownHooks(r, f, dir, "install") != nil {
 			hint += " --into-hooks-path"
 		}
 		hint = atServer(f, hint)

@@ -90,17 +90,8 @@ func install(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	if err := hooksPlace(ctx, r, f, dir); err != nil {
 		return fail(env, "install", err)
 	}
-	if custom, set, err := r.ConfigLast("core.hooksPath"); err != nil {
+	if err := ownHooks(r, f, dir, "install"); err != nil {
 		return fail(env, "install", err)
-	} else if set && !f.Has("--into-hooks-path") {
-		again := atServer(f, "rig-hook install --into-hooks-path")
-		if f.Has("--bootstrap") {
-			again += " --bootstrap"
-		}
-		return fail(env, "install", &policy.Undecided{
-			Message: fmt.Sprintf("core.hooksPath is %s, so git looks for hooks in %s only, and other repositories may share it", finding.Quote(custom), finding.Quote(dir)),
-			Hint:    again,
-		})
 	}
 	if ownedByHusky(dir) {
 		return fail(env, "install", &policy.Undecided{
@@ -303,10 +294,13 @@ func uninstall(ctx context.Context, env *hooks.Env, f cli.Line) int {
 	if err != nil {
 		return fail(env, "uninstall", err)
 	}
+	if err := ownHooks(r, f, dir, "uninstall"); err != nil {
+		return fail(env, "uninstall", err)
+	}
 	if f.Has("--server") {
 		names = append(slices.Clone(names), "post-receive")
 	}
-	done, err := hooks.Uninstall(dir, names)
+	done, err := hooks.Uninstall(dir, names, !f.Has("--into-hooks-path"))
 	if err != nil {
 		return fail(env, "uninstall", unwritable(dir, err))
 	}

@@ -86,7 +86,7 @@ func TestSelfCheck(t *testing.T) {
 		if err := os.Rename(released+".away", released); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := hooks.Uninstall(filepath.Join(r.Dir, ".git", "hooks"), []string{"pre-push"}); err != nil {
+		if _, err := hooks.Uninstall(filepath.Join(r.Dir, ".git", "hooks"), []string{"pre-push"}, true); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -85,6 +85,14 @@ func TestUninstall(t *testing.T) {
 		d.must(dir, "rig-hook uninstall"+strings.TrimSuffix(tt.flags, " --bootstrap"))
 		same(t, tt.name, before, snapshot(t, filepath.Join(dir, tt.dir)))
 	}
+	// What repositories share is not changed for one of them without being asked.
+	d.must(d.home, "mkdir shared && for r in one two; do git init -q --bare --template= $r.git && ln -s ../shared $r.git/hooks; done")
+	d.want(d.home, "rig-hook install --server one.git", 2, "is a symbolic link", "other repositories may share it", "rig-hook install --into-hooks-path --server one.git")
+	d.want(d.home, "rig-hook install --into-hooks-path --server one.git", 0, "installed")
+	d.want(d.home, "rig-hook uninstall --server two.git", 2, "is a symbolic link", "rig-hook uninstall --into-hooks-path --server two.git")
+	d.must(d.home, "test -x one.git/hooks/pre-receive")
+	d.want(d.home, "rig-hook uninstall --into-hooks-path --server one.git", 0, "removed")
+	d.must(d.home, "test -d two.git/hooks && test ! -e two.git/hooks/pre-receive && rig-hook install --into-hooks-path --server two.git")
 	// After it has taken pushes, too: only what git itself keeps is new.
 	server := filepath.Join(d.home, "server.git")
 	d.must(d.home, "rig-hook uninstall --server server.git && git init -q --bare fresh.git")

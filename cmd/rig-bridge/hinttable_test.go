@@ -172,6 +172,19 @@ func (p *player) does(dir, hint, until string) string {
 var state = []string{"send", "STATE", "--thread", "t-one", "--to", "peer"}
 
 var hintCases = map[string]hintCase{
+	"a lock that a killed git has left": {[]string{"rm %s, if no git is at work there any more"}, func(p *player) {
+		p.write("a/.git/index.lock", "")
+		p.does("a", p.refused("a", state...), ", if")
+		p.ok("a", state...)
+	}},
+	"a server that has moved": {[]string{"try again when it answers; git remote set-url %s URL, if it has moved"}, func(p *player) {
+		if err := os.Rename(p.path("origin.git"), p.path("moved.git")); err != nil {
+			p.t.Fatal(err)
+		}
+		_, hint, _ := strings.Cut(p.refused("a", "sync"), "; ")
+		p.does("a", strings.Replace(hint, "URL", p.path("moved.git"), 1), ", if")
+		p.ok("a", "sync")
+	}},
 	"no configuration": {[]string{"rig-bridge init --rig-id <id>"}, func(p *player) {
 		os.RemoveAll(p.path("a/.bridge"))
 		p.does("a", strings.Replace(p.refused("a", state...), "<id>", "rig-a", 1), "")

@@ -300,7 +300,9 @@ func (w *work) fetchNow(ctx context.Context, t target) (string, error) {
 			}
 		}
 		f := gitFailed("git fetch", res)
-		f.code, f.exit = codeRuntime, 2
+		if f.code, f.exit = codeRuntime, 2; f.hint == "" {
+			f.withHint("try again when it answers; git remote set-url %s URL, if it has moved", finding.Word(t.remote))
+		}
 		return "", f
 	}
 	return w.remoteTip(ctx, t)

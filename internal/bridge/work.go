@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -271,6 +272,19 @@ func roomHint(stderr []byte) string {
 	return ""
 }
 
+// lockHint says how a lock is taken away that a git has left here, which was killed.
+func lockHint(stderr []byte) string {
+	for line := range bytes.Lines(stderr) {
+		_, rest, _ := bytes.Cut(line, []byte("Unable to create '"))
+		path, _, held := bytes.Cut(rest, []byte("': File exists"))
+		if held && bytes.HasSuffix(path, []byte(".lock")) && !bytes.HasPrefix(line, []byte("remote: ")) {
+			hint := fmt.Sprintf("rm %s, if no git is at work there any more", finding.Word(string(path)))
+			return hint
+		}
+	}
+	return ""
+}
+
 // gitFailed is the failure for a git step that ended with an exit code.
 // Refusals by hooks, attributes and configuration are the user's (exit code
 // 1); a full disk or a missing permission is not (2).
@@ -284,7 +298,7 @@ func gitFailed(step string, res gitrepo.Result) *failure {
 		return fail(code, "%s failed with exit code %d and no message", step, res.Code)
 	}
 	f := fail(code, "%s failed: %s", step, finding.QuoteMax(line, 200))
-	return f.withHint("%s", cmp.Or(hintOf(res.Stderr, line), settingHint(string(res.Stderr)), roomHint(res.Stderr)))
+	return f.withHint("%s", cmp.Or(hintOf(res.Stderr, line), settingHint(string(res.Stderr)), roomHint(res.Stderr), lockHint(res.Stderr)))
 }
 
 // hintOf is the hint that a gate of ours, run as git's hook, has below a line.

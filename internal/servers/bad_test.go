@@ -206,7 +206,7 @@ func TestBadInput(t *testing.T) {
 		s.undecided(s.clone, "install", "cannot", "pre-push", "is a directory")
 		// Others alone are run first, and come back as they were; so does a link
 		// that leads nowhere.
-		s.must(s.clone, "cd .git/hooks; rmdir pre-push; ln -s /nonexistent/hook pre-commit; printf '#!/bin/sh\\nexit 0\\n' > pre-push; chmod +x pre-push")
+		s.must(s.clone, "cd .git/hooks; rmdir pre-push; ln -s missing/hook pre-commit; printf '#!/bin/sh\\nexit 0\\n' > pre-push; chmod +x pre-push")
 		before := snapshot(t, filepath.Join(s.clone, ".git", "hooks"))
 		s.must(s.clone, "'"+bin+"/rig-hook' install && '"+bin+"/rig-hook' doctor && '"+bin+"/rig-hook' uninstall")
 		if now := snapshot(t, filepath.Join(s.clone, ".git", "hooks")); now != before {

@@ -3,6 +3,8 @@
 package helptest
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -106,3 +108,28 @@ func Check(t *testing.T, p *cli.Program, run func(c *cli.Command, args ...string
 }
 
 func sorted(s []string) []string { slices.Sort(s); return s }
+
+// A full is a standard output that takes nothing.
+type full struct{}
+
+var errFull = errors.New("no room")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+// NobodyWasTold runs lines of which nobody gets the result, those of help and version
+// among them: they have to end with exit code 2 and to say why, once. run runs the program.
+func NobodyWasTold(t *testing.T, p *cli.Program, run func(stdout io.Writer, args ...string) (code int, stderr string), lines ...[]string) {
+	t.Helper()
+	lines = append(lines, []string{"--help"}, []string{"version"})
+	for _, c := range p.Commands {
+		lines = append(lines, []string{c.Name, "--help"})
+	}
+	for _, args := range lines {
+		if code, errs := run(io.Discard, args...); code != 0 {
+			t.Errorf("%v: exit code %d\n%s", args, code, errs)
+		}
+		if code, errs := run(full{}, args...); code != 2 || strings.Count(errs, errFull.Error()) != 1 || strings.Contains(errs, ": :") {
+			t.Errorf("%v, when standard output takes nothing: exit code %d, expected 2\n%s", args, code, errs)
+		}
+	}
+}

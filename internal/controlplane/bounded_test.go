@@ -8,6 +8,7 @@ import (
 	"github.com/rigward/rigward/internal/test/corpus"
 	"github.com/rigward/rigward/pkg/envelope"
 	"github.com/rigward/rigward/pkg/gitrepo"
+	"github.com/rigward/rigward/pkg/policy"
 )
 
 // A story is a history that is derived without git and without a database.
@@ -234,5 +235,31 @@ func TestEachDoesItsOwn(t *testing.T) {
 	// The request has two rows, four messages before the ends have five, and each end itself.
 	if kinds["acked"] != 2 || kinds["resolved"] != 2*(2+3+1) || kinds["diverged"] != 2 {
 		t.Errorf("%v", kinds)
+	}
+}
+
+// TestOneCommitOfMany: what a commit brings is read in time that grows with how much that
+// is, as where a whole history is brought in by one commit.
+func TestOneCommitOfMany(t *testing.T) {
+	took := func(n int) time.Duration {
+		least := time.Hour
+		for range 3 {
+			l := &landed{policy: policy.Default()}
+			for i := range n {
+				m := message{thread: "one", file: fmt.Sprintf("%06d.md", i), env: &envelope.Envelope{}}
+				l.found = append(l.found, found{path: "one/" + m.file, parsed: true, said: &m})
+			}
+			l.found = append(l.found, l.found[0]) // as a name in other bytes that are not text
+			began := time.Now()
+			l.read()
+			least = min(least, time.Since(began))
+			if len(l.messages) != n {
+				t.Fatalf("%d messages of %d", len(l.messages), n)
+			}
+		}
+		return least
+	}
+	if few, many := took(4000), took(32000); many > 24*few {
+		t.Errorf("%d messages take %v, and %d take %v", 4000, few, 32000, many)
 	}
 }

@@ -276,13 +276,14 @@ func messageOf(path string, e *envelope.Envelope) message {
 
 // read parses the messages of a commit that were not parsed before. It is pure.
 func (l *landed) read() {
+	here := map[[2]string]bool{}
 	for i := range l.found {
 		x := &l.found[i]
 		if x.parsed && x.said == nil || !x.parsed && (x.large || !envelope.HasFence(x.data)) {
 			continue
 		}
 		thread, file := split(x.path)
-		if slices.ContainsFunc(l.messages, func(m message) bool { return m.thread == thread && m.file == file }) {
+		if here[[2]string{thread, file}] {
 			continue // two names that differ only in bytes that are not text
 		}
 		var m message
@@ -295,7 +296,7 @@ func (l *landed) read() {
 		}
 		m.path, m.blob = x.change.Path, x.change.NewID
 		m.freeze = freezes(m.froze, l.policy)
-		l.messages = append(l.messages, m)
+		l.messages, here[[2]string{m.thread, m.file}] = append(l.messages, m), true
 	}
 	l.found = nil
 }

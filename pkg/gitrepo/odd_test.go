@@ -525,7 +525,8 @@ func (o *odd) compare() {
 		ref, ok, err := ours.ref(name)
 		i := slices.IndexFunc(wantRefs, func(r Ref) bool { return r.Name == name })
 		want, wantOK, askedErr := Ref{}, i >= 0, error(nil)
-		if o.asks(refsErr == nil && (wantOK || !o.oddRefs)) {
+		// Of a list that is not sorted git says another thing by name than as a whole.
+		if o.asks(refsErr == nil && !o.oddRefs) {
 			want, wantOK, askedErr = asked.ref(name)
 		} else if wantOK {
 			want = wantRefs[i]

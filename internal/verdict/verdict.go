@@ -460,7 +460,8 @@ func (b *Book) Thread(name string) *Thread {
 	}
 	records, err := b.records(name)
 	if err != nil { // what was kept was removed or changed meanwhile
-		b.pending, records = true, nil
+		b.pending = true
+		return &Thread{book: b}
 	}
 	t := &Thread{b, map[string][]record{}, make(map[version]order.Moment, len(records))}
 	var tombs []version

@@ -148,6 +148,16 @@ func TestHintHooksPath(t *testing.T) {
 	if o := w.ok("a", "init", "--rig-id", "rig-a"); !strings.Contains(o.stderr, "`rig-hook install --into-hooks-path`") {
 		t.Errorf("standard error:\n%s", o.stderr)
 	}
+	// So where the hooks are a link to others' hooks, which stay as they are.
+	w.git(".", "init", "-q", "--template=", "b")
+	os.Mkdir(w.path("shared"), 0o755)
+	if err := os.Symlink(w.path("shared"), w.path("b/.git/hooks")); err != nil {
+		t.Fatal(err)
+	}
+	o := w.ok("b", "init", "--rig-id", "rig-b")
+	if left, err := os.ReadDir(w.path("shared")); err != nil || len(left) > 0 || !strings.Contains(o.stderr, "is a symbolic link, and other repositories may share it, so no hooks were installed; to install them there run `rig-hook install --into-hooks-path`") {
+		t.Errorf("%v %v, standard error:\n%s", left, err, o.stderr)
+	}
 }
 
 // The hint of a gate that refuses the commit is not lost on the way.

@@ -73,22 +73,15 @@ func ownHooks(r *gitrepo.Repo, f cli.Line, dir, command string) error {
 	if f.Has("--into-hooks-path") {
 		return nil
 	}
-	where := ""
-	own := filepath.Join(r.CommonDir(), "hooks")
-	if custom, set, err := r.ConfigLast("core.hooksPath"); err != nil {
+	why, err := r.SharedHooks()
+	if err != nil || why == "" {
 		return err
-	} else if set {
-		where = "core.hooksPath is " + finding.Quote(custom) + ", so git"
-	} else if info, err := os.Lstat(own); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		where = finding.Quote(filepath.ToSlash(own)) + " is a symbolic link, so git"
-	} else {
-		return nil
 	}
 	again := atServer(f, "rig-hook "+command+" --into-hooks-path")
 	if f.Has("--bootstrap") {
 		again += " --bootstrap"
 	}
-	return &policy.Undecided{Message: where + " looks for hooks in " + finding.Quote(dir) + " only, and other repositories may share it", Hint: again}
+	return &policy.Undecided{Message: why + ", so git looks for hooks in " + finding.Quote(dir) + " only, and other repositories may share it", Hint: again}
 }
 
 // unset is the command that takes a key out of the configuration.

@@ -140,8 +140,8 @@ func (w *work) installHooks(r *run) ([]string, error) {
 	if r.opts.Has("--no-hooks") {
 		return names, nil
 	}
-	if dir, err := w.repo.Config("core.hooksPath"); err == nil && len(dir) > 0 {
-		r.note("core.hooksPath is set, no hooks were installed; to install them there run `rig-hook install --into-hooks-path`")
+	if shared, err := w.repo.SharedHooks(); err == nil && shared != "" {
+		r.note("%s, and other repositories may share it, so no hooks were installed; to install them there run `rig-hook install --into-hooks-path`", shared)
 		return names, nil
 	}
 	program, found := "", false

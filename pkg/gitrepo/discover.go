@@ -173,6 +173,24 @@ func (r *Repo) HooksPath(ctx context.Context) (string, error) {
 	return filepath.FromSlash(path), nil
 }
 
+// SharedHooks says why the hooks that git runs here may be those of other repositories,
+// too: core.hooksPath names their directory, or it is a symbolic link; "" where they are
+// this repository's alone. Errors are those of ConfigLast.
+func (r *Repo) SharedHooks() (why string, err error) {
+	custom, set, err := r.ConfigLast("core.hooksPath")
+	if err != nil {
+		return "", err
+	}
+	if set {
+		return "core.hooksPath is " + finding.Quote(custom), nil
+	}
+	own := filepath.Join(r.CommonDir(), "hooks")
+	if info, err := os.Lstat(own); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return finding.Quote(filepath.ToSlash(own)) + " is a symbolic link", nil
+	}
+	return "", nil
+}
+
 func isEOF(err error) bool { return errors.Is(err, io.EOF) }
 
 // osReason is the operating system's reason without the path, which the
